@@ -26,7 +26,7 @@ from transbeam.model.weights.assign import assign, shapes_of  # noqa: E402
 from transbeam.model.weights.checkpoint_import import read_checkpoint  # noqa: E402
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
 from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
-from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.export.export_dtype import in_dtype  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
 from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
@@ -61,7 +61,7 @@ def write_versions(checkpoint: Path, vocabulary: Path, folder: Path) -> dict[str
     for dtype in ("float32", "bfloat16"):
         export = replace(run.export, dtype=dtype)
         config = replace(run, objective=objective, model=found.config, export=export)
-        trained = in_dtype(Trained(config, tokenizer, model))
+        trained = in_dtype(TrainedRun(config, tokenizer, model))
         made[dtype] = folder / dtype / "1"
         write_saved_model(trained, made[dtype])
         write_warm_up(made[dtype], task_of(trained))

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from bench.answering import Answering
-from transbeam.configs.schema.attention import Attention, FullAttention
-from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.attention import Attention, FullAttentionConfig
+from transbeam.configs.schema.block import DenseFeedForwardConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.model.encoder import build_encoder
 
@@ -48,8 +48,8 @@ def ours(shape: Shape, dtype: str, attention: Attention | None = None) -> Run:
         hidden_dim=shape.hidden_dim,
         max_sequence_length=shape.max_sequence_length,
         num_segments=2,
-        attention=attention or FullAttention(num_heads=shape.num_heads),
-        feedforward=DenseFeedForward(intermediate_dim=shape.intermediate_dim),
+        attention=attention or FullAttentionConfig(num_heads=shape.num_heads),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=shape.intermediate_dim),
     )
     return _timed(build_encoder(config, VOCABULARY, dtype=dtype))
 

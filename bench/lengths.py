@@ -17,19 +17,19 @@ from bench.answering import Answering
 from bench.encoders import Run, Shape, hugging_face_bert, keras_hub_bert, ours
 from bench.pairs import heading, row, spread
 from transbeam.configs.schema.attention import (
-    FullAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    FullAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 SHAPE = Shape(4, 256, num_heads=4, max_sequence_length=max(LENGTHS))
 ATTENTIONS = {
-    "full": FullAttention,
-    "window 512": SlidingWindowAttention,
-    "low rank": LowRankAttention,
-    "kernel": KernelAttention,
+    "full": FullAttentionConfig,
+    "window 512": SlidingWindowAttentionConfig,
+    "low rank": LowRankAttentionConfig,
+    "kernel": KernelAttentionConfig,
 }
 WAYS = (*ATTENTIONS, "KerasHub")
 

@@ -32,12 +32,12 @@ import tensorflow as tf  # noqa: E402
 
 from transbeam.configs.loader.compatibility import WITH_SEGMENTS  # noqa: E402
 from transbeam.configs.schema import model as models  # noqa: E402
-from transbeam.configs.schema.attention import FullAttention  # noqa: E402
-from transbeam.configs.schema.block import DenseFeedForward  # noqa: E402
+from transbeam.configs.schema.attention import FullAttentionConfig  # noqa: E402
+from transbeam.configs.schema.block import DenseFeedForwardConfig  # noqa: E402
 from transbeam.configs.schema.data import DataConfig  # noqa: E402
 from transbeam.configs.schema.objectives import objective as objectives  # noqa: E402
 from transbeam.configs.schema.run import RunConfig  # noqa: E402
-from transbeam.configs.schema.sources import TextSource  # noqa: E402
+from transbeam.configs.schema.sources import TextSourceConfig  # noqa: E402
 from transbeam.configs.schema.tokenizer import (  # noqa: E402
     ByteBPEConfig,
     UnigramConfig,
@@ -51,9 +51,9 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (  # noqa: E402
     save_tokenizer,
 )
 from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model  # noqa: E402
-from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_endpoints  # noqa: E402
-from transbeam.serving.server.base.status import Failure  # noqa: E402
+from transbeam.serving.server.base.status import StatusError  # noqa: E402
 from transbeam.serving.server.inference.servable import Servable  # noqa: E402
 from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
@@ -69,11 +69,11 @@ STACK: dict[str, Any] = {
     "num_layers": 3,
     "hidden_dim": 48,
     "max_sequence_length": LENGTH,
-    "attention": FullAttention(num_heads=4),
-    "feedforward": DenseFeedForward(intermediate_dim=104),
+    "attention": FullAttentionConfig(num_heads=4),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=104),
 }
 ENCODER, DECODER = models.EncoderConfig(**STACK), models.DecoderConfig(**STACK)
-BOTH = models.Seq2SeqConfig(**STACK)
+BOTH = models.Seq2SeqModelConfig(**STACK)
 TASKS: dict[str, tuple[Any, Any]] = {
     "token_classification": (
         ENCODER,
@@ -146,7 +146,9 @@ def write_model(folder: Path, task: str, tokenizer: str, signature: str) -> list
     model_config, objective = TASKS[task]
     config = RunConfig(
         name="long",
-        data=DataConfig(source=TextSource(path="none.txt"), sequence_length=LENGTH),
+        data=DataConfig(
+            source=TextSourceConfig(path="none.txt"), sequence_length=LENGTH
+        ),
         tokenizer=TOKENIZERS[tokenizer],
         model=model_config,
         objective=objective,
@@ -164,7 +166,7 @@ def write_model(folder: Path, task: str, tokenizer: str, signature: str) -> list
         segments=objective.kind in WITH_SEGMENTS,
         dtype="float32",
     )
-    task_made = task_of(Trained(config, made, model))
+    task_made = task_of(TrainedRun(config, made, model))
     endpoint = task_made.endpoints()[signature]
     write_endpoints(folder, {signature: endpoint}, [made])
     return [spec.name for spec in endpoint.inputs if spec.dtype == tf.string]
@@ -202,7 +204,7 @@ def measured(model: Path, arguments: argparse.Namespace) -> Iterator[str]:
             )
         began = time.perf_counter()
         # A decoder refuses a prompt that leaves no room, once it has read it.
-        with suppress(Failure):
+        with suppress(StatusError):
             servable.run(signature, inputs, outputs)
         return time.perf_counter() - began
 

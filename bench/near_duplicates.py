@@ -10,14 +10,14 @@ import time
 
 import numpy as np
 
-from transbeam.configs.schema.deduplication import NearDuplicates
-from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.configs.schema.deduplication import NearDuplicatesConfig
+from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh, minhash
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, document_hash
 from transbeam.pipeline.sources.readers import python_docs
 
-CONFIG = NearDuplicates()
+CONFIG = NearDuplicatesConfig()
 VALIDATION_FRACTION = 0.05
 
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def brute_force(
-    texts: list[str], config: NearDuplicates
+    texts: list[str], config: NearDuplicatesConfig
 ) -> tuple[np.ndarray, np.ndarray]:
     """The similarity of every pair of documents with a shingle in common.
 
@@ -58,7 +58,7 @@ def brute_force(
     return np.concatenate(pairs), np.concatenate(similarities)
 
 
-def linked_pairs(signatures: np.ndarray, config: NearDuplicates) -> np.ndarray:
+def linked_pairs(signatures: np.ndarray, config: NearDuplicatesConfig) -> np.ndarray:
     """The pairs that meet in any band and are similar, int64 `(P, 2)`, each once."""
     bands = lsh.choose_bands(config.similarity, config.num_hashes)
     pairs = [
@@ -204,7 +204,7 @@ def _at_least(share: float, draws: int, probability: float) -> float:
 
 def docstrings(package: str, count: int) -> list[str]:
     """The first docstrings of a package, file by file."""
-    source = PythonDocsSource(packages=(package,))
+    source = PythonDocsSourceConfig(packages=(package,))
     texts = []
     for file in sorted(python_docs.list_files(source), key=lambda file: file.name):
         documents = python_docs.read(Span(file, 0, file.size), source)

@@ -22,13 +22,16 @@ import tensorflow as tf  # noqa: E402
 
 from bench.phones import MODELS  # noqa: E402
 from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
-from transbeam.configs.schema.attention import FullAttention  # noqa: E402
-from transbeam.configs.schema.block import DenseFeedForward, GatedFeedForward  # noqa: E402
+from transbeam.configs.schema.attention import FullAttentionConfig  # noqa: E402
+from transbeam.configs.schema.block import (  # noqa: E402
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig  # noqa: E402
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig  # noqa: E402
 from transbeam.configs.system.native_output import output_held_back  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.model.generation.external_kv_cache import Calls  # noqa: E402
+from transbeam.model.generation.external_kv_cache import ExternalCacheModel  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
 from transbeam.serving.phone.quantization.quantizer import quantized  # noqa: E402
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec  # noqa: E402
@@ -55,8 +58,8 @@ def ours(name: str, folder: Path) -> None:
         run.model,
         num_layers=layers,
         hidden_dim=width,
-        attention=FullAttention(num_heads=heads),
-        feedforward=DenseFeedForward(intermediate_dim=4 * width),
+        attention=FullAttentionConfig(num_heads=heads),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=4 * width),
         max_sequence_length=longest,
     )
     objective = ClassificationConfig(labels=("0", "1"))
@@ -81,17 +84,17 @@ def our_writer(folder: Path) -> None:
         embedding_dim=None,
         embeddings_norm=False,
         max_sequence_length=SLOTS,
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=HEADS,
             num_key_value_heads=GROUPS,
             projection_bias=False,
             output_bias=False,
         ),
-        feedforward=GatedFeedForward(intermediate_dim=INSIDE),
+        feedforward=GatedFeedForwardConfig(intermediate_dim=INSIDE),
     )
     model = build_model(config, CausalConfig(), PIECES, segments=False, dtype="float32")
     disturb(model)
-    endpoints = decoder_endpoints(Calls(model, SLOTS), (PREFILL,))
+    endpoints = decoder_endpoints(ExternalCacheModel(model, SLOTS), (PREFILL,))
     write(convert(endpoints, SLOTS, folder), folder)
 
 

@@ -25,7 +25,7 @@ import tensorflow as tf  # noqa: E402
 from bench.pairs import heading, row, spread  # noqa: E402
 from bench.phone_files import ours  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.signatures.base.interface import Endpoint  # noqa: E402
 
 LAYERS, WIDTH, HEADS, INSIDE, LENGTH = 12, 768, 12, 3072, 128
@@ -105,7 +105,7 @@ def main() -> None:
 def asked(folder: Path, threads: int) -> dict[str, Callable[[], object]]:
     """A call of the whole and of each kind of part."""
     ours("bert_base", folder)
-    model = PhoneModel(folder / "ours float32.tflite", num_threads=threads)
+    model = TFLiteRunner(folder / "ours float32.tflite", num_threads=threads)
     ids = np.ones((1, LENGTH), np.int32)
     inputs = {"token_ids": 1000 + ids, "padding_mask": ids}
     runs: dict[str, Callable[[], object]] = {
@@ -115,7 +115,7 @@ def asked(folder: Path, threads: int) -> dict[str, Callable[[], object]]:
     spec = tf.TensorSpec(x.shape, tf.float32, name="x")
     for part in (dense, attention, gelu, norms):
         content = convert({"part": Endpoint(named(part), [spec])}, LENGTH, folder)
-        alone = PhoneModel(content, num_threads=threads)
+        alone = TFLiteRunner(content, num_threads=threads)
         runs[str(part.__doc__).strip(".").lower()] = lambda m=alone: m.run("part", x=x)
     return runs
 

@@ -26,14 +26,14 @@ import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS  # noqa: E402
-from transbeam.serving.base.trained_run import Trained, load_trained  # noqa: E402
+from transbeam.serving.base.trained_run import TrainedRun, load_trained  # noqa: E402
 from transbeam.serving.parity.base.parity_texts import labelled_texts, written_texts  # noqa: E402
 from transbeam.serving.phone.conversion.litert_lm_bundle import bundle_name  # noqa: E402
 from transbeam.serving.phone.mediapipe.mediapipe_models import (  # noqa: E402
     file_name as mediapipe_name,
 )
 from transbeam.serving.phone.report.latency import latencies  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter  # noqa: E402
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE  # noqa: E402
 from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
@@ -71,7 +71,7 @@ def main() -> None:
 
 def cells_of(
     run: Path,
-    trained: Trained,
+    trained: TrainedRun,
     stage: dict[str, Any],
     variant: str,
     python: Path | None,
@@ -91,7 +91,7 @@ def cells_of(
     ]
 
 
-def timed(trained: Trained) -> tuple[str, int]:
+def timed(trained: TrainedRun) -> tuple[str, int]:
     """What is called: a whole text, or one token of a text that is written."""
     endpoints = task_of(trained).phone_endpoints()
     if DECODE in endpoints:
@@ -116,7 +116,9 @@ def agreement(rows: list[dict[str, Any]], form: str) -> str:
     return f"{min(shares):.3f} equal" if shares else f"{max(found.values()):.1g} off"
 
 
-def client(run: Path, trained: Trained, variant: str, file: Path, python: Path) -> str:
+def client(
+    run: Path, trained: TrainedRun, variant: str, file: Path, python: Path
+) -> str:
     """What another runtime says of validation texts, if there is a file for it."""
     bundle = run / "phone" / bundle_name(variant)
     packed = run / "phone" / mediapipe_name(variant)
@@ -127,7 +129,7 @@ def client(run: Path, trained: Trained, variant: str, file: Path, python: Path) 
     return ""
 
 
-def of_mediapipe(run: Path, trained: Trained, packed: Path, python: Path) -> str:
+def of_mediapipe(run: Path, trained: TrainedRun, packed: Path, python: Path) -> str:
     """How often its first label is Keras's, or how near its vectors are."""
     name = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
     texts, expected = keras_says(run, name)
@@ -164,10 +166,10 @@ def keras_says(run: Path, client: str) -> tuple[list[str], np.ndarray]:
 
 
 def of_litert_lm(
-    run: Path, trained: Trained, file: Path, bundle: Path, python: Path
+    run: Path, trained: TrainedRun, file: Path, bundle: Path, python: Path
 ) -> str:
     """How many texts it writes as our own loop does with the plain file."""
-    writer, special = PhoneWriter(PhoneModel(file)), trained.tokenizer.special
+    writer, special = PhoneWriter(TFLiteRunner(file)), trained.tokenizer.special
     ends = [] if special.end is None else [special.end]
     begins = [] if special.begin in (None, special.end) else [special.begin]
     room = writer.slots - NEW

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.answering import Answering
 from bench.pairs import heading, row, spread
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 PEER = Path(__file__).parent / "peers/hf_writer.py"
@@ -105,7 +105,7 @@ def _ratios(above: Sequence[float], below: Sequence[float]) -> list[float]:
 
 def answer(file: Path, threads: int) -> None:
     """Writes with a TFLite file until the input ends."""
-    writer = PhoneWriter(PhoneModel(file, num_threads=threads))
+    writer = PhoneWriter(TFLiteRunner(file, num_threads=threads))
     for line in sys.stdin:
         prompt, skip, new = map(int, line.split())
         ids = np.random.default_rng(0).integers(*IDS, prompt)

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.answering import Answering
 from bench.pairs import heading, row, spread
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 PEER = Path(__file__).parent / "peers/hf_classifier.py"
 MODELS = ("bert_base", "minilm", "phone_classifier")
@@ -111,7 +111,7 @@ def measure(
 
 def answer(file: Path, threads: int) -> None:
     """Asks a TFLite file until the input ends."""
-    ask = asking(PhoneModel(file, num_threads=threads))
+    ask = asking(TFLiteRunner(file, num_threads=threads))
     for line in sys.stdin:
         calls, length = map(int, line.split())
         ids = np.random.default_rng(0).integers(*IDS, (1, length), np.int32)
@@ -123,7 +123,7 @@ def answer(file: Path, threads: int) -> None:
         print(statistics.median(taken), flush=True)
 
 
-def asking(model: PhoneModel) -> Callable[[np.ndarray], object]:
+def asking(model: TFLiteRunner) -> Callable[[np.ndarray], object]:
     """A function of rows of ids, whatever the inputs are called."""
     [signature] = model.signatures
     names = list(model.shapes(signature))

@@ -24,7 +24,7 @@ import tensorflow as tf
 from bench.answering import Answering
 from bench.pairs import Pair, heading
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable
@@ -137,7 +137,7 @@ def write_documents(batch: Batch, path: Path) -> int:
 def sizes_of(run: RunConfig, vocabulary_size: int) -> list[object]:
     """What the peer's command line wants to know."""
     model = run.model
-    if not isinstance(model, DecoderConfig | Seq2SeqConfig):
+    if not isinstance(model, DecoderConfig | Seq2SeqModelConfig):
         raise SystemExit(f"{run.name}: expected a decoder or seq2seq model")
     return [
         run.objective.kind,

@@ -17,7 +17,7 @@ quiet_import("tensorflow", "tensorflow_text", "keras")
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.cli.console import Console  # noqa: E402
 from transbeam.serving.base.trained_run import load_trained  # noqa: E402
-from transbeam.serving.parity.metrics.task_metrics import Metric, metric_of  # noqa: E402
+from transbeam.serving.parity.metrics.task_metrics import TaskMetric, metric_of  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
 from transbeam.serving.phone.quantization.calibration import calibration_of  # noqa: E402
 from transbeam.serving.phone.quantization.int4_weights import (  # noqa: E402
@@ -25,7 +25,7 @@ from transbeam.serving.phone.quantization.int4_weights import (  # noqa: E402
     round_weights,
 )
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel  # noqa: E402
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
 
 HEADS = ("run", "variant", "tables", "nearest: lost", "ours: lost", "of float32's size")
@@ -66,11 +66,11 @@ def _rows(run: Path) -> None:
     print(f"\n{run.name}: rounded in {seconds:.0f} s\n", flush=True)
 
 
-def _lost(metric: Metric, content: bytes) -> str:
+def _lost(metric: TaskMetric, content: bytes) -> str:
     """With XNNPACK and with builtin kernels; one where they are the same."""
     found = []
     for delegate in (True, False):
-        value, _ = metric.measured(PhoneModel(content, delegate=delegate))
+        value, _ = metric.measured(TFLiteRunner(content, delegate=delegate))
         if metric.name == "perplexity":
             found.append(f"{value / metric.of_keras - 1:+.2%}")
         else:

@@ -34,7 +34,7 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
 from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
-from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.client.connect import connect  # noqa: E402
 from transbeam.serving.client.interface import RemoteClient  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
@@ -113,7 +113,7 @@ def write_model(folder: Path, arguments: argparse.Namespace) -> None:
         segments=False,
         dtype="float32",
     )
-    trained = Trained(config, tokenizer, model)
+    trained = TrainedRun(config, tokenizer, model)
     write_saved_model(trained, folder / NAME / "1")
     write_warm_up(folder / NAME / "1", task_of(trained))
 

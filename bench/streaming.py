@@ -32,13 +32,13 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
 from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
-from transbeam.serving.base.stream_events import Part  # noqa: E402
-from transbeam.serving.base.trained_run import Trained  # noqa: E402
+from transbeam.serving.base.stream_events import StreamPart  # noqa: E402
+from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.client.connect import connect  # noqa: E402
 from transbeam.serving.client.interface import RemoteClient  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
 from transbeam.serving.server.background_server import in_background  # noqa: E402
-from transbeam.serving.server.configuration.settings import Limits, Settings  # noqa: E402
+from transbeam.serving.server.configuration.settings import Limits, ServerSettings  # noqa: E402
 from transbeam.serving.server.models.catalog import ModelSettings  # noqa: E402
 
 CLIENTS, NEW = 16, 64
@@ -105,7 +105,7 @@ def served(vocabulary: Path, layers: int) -> Iterator[RemoteClient]:
         write_saved_model(
             gpt2(vocabulary, Path(folder) / "tokenizer", layers), models / "1"
         )
-        settings = Settings(
+        settings = ServerSettings(
             models=(ModelSettings("gpt2", models),),
             port=0,
             rest_port=0,
@@ -118,7 +118,7 @@ def served(vocabulary: Path, layers: int) -> Iterator[RemoteClient]:
             yield client
 
 
-def gpt2(vocabulary: Path, folder: Path, layers: int) -> Trained:
+def gpt2(vocabulary: Path, folder: Path, layers: int) -> TrainedRun:
     """As the preset describes it, with weights at random."""
     config = load_run(Path("configs/presets/gpt2_small.yaml"))
     config = replace(config, model=replace(config.model, num_layers=layers))
@@ -128,7 +128,7 @@ def gpt2(vocabulary: Path, folder: Path, layers: int) -> Trained:
     model = build_model(
         config.model, config.objective, tokenizer.vocabulary_size, dtype="float32"
     )
-    return Trained(config, tokenizer, model)
+    return TrainedRun(config, tokenizer, model)
 
 
 def texts(number: int) -> list[str]:
@@ -192,7 +192,7 @@ def listen(client: RemoteClient, text: str, rate: Rate) -> None:
     began = time.perf_counter()
     count = 0
     for part in client.stream({"text": text, "max_new_tokens": NEW}):
-        if isinstance(part, Part):
+        if isinstance(part, StreamPart):
             if not count:
                 rate.first.append(time.perf_counter() - began)
             count += 1

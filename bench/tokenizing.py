@@ -15,7 +15,7 @@ from tokenizers import Encoding, Tokenizer
 
 from bench.corpus import tokenizer_json
 from bench.pairs import Pair, in_turns
-from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, WordPieceConfig
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.pipeline.documents.document import Document
@@ -74,7 +74,7 @@ def _measured(config: WordPieceConfig | ByteBPEConfig, texts: list[str]) -> Pair
 
 
 def _texts(size: int) -> list[str]:
-    source = PythonDocsSource(packages=("tensorflow", "numpy"))
+    source = PythonDocsSourceConfig(packages=("tensorflow", "numpy"))
     texts, total = [], 0
     for unit in plan_units(list_files(source), source, 10**9):
         for document in read_unit(unit, source):

@@ -19,8 +19,8 @@ import tensorflow as tf
 
 from bench.answering import Answering
 from bench.pairs import Pair, heading
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import DenseFeedForwardConfig
 from transbeam.configs.schema.model import DecoderConfig, EncoderConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -110,8 +110,8 @@ def ours(work: Work, rematerialize: bool = False) -> Step:
     options: dict[str, Any] = {
         "num_layers": work.layers,
         "hidden_dim": work.hidden,
-        "attention": FullAttention(num_heads=work.heads),
-        "feedforward": DenseFeedForward(intermediate_dim=4 * work.hidden),
+        "attention": FullAttentionConfig(num_heads=work.heads),
+        "feedforward": DenseFeedForwardConfig(intermediate_dim=4 * work.hidden),
         "max_sequence_length": work.length,
     }
     masked = work.task == "masked"

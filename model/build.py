@@ -9,8 +9,8 @@ from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Pooler,
-    Seq2SeqConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -26,19 +26,17 @@ from transbeam.configs.schema.objectives.supervised import (
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
+    Seq2SeqConfig,
     SpanQAConfig,
     TextToTextConfig,
     TokenClassificationConfig,
-)
-from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig as TranslationConfig,
 )
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.functional.input_validation import CheckedModel
 from transbeam.model.functional.inputs import ids
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 from transbeam.model.task_heads import classify, estimate, predict_masked
 
 __all__ = [
@@ -115,8 +113,8 @@ def build_model(
             outputs = {"logits": model.output["logits"]}
             return CheckedModel(model.input, outputs, name="language_model")
         case (
-            Seq2SeqConfig(),
-            TranslationConfig() | TextToTextConfig() | SpanCorruptionConfig(),
+            Seq2SeqModelConfig(),
+            Seq2SeqConfig() | TextToTextConfig() | SpanCorruptionConfig(),
         ):
             model = build_seq2seq(config, vocabulary_size, **options)
             outputs = {"logits": model.output["logits"]}
@@ -157,7 +155,7 @@ def build_embedder(
     References:
         - [Reimers & Gurevych, 2019](https://arxiv.org/abs/1908.10084), section 3
     """
-    config = replace(config, pooler=config.pooler or Pooler(kind="mean"))
+    config = replace(config, pooler=config.pooler or PoolerConfig(kind="mean"))
     encoder = build_encoder(config, vocabulary_size, dtype=dtype, seed=seed)
     normalise = keras.layers.UnitNormalization(name="embedding", dtype="float32")
     outputs = {"embedding": normalise(encoder.output["pooled_output"])}
@@ -175,10 +173,10 @@ def _build_on_encoder(
         PairRegressionConfig,
         ImageClassificationConfig,
     )
-    wanted = config.pooler or Pooler() if isinstance(objective, pooled) else None
+    wanted = config.pooler or PoolerConfig() if isinstance(objective, pooled) else None
     config = replace(config, pooler=wanted)
     encoder = build_encoder(config, vocabulary_size, **options)
-    plan = Blueprint(
+    plan = StackSpec(
         config=config,
         attention=config.attention,
         num_layers=config.num_layers,

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.model.base.initializers import seeded
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.functional.input_validation import CheckedModel
@@ -16,7 +16,7 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
 def build_decoder(
@@ -59,7 +59,7 @@ def build_decoder(
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), figure 4 (prefix)
     """
     # === Layers ===
-    plan = Blueprint(
+    plan = StackSpec(
         config=config,
         attention=config.attention,
         num_layers=config.num_layers,
@@ -87,8 +87,8 @@ def build_decoder(
 
 
 def score_tokens(
-    plan: Blueprint,
-    config: DecoderConfig | Seq2SeqConfig,
+    plan: StackSpec,
+    config: DecoderConfig | Seq2SeqModelConfig,
     token_embedding: TokenEmbedding,
     x: keras.KerasTensor,
 ) -> keras.KerasTensor:

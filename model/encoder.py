@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from transbeam.configs.schema.model import EncoderConfig, Patches
+from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.functional.input_validation import CheckedModel
 from transbeam.model.functional.inputs import ids, places_of, token_inputs
@@ -13,7 +13,7 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 from transbeam.model.task_heads import pool
 
 
@@ -63,7 +63,7 @@ def build_encoder(
     (None, None, 8)
     """
     # === Layers ===
-    plan = Blueprint(
+    plan = StackSpec(
         config=config,
         attention=config.attention,
         num_layers=config.num_layers,
@@ -97,13 +97,13 @@ def build_encoder(
     return CheckedModel(inputs, outputs, name="encoder")
 
 
-def _image(patches: Patches) -> keras.KerasTensor:
+def _image(patches: PatchesConfig) -> keras.KerasTensor:
     size = (patches.image_size, patches.image_size, patches.num_channels)
     return keras.Input(size, dtype="uint8", name="image")
 
 
 def _embed_image(
-    plan: Blueprint, patches: Patches, image: keras.KerasTensor
+    plan: StackSpec, patches: PatchesConfig, image: keras.KerasTensor
 ) -> keras.KerasTensor:
     """Squares of an image as vectors, with a token for its class before them."""
     hidden_dim, dtype = plan.config.hidden_dim, plan.dtype

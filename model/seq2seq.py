@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import keras
 
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.decoder import score_tokens
 from transbeam.model.functional.input_validation import CheckedModel
 from transbeam.model.functional.inputs import places_of, token_inputs
@@ -13,11 +13,11 @@ from transbeam.model.stack.layer_stack import (
     build_embedding_projection,
     build_token_embedding,
 )
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
 def build_seq2seq(
-    config: Seq2SeqConfig,
+    config: Seq2SeqModelConfig,
     vocabulary_size: int,
     *,
     packed: bool = False,
@@ -48,7 +48,7 @@ def build_seq2seq(
 
     Example:
     >>> model = build_seq2seq(
-    ...     Seq2SeqConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
+    ...     Seq2SeqModelConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
     ... )
     >>> model.output["logits"].shape
     (None, None, 10)
@@ -58,7 +58,7 @@ def build_seq2seq(
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
     """
     # === Layers ===
-    plan = Blueprint(
+    plan = StackSpec(
         config=config,
         attention=config.attention,
         num_layers=config.num_layers,

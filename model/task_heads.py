@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from transbeam.configs.schema.model import Pooler
+from transbeam.configs.schema.model import PoolerConfig
 from transbeam.model.base.initializers import seeded
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.activations import ACTIVATIONS
@@ -13,10 +13,10 @@ from transbeam.model.layers.embeddings import TokenEmbedding
 from transbeam.model.layers.lm_head import GatherTokens, VocabularyBias
 from transbeam.model.layers.pooling import Pooling
 from transbeam.model.stack.layer_factory import build_norm
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
-def pool(plan: Blueprint, pooler: Pooler, x: Any, places: dict[str, Any]) -> Any:
+def pool(plan: StackSpec, pooler: PoolerConfig, x: Any, places: dict[str, Any]) -> Any:
     """One vector for a row, of its real tokens: `(B, T, D)` to `(B, D)`."""
     real = places.get("padding_mask", places.get("document_ids"))
     x = Pooling(
@@ -33,7 +33,7 @@ def pool(plan: Blueprint, pooler: Pooler, x: Any, places: dict[str, Any]) -> Any
 
 
 def predict_masked(
-    plan: Blueprint, token_embedding: TokenEmbedding, x: Any, positions: Any
+    plan: StackSpec, token_embedding: TokenEmbedding, x: Any, positions: Any
 ) -> Any:
     """Scores of the tokens that were hidden: float32 `(B, P, V)`.
 
@@ -58,13 +58,13 @@ def predict_masked(
     return VocabularyBias(name="head_bias", dtype="float32")(scores)
 
 
-def classify(plan: Blueprint, name: str, num_classes: int, x: Any) -> Any:
+def classify(plan: StackSpec, name: str, num_classes: int, x: Any) -> Any:
     """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
     x = _dropped(plan, name, x)
     return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
 
 
-def estimate(plan: Blueprint, name: str, x: Any) -> Any:
+def estimate(plan: StackSpec, name: str, x: Any) -> Any:
     """A number for each row: `(B, D)` to float32 `(B,)`.
 
     The last product is in float32 under every policy: a number of bfloat16 has but
@@ -74,7 +74,7 @@ def estimate(plan: Blueprint, name: str, x: Any) -> Any:
     return _dense(plan, name, 1, dtype="float32")(x)[..., 0]
 
 
-def _dropped(plan: Blueprint, name: str, x: Any) -> Any:
+def _dropped(plan: StackSpec, name: str, x: Any) -> Any:
     return Dropout(
         plan.config.dropout,
         seed=derive_seed(plan.seed, f"{name}_dropout"),
@@ -84,7 +84,7 @@ def _dropped(plan: Blueprint, name: str, x: Any) -> Any:
 
 
 def _dense(
-    plan: Blueprint,
+    plan: StackSpec,
     name: str,
     units: int,
     activation: Any = None,

@@ -96,9 +96,9 @@ def _inspect(invocation: Invocation, count: int, split: str) -> None:
 
 def _tokenize(arguments: argparse.Namespace) -> int:
     quiet_import("tensorflow", "tensorflow_text")
-    from transbeam.pipeline.tokenize_command import Request, tokenize
+    from transbeam.pipeline.tokenize_command import TokenizeRequest, tokenize
 
-    request = Request(
+    request = TokenizeRequest(
         decode=arguments.decode,
         report=arguments.report,
         offsets=arguments.offsets,
@@ -112,9 +112,9 @@ def _tokenize(arguments: argparse.Namespace) -> int:
 def _score(arguments: argparse.Namespace) -> int:
     invocation = _invocation(arguments)
     quiet_import("tensorflow", "tensorflow_text", "apache_beam")
-    from transbeam.pipeline.batch_inference.score_command import Request, score
+    from transbeam.pipeline.batch_inference.score_command import ScoreRequest, score
 
-    request = Request(
+    request = ScoreRequest(
         output=arguments.output,
         model=arguments.model,
         signature=arguments.signature,

@@ -18,7 +18,7 @@ Table = list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Section:
+class CardSection:
     """A heading, a sentence, a table, and a picture for the page."""
 
     title: str
@@ -39,10 +39,10 @@ def write_card(
 
 def _sections(
     manifest: Mapping[str, Any], statistics: Mapping[str, Any]
-) -> Sequence[Section]:
+) -> Sequence[CardSection]:
     counts, config = manifest["counts"], manifest["config"]
     return (
-        Section(
+        CardSection(
             "What it is",
             f"Records for the objective {config['objective.kind']!r}, made from "
             f"{_sources(config)} by Transbeam {manifest['code_version']}.",
@@ -57,18 +57,18 @@ def _sections(
                 ("bytes of records", f"{_total(manifest['shards'], 'bytes'):,}"),
             ],
         ),
-        Section(
+        CardSection(
             "Splits",
             _rule(config) + _leaks(manifest),
             _splits(manifest),
         ),
-        Section(
+        CardSection(
             "Where every document went",
             f"{counts['read']:,} documents were read. Used, filtered and quarantined "
             "add up to that.",
             _books(counts),
         ),
-        Section(
+        CardSection(
             "Where every byte of source went",
             "What was read of a file is shared out among its documents by their sizes "
             "as texts." + _not_whole(manifest["unread"]["files"]),
@@ -76,7 +76,7 @@ def _sections(
         ),
         *_readings(manifest),
         *_distributions(statistics),
-        Section(
+        CardSection(
             "What a record holds",
             "Features of each tf.train.Example.",
             [("feature", "type", "shape", "meaning")]
@@ -85,7 +85,7 @@ def _sections(
                 for f in manifest["features"]
             ],
         ),
-        Section(
+        CardSection(
             "Configuration",
             "Every key that decides what the records are.",
             [(key, str(value)) for key, value in config.items()],
@@ -163,17 +163,17 @@ def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
 _FATES = ("filtered", "quarantined")
 
 
-def _readings(manifest: Mapping[str, Any]) -> Iterator[Section]:
+def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
     """Markup that readers dropped and encodings that they detected, if any."""
     if dropped := manifest["counts"].get("dropped_in_sentences"):
-        yield Section(
+        yield CardSection(
             "Dropped inside sentences",
             f"{sum(dropped.values()):,} templates and formulas whose words are not "
             "known. The sentences lack them.",
             [("kind", "times"), *((kind, f"{n:,}") for kind, n in dropped.items())],
         )
     if found := manifest.get("encodings"):
-        yield Section(
+        yield CardSection(
             "Detected encodings",
             "UTF-8 and byte order marks are certain; the least certain files are "
             "listed, all are in the manifest.",
@@ -202,23 +202,23 @@ def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
 _MOST_FILES = 50
 
 
-def _distributions(statistics: Mapping[str, Any]) -> Sequence[Section]:
+def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
     train = statistics["train"]
     pieces = train["most_frequent"]
     return (
-        Section(
+        CardSection(
             "Lengths of the training records",
             "Tokens that are not padding.",
             [],
             bars(train["lengths"], "tokens", "records"),
         ),
-        Section(
+        CardSection(
             "Documents in a training record",
             "Or stretches of a document that is longer than a record.",
             [],
             bars(train["documents"], "documents", "records"),
         ),
-        Section(
+        CardSection(
             "Pieces",
             f"{train['unused_pieces']:,} pieces of the vocabulary do not occur in the "
             "training records. The most frequent ones:",
@@ -227,7 +227,7 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[Section]:
     )
 
 
-def _markdown(title: str, sections: Sequence[Section]) -> str:
+def _markdown(title: str, sections: Sequence[CardSection]) -> str:
     lines = [f"# {title}", ""]
     for section in sections:
         if section.picture and not section.table:
@@ -252,7 +252,7 @@ def _markdown_table(table: Table) -> list[str]:
 _HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
 
 
-def _page(title: str, sections: Sequence[Section]) -> str:
+def _page(title: str, sections: Sequence[CardSection]) -> str:
     body = "".join(
         f"<section><h2>{html.escape(section.title)}</h2>"
         f"<p>{html.escape(section.text)}</p>{section.picture}"

@@ -31,7 +31,7 @@ _GAP = "  "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class TokenizeRequest:
     """Options of `transbeam tokenize`.
 
     Attributes:
@@ -49,7 +49,7 @@ class Request:
     json_lines: bool = False
 
 
-def tokenize(artifact: Path, files: Sequence[Path], request: Request) -> None:
+def tokenize(artifact: Path, files: Sequence[Path], request: TokenizeRequest) -> None:
     """Prints what a tokenizer makes of lines.
 
     Args:

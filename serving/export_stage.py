@@ -12,14 +12,14 @@ from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
-from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.atomic_publish import kind_of, median_ms, publish, size_of
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
 from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import write_saved_model
 from transbeam.serving.export.warmup_inputs import write_warm_up
 from transbeam.serving.parity.base.parity_checker import Judge
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import judge_of
 from transbeam.serving.parity.export_parity import (
     check_metric,
@@ -33,7 +33,7 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
 from transbeam.serving.signatures.task_factory import task_of
 
@@ -62,7 +62,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
     run_folder, config = invocation.run_folder, invocation.config
     stage = Stage(run_folder, "export", invocation.command("export"))
 
-    def make(trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+    def make(trained: TrainedRun, building: Path, published: Path) -> dict[str, Any]:
         with output_held_back():  # oneDNN tells of what this processor lacks
             judge = judge_of(with_tolerance(trained), run_folder)
         # Loading it takes seconds: what is compared is also what is timed.
@@ -81,13 +81,13 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
 
 def _build(
-    trained: Trained,
+    trained: TrainedRun,
     judge: Judge,
     ask: AskTexts,
     run_folder: Path,
     building: Path,
     console: Console,
-) -> tuple[list[Row], Scores]:
+) -> tuple[list[ParityCheck], Scores]:
     """Makes all forms in a folder and holds them against Keras."""
     export = trained.config.export
     console.say(f"writing the SavedModel, version {export.version}")
@@ -120,12 +120,12 @@ def _build(
 
 
 def _measure(
-    trained: Trained,
+    trained: TrainedRun,
     judge: Judge,
     ask: AskTexts,
     building: Path,
     published: Path,
-    rows: Sequence[Row],
+    rows: Sequence[ParityCheck],
 ) -> dict[str, Any]:
     """Size and speed of each form, under the paths they will have."""
     export = trained.config.export
@@ -141,7 +141,7 @@ def _measure(
     }
     for variant in phone_variants(trained.config):
         file = Path(TFLITE, file_name(variant))
-        model = PhoneModel(building / file)
+        model = TFLiteRunner(building / file)
         result["tflite"][variant] = {
             "path": str(published / file),
             "bytes": size_of(building / file),

@@ -34,10 +34,10 @@ from transbeam.trainer.distribution.initialize import joined
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.distribution.rendezvous_setup import met
 from transbeam.trainer.distribution.workers import Workers
-from transbeam.trainer.evaluation.collectors import Row
-from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.collectors import EvaluatedRecord
+from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
-    Means,
+    EvaluationMetrics,
     describe,
     means,
     on_host,
@@ -69,7 +69,7 @@ from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.pages.report_files import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import averaged
-from transbeam.trainer.training_setup import Prepared, prepare
+from transbeam.trainer.training_setup import TrainingSetup, prepare
 
 
 def train(
@@ -189,7 +189,7 @@ def _begin_and_train(
 
 
 def _train(
-    prepared: Prepared, invocation: Invocation, folder: Path, workers: Workers
+    prepared: TrainingSetup, invocation: Invocation, folder: Path, workers: Workers
 ) -> dict[str, Any]:
     """The work itself, once it is known that it must and can be done."""
     config, console = invocation.config, invocation.console
@@ -252,7 +252,7 @@ def _train(
     return result
 
 
-def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
+def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> None:
     """The steps that are left."""
     config, console = invocation.config, invocation.console
     state, manifest, step = prepared.state, prepared.manifest, prepared.step
@@ -276,7 +276,7 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
     )
     forward = build_evaluation(state.model, prepared.loss, workers)
 
-    def validate() -> Means:
+    def validate() -> EvaluationMetrics:
         with averaged(state):
             return means(sums_over(forward, on_host(sample)))
 
@@ -316,7 +316,9 @@ def _fit(prepared: Prepared, invocation: Invocation, workers: Workers) -> None:
             log.close()
 
 
-def _samples(prepared: Prepared, rows: Sequence[Row], invocation: Invocation) -> str:
+def _samples(
+    prepared: TrainingSetup, rows: Sequence[EvaluatedRecord], invocation: Invocation
+) -> str:
     """What the model says of the first validation records, as HTML."""
     config, manifest = invocation.config, prepared.manifest
     in_parts = isinstance(config.training.distribution, ModelParallelConfig)
@@ -325,7 +327,7 @@ def _samples(prepared: Prepared, rows: Sequence[Row], invocation: Invocation) ->
         # A copy of this worker's own: the others do not take part in what it is asked.
         model = build_trainable(config, manifest.vocabulary["size"])
         model.set_weights([numbers_of(v) for v in prepared.model.weights])
-        subject = Subject(
+        subject = EvaluationContext(
             config,
             manifest,
             read_held_out(manifest, config.data),

@@ -37,7 +37,7 @@ from transbeam.trainer.step.state import TrainState
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TrainingSetup:
     """What is there before the first step.
 
     Attributes:
@@ -61,7 +61,7 @@ class Prepared:
     matmul_dtype: str | None
 
 
-def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
+def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingSetup:
     """Finds out whether a training can be done, and has everything ready for it.
 
     Args:
@@ -114,7 +114,9 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> Prepared:
         parameters = adapt(model, training.adaptation, config.seed)
         state = TrainState(trained, _optimizer(config, trained), training)
     step = _resume(state, folder, rows, console.say, workers)
-    return Prepared(manifest, model, state, loss, parameters, step, rows, matmul_dtype)
+    return TrainingSetup(
+        manifest, model, state, loss, parameters, step, rows, matmul_dtype
+    )
 
 
 def _resume(

@@ -18,7 +18,7 @@ from transbeam.configs.base.fields import REQUIRED, range_text
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """One key of a section, as its `option(...)` declares it."""
 
     name: str
@@ -39,17 +39,17 @@ class Key:
 
 
 @functools.cache
-def keys_of(section: type) -> dict[str, Key]:
+def keys_of(section: type) -> dict[str, ConfigKey]:
     """The keys of a section, in the order they are declared.
 
     Example:
-    >>> from transbeam.configs.schema.block import LayerNorm
-    >>> list(keys_of(LayerNorm))
+    >>> from transbeam.configs.schema.block import LayerNormConfig
+    >>> list(keys_of(LayerNormConfig))
     ['kind', 'placement', 'epsilon']
     """
     annotations = typing.get_type_hints(section)
     return {
-        field.name: Key(
+        field.name: ConfigKey(
             name=field.name,
             annotation=annotations[field.name],
             default=_default(field),
@@ -94,11 +94,12 @@ def kinds_of(annotation: Any) -> dict[str, type]:
     A section that is not one of several stands under the empty name.
 
     Example:
-    >>> from transbeam.configs.schema.block import LayerNorm
-    >>> from transbeam.configs.schema.block import LearnedPosition, SinusoidalPosition
-    >>> list(kinds_of(LearnedPosition | SinusoidalPosition | None))
+    >>> from transbeam.configs.schema.block import LayerNormConfig
+    >>> from transbeam.configs.schema.block import LearnedPositionConfig
+    >>> from transbeam.configs.schema.block import SinusoidalPositionConfig
+    >>> list(kinds_of(LearnedPositionConfig | SinusoidalPositionConfig | None))
     ['learned', 'sinusoidal']
-    >>> list(kinds_of(LayerNorm)), list(kinds_of(int))
+    >>> list(kinds_of(LayerNormConfig)), list(kinds_of(int))
     (['layer_norm'], [])
     """
     members = union_members(split_optional(annotation)[0])
@@ -115,8 +116,8 @@ def tag_of(section: type) -> str:
     A `kind` with several values is a key like others.
 
     Example:
-    >>> from transbeam.configs.schema.model import LayerNorm, Pooler
-    >>> tag_of(LayerNorm), tag_of(Pooler)
+    >>> from transbeam.configs.schema.model import LayerNormConfig, PoolerConfig
+    >>> tag_of(LayerNormConfig), tag_of(PoolerConfig)
     ('layer_norm', '')
     """
     kind = keys_of(section).get("kind")
@@ -151,7 +152,7 @@ def type_text(annotation: Any) -> str:
     return f"{text} or null" if optional else text
 
 
-def walk(section: type, prefix: str = "") -> Iterator[tuple[str, Key]]:
+def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
     """Every key below a section with its dotted name, through all kinds."""
     for key in keys_of(section).values():
         yield prefix + key.name, key
@@ -163,8 +164,8 @@ def plain(value: Any) -> Any:
     """A configuration, or a part of it, as plain JSON values.
 
     Example:
-    >>> from transbeam.configs.schema.block import LayerNorm
-    >>> plain(LayerNorm())
+    >>> from transbeam.configs.schema.block import LayerNormConfig
+    >>> plain(LayerNormConfig())
     {'kind': 'layer_norm', 'placement': 'post', 'epsilon': 1e-12}
     """
     if dataclasses.is_dataclass(value):

@@ -6,7 +6,7 @@ does every command that uses the model.
 """
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Patches
+from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, PatchesConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     PrefixConfig,
     SpanCorruptionConfig,
@@ -49,8 +49,8 @@ def check_model(run: RunConfig) -> None:
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-    >>> from transbeam.configs.schema.sources import TextSource
-    >>> data = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
     >>> check_model(RunConfig(name="gpt", data=data, objective=CausalConfig()))
     Traceback (most recent call last):
     ConfigError: model.kind=encoder does not go with ...
@@ -74,8 +74,9 @@ def decoder_length(run: RunConfig) -> int:
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
-    >>> from transbeam.configs.schema.sources import TextSource
-    >>> data = DataConfig(source=TextSource(path="corpus.txt"), sequence_length=512)
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> source = TextSourceConfig(path="corpus.txt")
+    >>> data = DataConfig(source=source, sequence_length=512)
     >>> decoder_length(
     ...     RunConfig(name="t5", data=data, objective=SpanCorruptionConfig())
     ... )
@@ -88,7 +89,7 @@ def decoder_length(run: RunConfig) -> int:
     return objective.decoder_length
 
 
-def _patches(run: RunConfig) -> Patches | None:
+def _patches(run: RunConfig) -> PatchesConfig | None:
     return run.model.patches if isinstance(run.model, EncoderConfig) else None
 
 
@@ -105,7 +106,7 @@ def _check_family(run: RunConfig) -> None:
 
 
 def _check_images(
-    objective: ImageClassificationConfig, patches: Patches | None
+    objective: ImageClassificationConfig, patches: PatchesConfig | None
 ) -> None:
     if patches is None:
         raise ConfigError(

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from transbeam.configs.base.fields import REQUIRED
 from transbeam.configs.base.reflection import (
-    Key,
+    ConfigKey,
     keys_of,
     kinds_of,
     nearest,
@@ -85,8 +85,8 @@ def explain_json(key: str = "") -> dict[str, Any]:
     return _key_json(_find(key)) if key else _keys_json(RunConfig)
 
 
-def _find(dotted: str) -> Key:
-    keys: dict[str, Key] = {}
+def _find(dotted: str) -> ConfigKey:
+    keys: dict[str, ConfigKey] = {}
     for path, key in walk(RunConfig):
         keys.setdefault(path, key)
     wanted = dotted.removesuffix(".kind")
@@ -113,7 +113,7 @@ def _all_rows() -> Iterator[tuple[str, str]]:
         yield from _key_rows(key, key.name, "")
 
 
-def _key_rows(key: Key, name: str, indent: str) -> Iterator[tuple[str, str]]:
+def _key_rows(key: ConfigKey, name: str, indent: str) -> Iterator[tuple[str, str]]:
     kinds = kinds_of(key.annotation)
     if not kinds:
         yield f"{indent}{name}: {_default_text(key)}", _plain_key_text(key)
@@ -135,7 +135,7 @@ def _key_rows(key: Key, name: str, indent: str) -> Iterator[tuple[str, str]]:
 class _Told:
     """A key that has been told, of the kind it was told of."""
 
-    key: Key
+    key: ConfigKey
     kind: str
 
     @property
@@ -180,7 +180,9 @@ def _has_all(told: _Told, sections: dict[str, type]) -> bool:
     return bool(sections) and sections.items() <= told.sections.items()
 
 
-def _row_referring(key: Key, known: _Told, kind: str, indent: str) -> tuple[str, str]:
+def _row_referring(
+    key: ConfigKey, known: _Told, kind: str, indent: str
+) -> tuple[str, str]:
     """A key whose kinds are told at another; its default, if that is another."""
     sections = kinds_of(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
@@ -193,7 +195,7 @@ def _row_referring(key: Key, known: _Told, kind: str, indent: str) -> tuple[str,
     return f"{indent}{key.name}:{default}", f"{key.doc} [{what}]"
 
 
-def _kind_text(kind: str, section: type, key: Key) -> str:
+def _kind_text(kind: str, section: type, key: ConfigKey) -> str:
     is_default = not key.required and getattr(key.default, "kind", None) == kind
     choice = len(kinds_of(key.annotation)) > 1
     return _first_line(section) + (" The default." if is_default and choice else "")
@@ -203,12 +205,12 @@ def _first_line(section: type) -> str:
     return (section.__doc__ or "").partition("\n")[0]
 
 
-def _plain_key_text(key: Key) -> str:
+def _plain_key_text(key: ConfigKey) -> str:
     allowed = f"{type_text(key.annotation)} {key.range_text}".strip()
     return f"{key.doc} [{allowed}]"
 
 
-def _default_text(key: Key) -> str:
+def _default_text(key: ConfigKey) -> str:
     if key.default is REQUIRED:
         return "(required)"
     return _yaml_text(plain(key.default))
@@ -230,13 +232,13 @@ def _keys_json(section: type) -> dict[str, Any]:
     return {"doc": _first_line(section), "keys": described}
 
 
-def _own_keys(section: type) -> list[Key]:
+def _own_keys(section: type) -> list[ConfigKey]:
     """The keys but for the `kind` that a section is chosen by."""
     keys = keys_of(section).values()
     return [key for key in keys if key.name != "kind" or not tag_of(section)]
 
 
-def _key_json(key: Key) -> dict[str, Any]:
+def _key_json(key: ConfigKey) -> dict[str, Any]:
     described: dict[str, Any] = {
         "type": type_text(key.annotation),
         "doc": key.doc,

@@ -8,8 +8,8 @@ before the work begins, and from `transbeam check`.
 from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.attention import KernelAttention
-from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.attention import KernelAttentionConfig
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import (
@@ -67,7 +67,7 @@ def check_export(run: RunConfig) -> None:
             f"objective.channels={objective.channels}: this version of Transbeam "
             "exports only models of grey images (1) and of colour (3)"
         )
-    if isinstance(run.model, DecoderConfig | Seq2SeqConfig):
+    if isinstance(run.model, DecoderConfig | Seq2SeqModelConfig):
         _check_cache(run, run.model)
     for key in ("litert_lm", "tflite_text", "mediapipe"):
         if getattr(run.export, key) and not run.export.tflite:
@@ -170,14 +170,14 @@ def no_wordpiece(tokenizer: str) -> ConfigError:
     )
 
 
-def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqConfig) -> None:
+def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> None:
     """On phones a model that writes has a cache with a slot for each token."""
     if not run.export.tflite:
         return
     key, attention = "attention", model.attention
-    if isinstance(model, Seq2SeqConfig) and model.decoder_attention is not None:
+    if isinstance(model, Seq2SeqModelConfig) and model.decoder_attention is not None:
         key, attention = "decoder_attention", model.decoder_attention
-    if isinstance(attention, KernelAttention):
+    if isinstance(attention, KernelAttentionConfig):
         raise ConfigError(
             f"model.{key}.kind=kernel: such a decoder keeps sums of its tokens, and "
             "the cache of a TFLite file has a slot for each token. Write `kind: "

@@ -14,27 +14,27 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import (
-    ArraysSource,
-    ImagesSource,
-    MixtureSource,
-    PythonDocsSource,
+    ArraysSourceConfig,
+    ImagesSourceConfig,
+    MixtureSourceConfig,
+    PythonDocsSourceConfig,
     SingleSource,
     Source,
-    TextSource,
-    WarcSource,
-    WikipediaSource,
-    ZipSource,
+    TextSourceConfig,
+    WarcSourceConfig,
+    WikipediaSourceConfig,
+    ZipSourceConfig,
 )
 from transbeam.configs.schema.table_sources import (
-    ConllSource,
-    ConlluSource,
-    CsvSource,
-    JsonlSource,
-    LabeledLinesSource,
-    ParallelSource,
-    ParquetSource,
-    SquadSource,
-    TFRecordSource,
+    ConllSourceConfig,
+    ConlluSourceConfig,
+    CsvSourceConfig,
+    JsonlSourceConfig,
+    LabeledLinesSourceConfig,
+    ParallelSourceConfig,
+    ParquetSourceConfig,
+    SquadSourceConfig,
+    TFRecordSourceConfig,
 )
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -105,26 +105,36 @@ def fields_given(source: SingleSource) -> tuple[str, ...]:
     """The fields that the documents of a source have.
 
     Example:
-    >>> fields_given(TextSource(path="a.txt"))
+    >>> fields_given(TextSourceConfig(path="a.txt"))
     ('text',)
     """
     match source:
-        case TextSource() | ZipSource() | WikipediaSource() | WarcSource():
+        case (
+            TextSourceConfig()
+            | ZipSourceConfig()
+            | WikipediaSourceConfig()
+            | WarcSourceConfig()
+        ):
             return _TEXT
-        case PythonDocsSource():
+        case PythonDocsSourceConfig():
             summaries = source.examples == "summaries"
             return ("text", "target_text") if summaries else _TEXT
-        case ImagesSource() | ArraysSource():
+        case ImagesSourceConfig() | ArraysSourceConfig():
             return ("image", "label")
-        case ParallelSource():
+        case ParallelSourceConfig():
             return ("text", "target_text")
-        case LabeledLinesSource():
+        case LabeledLinesSourceConfig():
             return _LABELLED
-        case ConllSource() | ConlluSource():
+        case ConllSourceConfig() | ConlluSourceConfig():
             return ("text", "words", "tags")
-        case SquadSource():
+        case SquadSourceConfig():
             return ("text", "second_text", "answers")
-        case CsvSource() | JsonlSource() | ParquetSource() | TFRecordSource():
+        case (
+            CsvSourceConfig()
+            | JsonlSourceConfig()
+            | ParquetSourceConfig()
+            | TFRecordSourceConfig()
+        ):
             columns = vars(source.columns)
             return tuple(name for name, column in columns.items() if column is not None)
     assert_never(source)
@@ -166,7 +176,7 @@ def _check_fields(run: RunConfig) -> None:
 
 
 def _parts(source: Source | None) -> Iterator[SingleSource]:
-    if isinstance(source, MixtureSource):
+    if isinstance(source, MixtureSourceConfig):
         yield from (part.source for part in source.parts)
     elif source is not None:
         yield source

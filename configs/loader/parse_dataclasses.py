@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import REQUIRED
 from transbeam.configs.base.reflection import (
-    Key,
+    ConfigKey,
     did_you_mean,
     keys_of,
     kinds_of,
@@ -29,10 +29,10 @@ from transbeam.configs.base.reflection import (
     walk,
 )
 from transbeam.configs.loader.yaml_nodes import (
-    Items,
     Node,
-    Scalar,
-    Section,
+    YamlList,
+    YamlScalar,
+    YamlSection,
     complain,
     found,
     is_blank,
@@ -42,7 +42,7 @@ from transbeam.configs.schema.run import RunConfig
 T = TypeVar("T")
 
 
-def bind_section(section: type, node: Section, path: str) -> Any:
+def bind_section(section: type, node: YamlSection, path: str) -> Any:
     """Builds one section.
 
     Args:
@@ -68,7 +68,7 @@ def bind_section(section: type, node: Section, path: str) -> Any:
     return hold_rules(lambda: section(**values), node, path)
 
 
-def hold_rules(rules: Callable[[], T], node: Section, path: str) -> T:
+def hold_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
     """Asks rules between keys; what they refuse gets the place of a key they name.
 
     Args:
@@ -87,7 +87,7 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _unknown(name: str, keys: dict[str, Key]) -> str:
+def _unknown(name: str, keys: dict[str, ConfigKey]) -> str:
     hint = did_you_mean(name, keys)
     places = [dotted for dotted in _dotted_keys() if dotted.endswith(f".{name}")]
     if not hint and places:
@@ -101,18 +101,18 @@ def _dotted_keys() -> tuple[str, ...]:
     return tuple(dict.fromkeys(dotted for dotted, _ in walk(RunConfig)))
 
 
-def _place_named_in(message: str, node: Section) -> str | None:
+def _place_named_in(message: str, node: YamlSection) -> str | None:
     """Where the first key stands that a rule's message names and the user gave."""
     for dotted in re.findall(r"([a-z_][\w.]*)(?==|:)", message):
         named: Node | None = node
         for name in dotted.split("."):
-            named = named.nodes.get(name) if isinstance(named, Section) else None
+            named = named.nodes.get(name) if isinstance(named, YamlSection) else None
         if named is not None:
             return named.where
     return None
 
 
-def _bind_key(key: Key, node: Node, path: str) -> Any:
+def _bind_key(key: ConfigKey, node: Node, path: str) -> Any:
     value = _bind(key.annotation, node, path, key)
     if isinstance(value, int | float) and not isinstance(value, bool):
         too_small = key.minimum is not None and value < key.minimum
@@ -123,10 +123,10 @@ def _bind_key(key: Key, node: Node, path: str) -> Any:
     return value
 
 
-def _bind(annotation: Any, node: Node, path: str, key: Key | None = None) -> Any:
+def _bind(annotation: Any, node: Node, path: str, key: ConfigKey | None = None) -> Any:
     """Builds a value of a type; `key` is whose it is, unless it is one of a list."""
     annotation, optional = split_optional(annotation)
-    if optional and isinstance(node, Scalar) and node.value is None:
+    if optional and isinstance(node, YamlScalar) and node.value is None:
         return None
     if kinds := kinds_of(annotation):
         return _bind_kind(kinds, node, path, key)
@@ -137,13 +137,15 @@ def _bind(annotation: Any, node: Node, path: str, key: Key | None = None) -> Any
     return _bind_value(annotation, node, path)
 
 
-def _bind_kind(kinds: dict[str, type], node: Node, path: str, key: Key | None) -> Any:
+def _bind_kind(
+    kinds: dict[str, type], node: Node, path: str, key: ConfigKey | None
+) -> Any:
     if is_blank(node):
         # All keys of a section commented out leave `section:` behind.
-        node = Section(node.where, {})
-    if not isinstance(node, Section):
+        node = YamlSection(node.where, {})
+    if not isinstance(node, YamlSection):
         what = f"expected a section (keys and values), found {found(node)}."
-        if isinstance(node, Scalar) and node.text in kinds:
+        if isinstance(node, YamlScalar) and node.text in kinds:
             what += f" Write {{kind: {node.text}}}."
         raise complain(node.where, path, what)
     if "" in kinds:
@@ -153,14 +155,16 @@ def _bind_kind(kinds: dict[str, type], node: Node, path: str, key: Key | None) -
     return bind_section(kinds[chosen], node, path)
 
 
-def _kind_of(kinds: dict[str, type], node: Section, path: str, key: Key | None) -> str:
+def _kind_of(
+    kinds: dict[str, type], node: YamlSection, path: str, key: ConfigKey | None
+) -> str:
     listed = ", ".join(kinds)
     default = REQUIRED if key is None else key.default
     given = node.nodes.get("kind")
-    if isinstance(given, Scalar) and given.value in kinds:
+    if isinstance(given, YamlScalar) and given.value in kinds:
         return given.text
     if given is not None:
-        near = did_you_mean(given.text, kinds) if isinstance(given, Scalar) else ""
+        near = did_you_mean(given.text, kinds) if isinstance(given, YamlScalar) else ""
         # What the key is for says why a kind that is known elsewhere is not here.
         doc = f" {key.doc}" if key else ""
         what = f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}"
@@ -174,7 +178,7 @@ def _kind_of(kinds: dict[str, type], node: Section, path: str, key: Key | None) 
 
 
 def _refuse_keys_of_other_kinds(
-    kinds: dict[str, type], chosen: str, node: Section, path: str
+    kinds: dict[str, type], chosen: str, node: YamlSection, path: str
 ) -> None:
     kind = node.nodes.get("kind")
     for name, child in node.nodes.items():
@@ -191,9 +195,9 @@ def _refuse_keys_of_other_kinds(
 
 def _bind_items(annotation: Any, node: Node, path: str) -> tuple[Any, ...]:
     element = typing.get_args(annotation)[0]
-    if not isinstance(node, Items):
+    if not isinstance(node, YamlList):
         what = f"expected a {type_text(annotation)}, found {found(node)}."
-        if isinstance(node, Scalar) and node.text:
+        if isinstance(node, YamlScalar) and node.text:
             what += f" Write [{node.text}]."
         raise complain(node.where, path, what)
     return tuple(
@@ -204,15 +208,15 @@ def _bind_items(annotation: Any, node: Node, path: str) -> tuple[Any, ...]:
 
 def _bind_literal(annotation: Any, node: Node, path: str) -> Any:
     known = typing.get_args(annotation)
-    if isinstance(node, Scalar) and node.value in known:
+    if isinstance(node, YamlScalar) and node.value in known:
         return node.value
-    near = did_you_mean(node.text, known) if isinstance(node, Scalar) else ""
+    near = did_you_mean(node.text, known) if isinstance(node, YamlScalar) else ""
     what = f"expected {type_text(annotation)}, found {found(node)}.{near}"
     raise complain(node.where, path, what)
 
 
 def _bind_value(annotation: type, node: Node, path: str) -> Any:
-    value = node.value if isinstance(node, Scalar) else None
+    value = node.value if isinstance(node, YamlScalar) else None
     if annotation is float and type(value) is int:
         value = _to_float(value)
     if type(value) is not annotation:
@@ -234,11 +238,14 @@ def _article(annotation: type) -> str:
 
 
 def _type_hint(annotation: type, node: Node) -> str:
-    if not isinstance(node, Scalar):
+    if not isinstance(node, YamlScalar):
         return ""
     if annotation is str:
         return f' Put it in quotes: "{node.text}".' if node.text else ""
-    if node.quoted and type(Scalar("", node.text, False).value) in (annotation, int):
+    if node.quoted and type(YamlScalar("", node.text, False).value) in (
+        annotation,
+        int,
+    ):
         return f" Take the quotes away: {node.text}."
     if annotation is bool and node.text.lower() in ("yes", "on", "no", "off"):
         return f" Write {'true' if node.text.lower() in ('yes', 'on') else 'false'}."

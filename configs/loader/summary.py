@@ -1,6 +1,6 @@
 """What a configuration asks for, in a few lines for people."""
 
-from transbeam.configs.schema.model import Model, Seq2SeqConfig
+from transbeam.configs.schema.model import Model, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
@@ -39,7 +39,7 @@ def _model(model: Model) -> str:
     """Such as `decoder of 12 blocks, 768 wide, 12 heads; attention full, ...`."""
     blocks, attention = f"{model.num_layers}", model.attention
     kinds = attention.kind
-    if isinstance(model, Seq2SeqConfig):
+    if isinstance(model, Seq2SeqModelConfig):
         blocks += f" and {model.decoder_layers}"
         if model.decoder_attention is not None:
             kinds += f" and {model.decoder_attention.kind}"

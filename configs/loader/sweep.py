@@ -20,10 +20,10 @@ from pathlib import Path
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.loader.yaml_config import read_text
 from transbeam.configs.loader.yaml_nodes import (
-    Items,
     Node,
-    Scalar,
-    Section,
+    YamlList,
+    YamlScalar,
+    YamlSection,
     complain,
     compose,
     found,
@@ -70,7 +70,7 @@ def load_sweep(path: str | Path) -> Sweep:
         ConfigError: It is not right; the message says where.
     """
     root = compose(read_text(path), lambda line: f"{path}:{line}")
-    if not isinstance(root, Section):
+    if not isinstance(root, YamlSection):
         raise complain(str(path), "", "expected the keys of a sweep: name, base, grid")
     for key, node in root.nodes.items():
         if key not in _KEYS:
@@ -100,27 +100,27 @@ def load_sweep(path: str | Path) -> Sweep:
     )
 
 
-def _text(root: Section, key: str) -> str:
+def _text(root: YamlSection, key: str) -> str:
     node = root.nodes.get(key)
     if node is None:
         raise complain(root.where, key, "is missing; a sweep needs it")
-    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+    if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
         raise complain(node.where, key, f"expected a text, found {found(node)}")
     return node.value
 
 
-def _section(root: Section, key: str) -> Mapping[str, Node]:
+def _section(root: YamlSection, key: str) -> Mapping[str, Node]:
     node = root.nodes.get(key)
     if node is None:
         raise complain(root.where, key, "is missing; a sweep needs it")
-    if not isinstance(node, Section) or not node.nodes:
+    if not isinstance(node, YamlSection) or not node.nodes:
         what = f"expected dotted keys and their values, found {found(node)}"
         raise complain(node.where, key, what)
     return node.nodes
 
 
 def _values(key: str, node: Node) -> tuple[str, ...]:
-    if not isinstance(node, Items) or not node.nodes:
+    if not isinstance(node, YamlList) or not node.nodes:
         what = f"expected a list of values, such as [1, 2], found {found(node)}"
         raise complain(node.where, f"grid.{key}", what)
     return tuple(map(_flow, node.nodes))
@@ -128,10 +128,10 @@ def _values(key: str, node: Node) -> tuple[str, ...]:
 
 def _flow(node: Node, nested: bool = False) -> str:
     """A node as YAML on one line; texts within others are quoted, for their commas."""
-    if isinstance(node, Scalar):
+    if isinstance(node, YamlScalar):
         quotes = node.quoted or (nested and isinstance(node.value, str))
         return json.dumps(node.text, ensure_ascii=False) if quotes else node.text
-    if isinstance(node, Items):
+    if isinstance(node, YamlList):
         return f"[{', '.join(_flow(inner, nested=True) for inner in node.nodes)}]"
     pairs = (f"{key}: {_flow(inner, nested=True)}" for key, inner in node.nodes.items())
     return f"{{{', '.join(pairs)}}}"

@@ -38,11 +38,11 @@ def inherited_warmup(
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
-    >>> from transbeam.configs.schema.sources import TextSource
-    >>> from transbeam.configs.schema.schedules import ConstantSchedule
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> from transbeam.configs.schema.schedules import ConstantScheduleConfig
     >>> from transbeam.configs.schema.training import TrainingConfig
-    >>> source = DataConfig(source=TextSource(path="corpus.txt"))
-    >>> training = TrainingConfig(steps=30, schedule=ConstantSchedule())
+    >>> source = DataConfig(source=TextSourceConfig(path="corpus.txt"))
+    >>> training = TrainingConfig(steps=30, schedule=ConstantScheduleConfig())
     >>> run = RunConfig(name="tiny", data=source, training=training)
     >>> there = {STEPS: 20, WARMUP_STEPS: 2, _KIND: "constant", "seed": 1}
     >>> inherited_warmup(run, there, {**there, STEPS: 30, WARMUP_STEPS: 3})

@@ -20,10 +20,10 @@ from transbeam.configs.loader.compatibility import check_model
 from transbeam.configs.loader.parse_dataclasses import bind_section, hold_rules
 from transbeam.configs.loader.run_file import run_file
 from transbeam.configs.loader.yaml_nodes import (
-    Items,
     Node,
-    Scalar,
-    Section,
+    YamlList,
+    YamlScalar,
+    YamlSection,
     complain,
     compose,
     found,
@@ -99,7 +99,7 @@ def parse_run(
         raise complain(
             file, "", "the file is empty; `transbeam explain` lists the keys"
         )
-    if not isinstance(root, Section):
+    if not isinstance(root, YamlSection):
         what = f"expected a section (keys and values), found {found(root)}"
         raise complain(root.where, "", what)
     for override in overrides:
@@ -133,17 +133,17 @@ def read_text(path: str | Path) -> str:
         raise complain(str(path), "", f"cannot be read: {reason}") from None
 
 
-def _override(root: Section, override: str) -> Section:
+def _override(root: YamlSection, override: str) -> YamlSection:
     where = f"--set {override}"
     dotted, equals, text = override.partition("=")
     names = dotted.strip().split(".")
     if not equals or not all(names):
         what = "expected KEY=VALUE, such as --set training.steps=100"
         raise complain(where, "", what)
-    value = compose(text, lambda _: where, dotted.strip()) or Scalar(
+    value = compose(text, lambda _: where, dotted.strip()) or YamlScalar(
         where, "", quoted=False
     )
-    return cast(Section, _put(root, names, value, where, path=""))
+    return cast(YamlSection, _put(root, names, value, where, path=""))
 
 
 def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:
@@ -155,7 +155,7 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
         return value
     name, *rest = names
     inner_path = f"{path}.{name}" if path else name
-    if isinstance(node, Items):
+    if isinstance(node, YamlList):
         place = int(name) if name.isdecimal() else -1
         if not 0 <= place < len(node.nodes):
             what = (
@@ -165,15 +165,15 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
             raise complain(where, path, what)
         nodes = list(node.nodes)
         nodes[place] = _put(nodes[place], rest, value, where, inner_path)
-        return Items(node.where, tuple(nodes))
-    if not isinstance(node, Section):
+        return YamlList(node.where, tuple(nodes))
+    if not isinstance(node, YamlSection):
         what = f"{found(node)} stands there ({node.where}), not a section"
         raise complain(where, path, what)
     inner = node.nodes.get(name)
     if inner is None or is_blank(inner):
-        inner = Section(where, {})
+        inner = YamlSection(where, {})
     inner = _put(inner, rest, value, where, inner_path)
-    return Section(node.where, {**node.nodes, name: inner})
+    return YamlSection(node.where, {**node.nodes, name: inner})
 
 
 class _Dumper(yaml.SafeDumper):
@@ -239,11 +239,11 @@ def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
-    >>> from transbeam.configs.schema.sources import TextSource
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
     >>> from transbeam.configs.schema.training import TrainingConfig
     >>> run = RunConfig(
     ...     name="tiny",
-    ...     data=DataConfig(source=TextSource(path="corpus.txt")),
+    ...     data=DataConfig(source=TextSourceConfig(path="corpus.txt")),
     ...     training=TrainingConfig(steps=100),
     ... )
     >>> flatten(run, "seed", "objective")["objective.masking_fraction"]

@@ -47,7 +47,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True)
-class Scalar:
+class YamlScalar:
     """A single value. `where` is `file:line` of its key, or the `--set` it is from."""
 
     where: str
@@ -60,7 +60,7 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Items:
+class YamlList:
     """A list."""
 
     where: str
@@ -68,14 +68,14 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Section:
+class YamlSection:
     """Keys and their values. Each value's `where` is that of its key."""
 
     where: str
     nodes: dict[str, "Node"]
 
 
-Node = Scalar | Items | Section
+Node = YamlScalar | YamlList | YamlSection
 
 
 def resolve(text: str) -> bool | int | float | str | None:
@@ -95,14 +95,14 @@ def resolve(text: str) -> bool | int | float | str | None:
 
 def is_blank(node: Node) -> bool:
     """Whether nothing at all stands after the key."""
-    return isinstance(node, Scalar) and node.text == "" and not node.quoted
+    return isinstance(node, YamlScalar) and node.text == "" and not node.quoted
 
 
 def found(node: Node) -> str:
     """The words for a node after "found" in an error message."""
-    if isinstance(node, Section):
+    if isinstance(node, YamlSection):
         return "a section"
-    if isinstance(node, Items):
+    if isinstance(node, YamlList):
         return "a list"
     shown = node.text if len(node.text) <= 60 else node.text[:57] + "..."
     if isinstance(node.value, str):
@@ -134,7 +134,7 @@ def compose(text: str, locate: Callable[[int], str], path: str = "") -> Node | N
 
     Example:
     >>> compose("steps: 100", "run.yaml:{}".format).nodes["steps"]
-    Scalar(where='run.yaml:1', text='100', quoted=False)
+    YamlScalar(where='run.yaml:1', text='100', quoted=False)
     """
     events = _events(text, locate)
     events.popleft()  # the start of the stream
@@ -192,18 +192,18 @@ class _Composer:
         assert isinstance(event, yaml.ScalarEvent)
         return self._scalar(event, where, path)
 
-    def _items(self, path: str, where: str, depth: int) -> Items:
+    def _items(self, path: str, where: str, depth: int) -> YamlList:
         nodes: list[Node] = []
         while not isinstance(self._events[0], yaml.SequenceEndEvent):
             nodes.append(self.node(f"{path}[{len(nodes)}]", None, depth + 1))
         self._events.popleft()
-        return Items(where, tuple(nodes))
+        return YamlList(where, tuple(nodes))
 
-    def _section(self, path: str, where: str, depth: int) -> Section:
+    def _section(self, path: str, where: str, depth: int) -> YamlSection:
         nodes: dict[str, Node] = {}
         while not isinstance(self._events[0], yaml.MappingEndEvent):
             key = self.node(path, None, depth + 1)
-            if not isinstance(key, Scalar) or not isinstance(key.value, str):
+            if not isinstance(key, YamlScalar) or not isinstance(key.value, str):
                 raise complain(key.where, path, f"a key must be text, not {found(key)}")
             dotted = f"{path}.{key.text}" if path else key.text
             if key.text == "<<" and not key.quoted:
@@ -213,14 +213,14 @@ class _Composer:
                 raise complain(key.where, dotted, f"given twice, first at {first}")
             nodes[key.text] = self.node(dotted, key.where, depth + 1)
         self._events.popleft()
-        return Section(where, nodes)
+        return YamlSection(where, nodes)
 
-    def _scalar(self, event: yaml.ScalarEvent, where: str, path: str) -> Scalar:
+    def _scalar(self, event: yaml.ScalarEvent, where: str, path: str) -> YamlScalar:
         # An escape such as "\ud800" or "\0" gets past PyYAML, but no file could
         # be written or opened with it later.
         if re.search("[\0\ud800-\udfff]", event.value):
             raise complain(where, path, "a character that is not text")
-        return Scalar(where, event.value, quoted=event.style is not None)
+        return YamlScalar(where, event.value, quoted=event.style is not None)
 
 
 def _refuse_references(event: yaml.Event, where: str, path: str) -> None:

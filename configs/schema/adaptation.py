@@ -12,14 +12,14 @@ _PATTERNS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllWeights:
+class AllWeightsConfig:
     """Every weight is trained."""
 
     kind: Literal["all"] = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenWeights:
+class FrozenWeightsConfig:
     """Some weights stay as they are, and take no memory of the optimizer."""
 
     kind: Literal["freeze"] = "freeze"
@@ -34,7 +34,7 @@ class FrozenWeights:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoraWeights:
+class LoraWeightsConfig:
     """Small adapters beside frozen weights (Hu et al., 2021); merged at the end."""
 
     kind: Literal["lora"] = "lora"
@@ -65,4 +65,4 @@ class LoraWeights:
             raise ConfigError("targets=[] adapts nothing. Write `kind: freeze`")
 
 
-Adaptation = AllWeights | FrozenWeights | LoraWeights
+Adaptation = AllWeightsConfig | FrozenWeightsConfig | LoraWeightsConfig

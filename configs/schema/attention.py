@@ -8,7 +8,7 @@ from transbeam.configs.base.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heads:
+class HeadsConfig:
     """What every kind of attention has."""
 
     num_heads: int = option("Parallel attention heads.", default=4, minimum=1)
@@ -46,14 +46,14 @@ class Heads:
         """`num_key_value_heads`, or what it is when left out.
 
         Example:
-        >>> Heads(num_heads=8).key_value_heads
+        >>> HeadsConfig(num_heads=8).key_value_heads
         8
         """
         return self.num_key_value_heads or self.num_heads
 
 
 @dataclass(frozen=True, kw_only=True)
-class FullAttention(Heads):
+class FullAttentionConfig(HeadsConfig):
     """Every token attends to every other of its document; cost grows with T²."""
 
     kind: Literal["full"] = "full"
@@ -63,7 +63,7 @@ class FullAttention(Heads):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(Heads):
+class WindowAttentionConfig(HeadsConfig):
     """What the kinds of attention that look at the nearest tokens have."""
 
     window_size: int = option(
@@ -82,7 +82,7 @@ class Window(Heads):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingWindowAttention(Window):
+class SlidingWindowAttentionConfig(WindowAttentionConfig):
     """Each token attends to the nearest only; cost grows with T (Beltagy et al., 2020).
 
     In an encoder half of the window lies on each side; in a decoder all of it behind.
@@ -92,7 +92,7 @@ class SlidingWindowAttention(Window):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalWindowAttention(Window):
+class GlobalWindowAttentionConfig(WindowAttentionConfig):
     """A sliding window, and a few tokens that see and are seen by all (Longformer).
 
     The global tokens are the first of each document, and have projections of their
@@ -108,7 +108,7 @@ class GlobalWindowAttention(Window):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockSparseAttention(Heads):
+class BlockSparseAttentionConfig(HeadsConfig):
     """Blocks see their neighbours, the outermost, and some at random (BigBird)."""
 
     kind: Literal["block_sparse"] = "block_sparse"
@@ -121,7 +121,7 @@ class BlockSparseAttention(Heads):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowRankAttention(Heads):
+class LowRankAttentionConfig(HeadsConfig):
     """Keys and values are summed up in a few vectors (Linformer; Wang et al., 2020).
 
     The sums depend on places, so a model reads no text longer than it was made for.
@@ -142,7 +142,7 @@ class LowRankAttention(Heads):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelAttention(Heads):
+class KernelAttentionConfig(HeadsConfig):
     """The softmax by a product of features: cost grows with T (Performer, FAVOR+)."""
 
     kind: Literal["kernel"] = "kernel"
@@ -166,12 +166,14 @@ class KernelAttention(Heads):
 
 
 Attention = (
-    FullAttention
-    | SlidingWindowAttention
-    | GlobalWindowAttention
-    | BlockSparseAttention
-    | LowRankAttention
-    | KernelAttention
+    FullAttentionConfig
+    | SlidingWindowAttentionConfig
+    | GlobalWindowAttentionConfig
+    | BlockSparseAttentionConfig
+    | LowRankAttentionConfig
+    | KernelAttentionConfig
 )
 # Kinds in which a token can be kept from seeing what comes after it.
-CausalAttention = FullAttention | SlidingWindowAttention | KernelAttention
+CausalAttention = (
+    FullAttentionConfig | SlidingWindowAttentionConfig | KernelAttentionConfig
+)

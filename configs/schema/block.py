@@ -11,14 +11,14 @@ from transbeam.configs.base.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoPosition:
+class NoPositionConfig:
     """Nothing tells a token's place; what order there is comes from causal masks."""
 
     kind: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedPosition:
+class LearnedPositionConfig:
     """One learned vector per position, added to the token's (BERT, GPT-2)."""
 
     kind: Literal["learned"] = "learned"
@@ -30,7 +30,7 @@ class LearnedPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinusoidalPosition:
+class SinusoidalPositionConfig:
     """Fixed sines and cosines of growing wavelength (Vaswani et al., 2017, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
@@ -38,7 +38,7 @@ class SinusoidalPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelativeBiasPosition:
+class RelativeBiasPositionConfig:
     """A learned number for each head and distance, added to the scores (T5).
 
     One table serves all blocks of a stack. Near distances have a number each, far
@@ -69,7 +69,7 @@ class RelativeBiasPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlibiPosition:
+class AlibiPositionConfig:
     """Scores fall with the distance, by a slope of each head (Press et al., 2022).
 
     Nothing is learned and nothing is added to the tokens; a decoder reads on beyond
@@ -80,7 +80,7 @@ class AlibiPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DirectedAlibiPosition:
+class DirectedAlibiPositionConfig:
     """ALiBi for encoders (ours): half of the heads lean left and half right.
 
     A distance alone does not tell an encoder what comes before and what after. Heads
@@ -91,14 +91,14 @@ class DirectedAlibiPosition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoStretch:
+class NoStretchConfig:
     """The frequencies as trained."""
 
     kind: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearStretch:
+class LinearStretchConfig:
     """Positions divided by a factor (Chen et al., 2023)."""
 
     kind: Literal["linear"] = "linear"
@@ -106,7 +106,7 @@ class LinearStretch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NtkStretch:
+class NtkStretchConfig:
     """A larger base: the lowest frequency divided by the factor, the highest kept."""
 
     kind: Literal["ntk"] = "ntk"
@@ -114,7 +114,7 @@ class NtkStretch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class YarnStretch:
+class YarnStretchConfig:
     """Each frequency by its turns in the trained length (Peng et al., 2023)."""
 
     kind: Literal["yarn"] = "yarn"
@@ -141,7 +141,7 @@ class YarnStretch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RopePosition:
+class RopePositionConfig:
     """Queries and keys turn by an angle that grows with the place (Su et al., 2021)."""
 
     kind: Literal["rope"] = "rope"
@@ -150,27 +150,29 @@ class RopePosition:
         default=10_000.0,
         minimum=2.0,
     )
-    stretch: NoStretch | LinearStretch | NtkStretch | YarnStretch = option(
+    stretch: (
+        NoStretchConfig | LinearStretchConfig | NtkStretchConfig | YarnStretchConfig
+    ) = option(
         "How frequencies change for texts longer than those trained on.",
-        default=NoStretch,
+        default=NoStretchConfig,
     )
 
 
 Position = (
-    LearnedPosition
-    | SinusoidalPosition
-    | RelativeBiasPosition
-    | AlibiPosition
-    | DirectedAlibiPosition
-    | RopePosition
-    | NoPosition
+    LearnedPositionConfig
+    | SinusoidalPositionConfig
+    | RelativeBiasPositionConfig
+    | AlibiPositionConfig
+    | DirectedAlibiPositionConfig
+    | RopePositionConfig
+    | NoPositionConfig
 )
 
 _PLACEMENT = "`post` as in BERT: norm(x + f(x)); `pre` as in GPT-2: x + f(norm(x))."
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerNorm:
+class LayerNormConfig:
     """Each token's vector to mean 0 and variance 1, then rescaled."""
 
     kind: Literal["layer_norm"] = "layer_norm"
@@ -181,7 +183,7 @@ class LayerNorm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RmsNorm:
+class RmsNormConfig:
     """Each token's vector to mean square 1, then rescaled (Zhang & Sennrich, 2019)."""
 
     kind: Literal["rms_norm"] = "rms_norm"
@@ -191,13 +193,13 @@ class RmsNorm:
     )
 
 
-Norm = LayerNorm | RmsNorm
+Norm = LayerNormConfig | RmsNormConfig
 
 _INNER_DROPOUT = "Dropout on the vector in between."
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseFeedForward:
+class DenseFeedForwardConfig:
     """Two dense layers with an activation in between."""
 
     kind: Literal["dense"] = "dense"
@@ -210,7 +212,7 @@ class DenseFeedForward:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatedFeedForward:
+class GatedFeedForwardConfig:
     """One dense layer gates another (Shazeer, 2020): GEGLU by gelu, SwiGLU by silu."""
 
     kind: Literal["gated"] = "gated"
@@ -223,32 +225,32 @@ class GatedFeedForward:
     dropout: float = option(_INNER_DROPOUT, default=0.0, minimum=0.0, maximum=0.99)
 
 
-FeedForward = DenseFeedForward | GatedFeedForward
+FeedForward = DenseFeedForwardConfig | GatedFeedForwardConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainResidual:
+class PlainResidualConfig:
     """x + dropout(f(x))."""
 
     kind: Literal["plain"] = "plain"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledResidual:
+class ScaledResidualConfig:
     """x + dropout(f(x)) / sqrt(N), N sub-layers: the sum's variance does not grow."""
 
     kind: Literal["scaled"] = "scaled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReZeroResidual:
+class ReZeroResidualConfig:
     """x + a dropout(f(x)), a learned and 0 at first (Bachlechner et al., 2020)."""
 
     kind: Literal["rezero"] = "rezero"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropPathResidual:
+class DropPathResidualConfig:
     """x + f(x), and in training some rows go without f (Huang et al., 2016)."""
 
     kind: Literal["drop_path"] = "drop_path"
@@ -261,11 +263,16 @@ class DropPathResidual:
     )
 
 
-Residual = PlainResidual | ScaledResidual | ReZeroResidual | DropPathResidual
+Residual = (
+    PlainResidualConfig
+    | ScaledResidualConfig
+    | ReZeroResidualConfig
+    | DropPathResidualConfig
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalInitializer:
+class NormalInitializerConfig:
     """Normally distributed weights."""
 
     kind: Literal["normal"] = "normal"
@@ -283,7 +290,7 @@ class NormalInitializer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlorotInitializer:
+class GlorotInitializerConfig:
     """Uniform weights, by the widths on both sides (Glorot & Bengio, 2010).
 
     Embeddings are normal with a deviation of hidden_dim ** -0.5 (Vaswani's code).
@@ -292,4 +299,4 @@ class GlorotInitializer:
     kind: Literal["glorot"] = "glorot"
 
 
-Initializer = NormalInitializer | GlorotInitializer
+Initializer = NormalInitializerConfig | GlorotInitializerConfig

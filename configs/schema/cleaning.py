@@ -6,11 +6,11 @@ from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
-from transbeam.configs.schema.languages import LanguageRules
+from transbeam.configs.schema.languages import LanguageRulesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class QualityRules:
+class QualityRulesConfig:
     """Is it running text? The rules of Gopher (Rae et al., 2021, A.1.1).
 
     Tuned for pages of the web: short documents, such as single sentences, fail them.
@@ -62,7 +62,7 @@ class QualityRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepetitionRules:
+class RepetitionRulesConfig:
     """Does it say the same again and again? Gopher's table A1 (Rae et al., 2021).
 
     Each is the largest share allowed; 1 switches a rule off.
@@ -110,7 +110,7 @@ class RepetitionRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineRules:
+class LineRulesConfig:
     """Which lines of a document stay. The rules of C4 (Raffel et al., 2020, 2.2)."""
 
     terminal_punctuation: bool = option(
@@ -139,7 +139,7 @@ class LineRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScriptRules:
+class ScriptRulesConfig:
     """Is it written in the scripts that are wanted?"""
 
     allowed: tuple[str, ...] = option(
@@ -155,7 +155,7 @@ class ScriptRules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PersonalData:
+class PersonalDataConfig:
     """Personal data that is replaced by a word in angle brackets.
 
     Patterns find what looks like it; they know nothing of names and addresses. For
@@ -193,12 +193,12 @@ class CleaningConfig:
         "What becomes of control characters other than line feed and tab.",
         default="keep",
     )
-    personal_data: PersonalData | None = option(
+    personal_data: PersonalDataConfig | None = option(
         "Replaces personal data in the texts. Left out: nothing is replaced; `{}` "
         "takes the defaults below.",
         default=None,
     )
-    lines: LineRules | None = option(
+    lines: LineRulesConfig | None = option(
         "C4's rules for pages of the web: which lines of a text stay. Left out: all "
         "lines; `{}` takes the defaults below.",
         default=None,
@@ -211,21 +211,21 @@ class CleaningConfig:
         default=10_000_000,
         minimum=1,
     )
-    scripts: ScriptRules | None = option(
+    scripts: ScriptRulesConfig | None = option(
         "Drops documents in other scripts than these. Left out: all scripts stay.",
         default=None,
     )
-    languages: LanguageRules | None = option(
+    languages: LanguageRulesConfig | None = option(
         "Drops documents in other languages than these, and those of which it is not "
         "certain. Left out: all languages stay.",
         default=None,
     )
-    quality: QualityRules | None = option(
+    quality: QualityRulesConfig | None = option(
         "Gopher's rules for running text, tuned for pages of the web: documents that "
         "break one are dropped. Left out: no such rule; `{}` takes the defaults below.",
         default=None,
     )
-    repetition: RepetitionRules | None = option(
+    repetition: RepetitionRulesConfig | None = option(
         "Gopher's rules against repetition: the largest shares that a document may "
         "have; 1 switches a rule off. Left out: no such rule; `{}` takes the defaults "
         "below.",

@@ -7,7 +7,11 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.configs.schema.deduplication import DeduplicationConfig
-from transbeam.configs.schema.record_layout import BucketedLayout, Layout, PackedLayout
+from transbeam.configs.schema.record_layout import (
+    BucketedLayoutConfig,
+    Layout,
+    PackedLayoutConfig,
+)
 from transbeam.configs.schema.sources import Source, check_weights
 
 
@@ -38,7 +42,7 @@ class DataConfig:
     sequence_length: int = option(
         "Tokens per record, special ones included.", default=128, minimum=8
     )
-    layout: Layout = option("How texts share records.", default=PackedLayout)
+    layout: Layout = option("How texts share records.", default=PackedLayoutConfig)
     shard_megabytes: float = option(
         "Megabytes (10^6 bytes) of source that make one shard; several where it "
         "unpacks to more than twice that in text.",
@@ -64,7 +68,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_weights("validation_source", self.validation_source)
         layout = self.layout
-        if not isinstance(layout, BucketedLayout):
+        if not isinstance(layout, BucketedLayoutConfig):
             return
         if layout.lengths[-1] != self.sequence_length:
             raise ConfigError(

@@ -7,7 +7,7 @@ from transbeam.configs.base.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearDuplicates:
+class NearDuplicatesConfig:
     """When two documents are so alike that one of them is enough.
 
     A document is taken as the set of its shingles, runs of a few words. Two documents
@@ -47,7 +47,7 @@ class DeduplicationConfig:
     exact: bool = option(
         "Drop documents that are the same as another, labels and all.", default=True
     )
-    near: NearDuplicates | None = option(
+    near: NearDuplicatesConfig | None = option(
         "Drop documents that are nearly the same as another; for objectives on text "
         "alone. Left out: they stay; `{}` takes the defaults below.",
         default=None,

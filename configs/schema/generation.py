@@ -15,7 +15,7 @@ class GreedyConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class SamplingConfig:
     """Which tokens may be drawn, and how boldly."""
 
     temperature: float = option(
@@ -46,7 +46,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleConfig(Sampling):
+class SampleConfig(SamplingConfig):
     """Draws each token by its probability; each request has a seed of its own."""
 
     kind: Literal["sample"] = "sample"
@@ -98,7 +98,7 @@ class ContrastiveConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeculativeConfig(Sampling):
+class SpeculativeConfig(SamplingConfig):
     """A small model writes ahead, the large one checks several tokens at once.
 
     The text is the large model's own: greedily the very same, sampled from the very

@@ -18,14 +18,14 @@ LANGUAGES: tuple[str, ...] = tuple(_CODES.split())
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageRules:
+class LanguageRulesConfig:
     """Is it written in the languages that are wanted?
 
     Needs `pip install 'transbeam[languages]'`. Of a long text some stretches are looked
     at, so the time for a document is bounded.
 
     Example:
-    >>> LanguageRules(allowed=("en", "german"))
+    >>> LanguageRulesConfig(allowed=("en", "german"))
     Traceback (most recent call last):
     ConfigError: allowed: 'german' is not the ISO 639-1 code ...
     """

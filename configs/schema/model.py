@@ -11,29 +11,29 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.schema.attention import (
     Attention,
-    BlockSparseAttention,
+    BlockSparseAttentionConfig,
     CausalAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    Heads,
-    KernelAttention,
-    LowRankAttention,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    HeadsConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    DenseFeedForward,
-    DirectedAlibiPosition,
+    AlibiPositionConfig,
+    DenseFeedForwardConfig,
+    DirectedAlibiPositionConfig,
     FeedForward,
     Initializer,
-    LayerNorm,
-    LearnedPosition,
+    LayerNormConfig,
+    LearnedPositionConfig,
     Norm,
-    NormalInitializer,
-    PlainResidual,
+    NormalInitializerConfig,
+    PlainResidualConfig,
     Position,
-    RelativeBiasPosition,
+    RelativeBiasPositionConfig,
     Residual,
-    RopePosition,
+    RopePositionConfig,
 )
 
 _TIED = "Score tokens by the embedding's own table; else by a table of their own."
@@ -44,7 +44,7 @@ _CAUSAL = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stack:
+class StackConfig:
     """What every family has: embeddings and a stack of equal blocks."""
 
     num_layers: int = option("How many blocks.", default=4, minimum=1)
@@ -83,14 +83,18 @@ class Stack:
         "A norm after the embeddings (BERT). Left out: with norm.placement=post only.",
         default=None,
     )
-    initializer: Initializer = option("The initial weights.", default=NormalInitializer)
-    position: Position = option("How a token's place is told.", default=LearnedPosition)
-    norm: Norm = option("Which norm, and where.", default=LayerNorm)
+    initializer: Initializer = option(
+        "The initial weights.", default=NormalInitializerConfig
+    )
+    position: Position = option(
+        "How a token's place is told.", default=LearnedPositionConfig
+    )
+    norm: Norm = option("Which norm, and where.", default=LayerNormConfig)
     feedforward: FeedForward = option(
-        "What happens to each token alone.", default=DenseFeedForward
+        "What happens to each token alone.", default=DenseFeedForwardConfig
     )
     residual: Residual = option(
-        "How a sub-layer's result joins its input.", default=PlainResidual
+        "How a sub-layer's result joins its input.", default=PlainResidualConfig
     )
 
     @property
@@ -114,11 +118,11 @@ class Stack:
                 "throw away what the table holds. Make it smaller, or take the key away"
             )
 
-    def head_dim(self, attention: Heads) -> int:
+    def head_dim(self, attention: HeadsConfig) -> int:
         """Width of one head.
 
         Example:
-        >>> EncoderConfig(hidden_dim=64).head_dim(FullAttention(num_heads=4))
+        >>> EncoderConfig(hidden_dim=64).head_dim(FullAttentionConfig(num_heads=4))
         16
         """
         return attention.head_dim or self.hidden_dim // attention.num_heads
@@ -143,17 +147,23 @@ class Stack:
     def _check_position(self, attention: Attention, key: str, *, causal: bool) -> None:
         """Refuses positions that this attention cannot know."""
         match self.position:
-            case RelativeBiasPosition() | AlibiPosition() | DirectedAlibiPosition():
-                if isinstance(attention, LowRankAttention | KernelAttention):
+            case (
+                RelativeBiasPositionConfig()
+                | AlibiPositionConfig()
+                | DirectedAlibiPositionConfig()
+            ):
+                if isinstance(
+                    attention, LowRankAttentionConfig | KernelAttentionConfig
+                ):
                     raise ConfigError(
                         f"position.kind={self.position.kind} is added to the scores of "
                         f"pairs of tokens, and {key}.kind={attention.kind} makes none"
                     )
-            case RopePosition():
+            case RopePositionConfig():
                 self._check_rotation(attention, key)
             case _:
                 pass
-        if not isinstance(self.position, DirectedAlibiPosition):
+        if not isinstance(self.position, DirectedAlibiPositionConfig):
             return
         if causal:
             raise ConfigError(
@@ -167,7 +177,7 @@ class Stack:
             )
 
     def _check_rotation(self, attention: Attention, key: str) -> None:
-        if isinstance(attention, LowRankAttention):
+        if isinstance(attention, LowRankAttentionConfig):
             raise ConfigError(
                 f"position.kind=rope turns each key by its own place, and {key}."
                 "kind=low_rank sums up keys of many places"
@@ -183,18 +193,18 @@ class Stack:
         """Refuses sizes that go beyond the longest input."""
         longest = f"max_sequence_length={self.max_sequence_length}"
         match attention:
-            case GlobalWindowAttention(num_global_tokens=number):
+            case GlobalWindowAttentionConfig(num_global_tokens=number):
                 if number > self.max_sequence_length:
                     raise ConfigError(
                         f"{key}.num_global_tokens={number} is more than {longest}"
                     )
-            case LowRankAttention(rank=rank):
+            case LowRankAttentionConfig(rank=rank):
                 if rank > self.max_sequence_length:
                     raise ConfigError(
                         f"{key}.rank={rank} is more than {longest}: nothing would be "
                         "summed up"
                     )
-            case BlockSparseAttention(block_size=size, num_random_blocks=number):
+            case BlockSparseAttentionConfig(block_size=size, num_random_blocks=number):
                 blocks = -(-self.max_sequence_length // size)
                 if number >= blocks:
                     raise ConfigError(
@@ -207,7 +217,7 @@ class Stack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patches:
+class PatchesConfig:
     """Images cut into squares instead of texts into tokens (ViT)."""
 
     image_size: int = option("Height and width in pixels.", default=224, minimum=1)
@@ -226,14 +236,14 @@ class Patches:
         """Squares of an image, and the class token before them.
 
         Example:
-        >>> Patches(image_size=224, patch_size=16).sequence_length
+        >>> PatchesConfig(image_size=224, patch_size=16).sequence_length
         197
         """
         return (self.image_size // self.patch_size) ** 2 + 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooler:
+class PoolerConfig:
     """One vector for a whole text."""
 
     kind: Literal["first", "mean", "max", "attention"] = option(
@@ -258,12 +268,12 @@ class Pooler:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(Stack):
+class EncoderConfig(StackConfig):
     """A bidirectional encoder in the manner of BERT."""
 
     kind: Literal["encoder"] = "encoder"
     attention: Attention = option(
-        "How tokens look at each other.", default=FullAttention
+        "How tokens look at each other.", default=FullAttentionConfig
     )
     num_segments: int = option(
         "Kinds of segment (BERT's sentence A and B are 2); 0 for none; 1 adds one "
@@ -271,12 +281,12 @@ class EncoderConfig(Stack):
         default=0,
         minimum=0,
     )
-    pooler: Pooler | None = option(
+    pooler: PoolerConfig | None = option(
         "One vector for a whole text; null for none. A classifier without one takes "
         "the first token.",
         default=None,
     )
-    patches: Patches | None = option(
+    patches: PatchesConfig | None = option(
         "Read images instead of texts; null for texts.", default=None
     )
 
@@ -312,16 +322,16 @@ class EncoderConfig(Stack):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderConfig(Stack):
+class DecoderConfig(StackConfig):
     """A decoder that predicts the next token, in the manner of GPT and LLaMA."""
 
     kind: Literal["decoder"] = "decoder"
     norm: Norm = option(
         "Which norm, and where.",
-        default=lambda: LayerNorm(placement="pre", epsilon=1e-5),
+        default=lambda: LayerNormConfig(placement="pre", epsilon=1e-5),
     )
     attention: CausalAttention = option(
-        f"How tokens look at those before them. {_CAUSAL}", default=FullAttention
+        f"How tokens look at those before them. {_CAUSAL}", default=FullAttentionConfig
     )
     tie_embeddings: bool = option(_TIED, default=True)
 
@@ -331,7 +341,7 @@ class DecoderConfig(Stack):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig(Stack):
+class Seq2SeqModelConfig(StackConfig):
     """An encoder, and a decoder that looks at it: the first Transformer, T5."""
 
     kind: Literal["seq2seq"] = "seq2seq"
@@ -339,7 +349,7 @@ class Seq2SeqConfig(Stack):
         "Blocks of the decoder. Left out: as num_layers.", default=None, minimum=1
     )
     attention: Attention = option(
-        "How the encoder's tokens look at each other.", default=FullAttention
+        "How the encoder's tokens look at each other.", default=FullAttentionConfig
     )
     decoder_attention: CausalAttention | None = option(
         "How the decoder's tokens look at those before them. Left out: as "
@@ -366,4 +376,4 @@ class Seq2SeqConfig(Stack):
         return self.num_decoder_layers or self.num_layers
 
 
-Model = EncoderConfig | DecoderConfig | Seq2SeqConfig
+Model = EncoderConfig | DecoderConfig | Seq2SeqModelConfig

@@ -9,14 +9,14 @@ from transbeam.configs.base.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackedLayout:
+class PackedLayoutConfig:
     """Several documents side by side in a record, with hardly any padding."""
 
     kind: Literal["packed"] = "packed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BucketedLayout:
+class BucketedLayoutConfig:
     """One document in a record, records of a few lengths; not for all objectives.
 
     For `masked`, `causal`, `prefix`, and for classes and numbers: of texts, of pairs
@@ -39,4 +39,4 @@ class BucketedLayout:
             )
 
 
-Layout = PackedLayout | BucketedLayout
+Layout = PackedLayoutConfig | BucketedLayoutConfig

@@ -20,7 +20,7 @@ from transbeam.configs.schema.objectives.supervised import (
     RegressionConfig,
     SpanQAConfig,
 )
-from transbeam.configs.schema.sources import ImagesSource, MixtureSource
+from transbeam.configs.schema.sources import ImagesSourceConfig, MixtureSourceConfig
 from transbeam.configs.schema.tokenizer import TokenizerConfig, WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
 
@@ -83,9 +83,9 @@ class RunConfig:
             "evaluation.test": self.evaluation.test,
         }
         for key, given in sources.items():
-            several = isinstance(given, MixtureSource)
+            several = isinstance(given, MixtureSourceConfig)
             for source in [part.source for part in given.parts] if several else [given]:
-                if not isinstance(source, ImagesSource):
+                if not isinstance(source, ImagesSourceConfig):
                     continue
                 if source.image_size != objective.image_size:
                     raise ConfigError(

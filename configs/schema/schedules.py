@@ -40,7 +40,7 @@ def _final_fraction() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CosineSchedule:
+class CosineScheduleConfig:
     """Linear warm-up to the peak, then half a cosine down."""
 
     kind: Literal["cosine"] = "cosine"
@@ -50,7 +50,7 @@ class CosineSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSchedule:
+class LinearScheduleConfig:
     """Linear warm-up to the peak, then a line down: BERT's."""
 
     kind: Literal["linear"] = "linear"
@@ -60,7 +60,7 @@ class LinearSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantSchedule:
+class ConstantScheduleConfig:
     """Linear warm-up to the peak, which then stays."""
 
     kind: Literal["constant"] = "constant"
@@ -69,7 +69,7 @@ class ConstantSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InverseSqrtSchedule:
+class InverseSqrtScheduleConfig:
     """Linear warm-up, then peak · sqrt(warmup_steps / step): T5's, fairseq's."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
@@ -78,7 +78,7 @@ class InverseSqrtSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoamSchedule:
+class NoamScheduleConfig:
     """The Transformer's (Vaswani et al., 2017, eq. 3): the width sets the peak.
 
     factor · hidden_dim^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
@@ -95,7 +95,7 @@ class NoamSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WsdSchedule:
+class WsdScheduleConfig:
     """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
 
     Before the decay the rates do not depend on how long the run is.
@@ -121,19 +121,19 @@ class WsdSchedule:
         """How many of a run's steps the decay takes.
 
         Example:
-        >>> WsdSchedule(decay_fraction=0.2).decay_steps(50)
+        >>> WsdScheduleConfig(decay_fraction=0.2).decay_steps(50)
         10
         """
         return round(self.decay_fraction * steps)
 
 
 Schedule = (
-    CosineSchedule
-    | LinearSchedule
-    | ConstantSchedule
-    | InverseSqrtSchedule
-    | NoamSchedule
-    | WsdSchedule
+    CosineScheduleConfig
+    | LinearScheduleConfig
+    | ConstantScheduleConfig
+    | InverseSqrtScheduleConfig
+    | NoamScheduleConfig
+    | WsdScheduleConfig
 )
 
 
@@ -145,22 +145,24 @@ def warmup_of(schedule: Schedule, steps: int) -> int:
         steps: The run's.
 
     Example:
-    >>> warmup_of(CosineSchedule(), 60), warmup_of(CosineSchedule(), 10_000)
+    >>> warmup_of(CosineScheduleConfig(), 60), warmup_of(CosineScheduleConfig(), 10_000)
     (6, 100)
     """
     if schedule.warmup_steps is not None:
         return schedule.warmup_steps
     left = steps
-    if isinstance(schedule, WsdSchedule):
+    if isinstance(schedule, WsdScheduleConfig):
         left -= schedule.decay_steps(steps)
     warmup = min(steps // 10, most_warmup(schedule), left)
-    at_least_one = isinstance(schedule, NoamSchedule | InverseSqrtSchedule)
+    at_least_one = isinstance(schedule, NoamScheduleConfig | InverseSqrtScheduleConfig)
     return max(warmup, int(at_least_one))
 
 
 def most_warmup(schedule: Schedule) -> int:
     """The steps that a warm-up has at most, if it is left out."""
-    return _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamSchedule) else _MOST_STEPS
+    return (
+        _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamScheduleConfig) else _MOST_STEPS
+    )
 
 
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:
@@ -169,7 +171,7 @@ def with_warmup(schedule: Schedule, steps: int) -> Schedule:
 
 
 # Their rates do not depend on how many steps there are.
-ENDLESS = (ConstantSchedule, InverseSqrtSchedule, NoamSchedule)
+ENDLESS = (ConstantScheduleConfig, InverseSqrtScheduleConfig, NoamScheduleConfig)
 
 
 def common_steps(schedule: Schedule, steps: int, others: int) -> int:
@@ -181,16 +183,16 @@ def common_steps(schedule: Schedule, steps: int, others: int) -> int:
         others: Of the other.
 
     Example:
-    >>> common_steps(ConstantSchedule(warmup_steps=3), 20, 30)
+    >>> common_steps(ConstantScheduleConfig(warmup_steps=3), 20, 30)
     20
-    >>> common_steps(WsdSchedule(warmup_steps=3, decay_fraction=0.2), 20, 30)
+    >>> common_steps(WsdScheduleConfig(warmup_steps=3, decay_fraction=0.2), 20, 30)
     16
-    >>> common_steps(CosineSchedule(warmup_steps=3), 20, 30)
+    >>> common_steps(CosineScheduleConfig(warmup_steps=3), 20, 30)
     3
     """
     shorter = min(steps, others)
     if steps == others or isinstance(schedule, ENDLESS):
         return shorter
-    if isinstance(schedule, WsdSchedule):
+    if isinstance(schedule, WsdScheduleConfig):
         return min(n - schedule.decay_steps(n) for n in (steps, others))
     return min(warmup_of(schedule, steps), shorter)

@@ -17,7 +17,7 @@ _ENCODING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSource:
+class TextSourceConfig:
     """Plain text files, also compressed (.gz, .bz2, .xz, .zst)."""
 
     kind: Literal["text"] = "text"
@@ -32,7 +32,7 @@ class TextSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZipSource:
+class ZipSourceConfig:
     """Plain text files inside zip archives."""
 
     kind: Literal["zip"] = "zip"
@@ -50,7 +50,7 @@ class ZipSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WikipediaSource:
+class WikipediaSourceConfig:
     """The articles of a Wikipedia dump (MediaWiki's XML export), as plain text."""
 
     kind: Literal["wikipedia"] = "wikipedia"
@@ -58,7 +58,7 @@ class WikipediaSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarcSource:
+class WarcSourceConfig:
     """Web archives: the text of WET files, and of the pages in WARC files."""
 
     kind: Literal["warc"] = "warc"
@@ -66,7 +66,7 @@ class WarcSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PythonDocsSource:
+class PythonDocsSourceConfig:
     """The docstrings of installed Python packages, read from their source files.
 
     The packages are parsed, never imported. Useful as a real corpus that every
@@ -84,7 +84,7 @@ class PythonDocsSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesSource:
+class ImagesSourceConfig:
     """Image files in one folder per class."""
 
     kind: Literal["images"] = "images"
@@ -102,7 +102,7 @@ class ImagesSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArraysSource:
+class ArraysSourceConfig:
     """Images with labels in NumPy archives (.npz), all of one size."""
 
     kind: Literal["arrays"] = "arrays"
@@ -116,19 +116,19 @@ class ArraysSource:
 
 
 FileSource = (
-    TextSource
-    | ZipSource
-    | WikipediaSource
-    | WarcSource
-    | PythonDocsSource
-    | ImagesSource
-    | ArraysSource
+    TextSourceConfig
+    | ZipSourceConfig
+    | WikipediaSourceConfig
+    | WarcSourceConfig
+    | PythonDocsSourceConfig
+    | ImagesSourceConfig
+    | ArraysSourceConfig
 )
 SingleSource = FileSource | TableSource
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixturePart:
+class MixturePartConfig:
     """One source of several, and how much of it is used."""
 
     source: SingleSource = option("Any source but another mixture.")
@@ -142,11 +142,11 @@ class MixturePart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixtureSource:
+class MixtureSourceConfig:
     """Several sources in one run, each used more or less often."""
 
     kind: Literal["mixture"] = "mixture"
-    parts: tuple[MixturePart, ...] = option(
+    parts: tuple[MixturePartConfig, ...] = option(
         "The sources: a list of {source: {kind: ..., ...}, weight: 1.0}."
     )
 
@@ -155,7 +155,7 @@ class MixtureSource:
             raise ConfigError("parts: expected at least one source, found none")
 
 
-Source = SingleSource | MixtureSource
+Source = SingleSource | MixtureSourceConfig
 
 
 def check_weights(key: str, source: Source | None) -> None:
@@ -164,7 +164,7 @@ def check_weights(key: str, source: Source | None) -> None:
     Raises:
         ConfigError: A part of a mixture has a weight.
     """
-    if not isinstance(source, MixtureSource):
+    if not isinstance(source, MixtureSourceConfig):
         return
     for number, part in enumerate(source.parts):
         if part.weight != 1.0:

@@ -18,7 +18,7 @@ _ENCODING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class ColumnsConfig:
     """Which column of a table becomes which part of a document.
 
     A name with dots reaches into nested values: `translation.en` is the field `en`
@@ -69,9 +69,9 @@ class Columns:
         """The columns that are read.
 
         Example:
-        >>> Columns(label="stars").names()
+        >>> ColumnsConfig(label="stars").names()
         ['text', 'stars']
-        >>> Columns(text="{title}. {body}").names()
+        >>> ColumnsConfig(text="{title}. {body}").names()
         ['title', 'body']
         """
         texts = (
@@ -95,12 +95,12 @@ def columns_in(column: str, key: str = "text") -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonlSource:
+class JsonlSourceConfig:
     """JSON objects: one on each line, or an array of them, or over several lines."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: str = option(_PATH)
-    columns: Columns = option("Which field becomes what.", default=Columns)
+    columns: ColumnsConfig = option("Which field becomes what.", default=ColumnsConfig)
     encoding: str = option(_ENCODING, default="utf-8")
 
     def __post_init__(self) -> None:
@@ -108,15 +108,15 @@ class JsonlSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CsvSource:
+class CsvSourceConfig:
     """Tables of delimited fields: CSV, TSV and their relatives."""
 
     kind: Literal["csv"] = "csv"
     path: str = option(_PATH)
-    columns: Columns = option(
+    columns: ColumnsConfig = option(
         "Which column becomes what: by its name in the header; without a header by "
         'its number in quotes, counted from "0".',
-        default=Columns,
+        default=ColumnsConfig,
     )
     header: bool = option("Whether the first row names the columns.", default=True)
     delimiter: str = option(
@@ -141,25 +141,27 @@ class CsvSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParquetSource:
+class ParquetSourceConfig:
     """Apache Parquet tables; only the columns that are asked for are read."""
 
     kind: Literal["parquet"] = "parquet"
     path: str = option("Glob of the files.")
-    columns: Columns = option("Which column becomes what.", default=Columns)
+    columns: ColumnsConfig = option("Which column becomes what.", default=ColumnsConfig)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TFRecordSource:
+class TFRecordSourceConfig:
     """TFRecord files of `tf.train.Example`s; a feature is a column."""
 
     kind: Literal["tfrecord"] = "tfrecord"
     path: str = option(_PATH)
-    columns: Columns = option("Which feature becomes what.", default=Columns)
+    columns: ColumnsConfig = option(
+        "Which feature becomes what.", default=ColumnsConfig
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledLinesSource:
+class LabeledLinesSourceConfig:
     """Text files with a label before the first space or tab of each line."""
 
     kind: Literal["labeled_lines"] = "labeled_lines"
@@ -176,7 +178,7 @@ class LabeledLinesSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelSource:
+class ParallelSourceConfig:
     """Pairs of text files whose lines belong together, as translations come.
 
     The files of both globs, sorted by name, pair up one to one.
@@ -192,7 +194,7 @@ class ParallelSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConllSource:
+class ConllSourceConfig:
     """Tagged words in columns, one word a line, a blank line after each sentence."""
 
     kind: Literal["conll"] = "conll"
@@ -220,7 +222,7 @@ class ConllSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConlluSource:
+class ConlluSourceConfig:
     """Universal Dependencies treebanks (CoNLL-U)."""
 
     kind: Literal["conllu"] = "conllu"
@@ -233,7 +235,7 @@ class ConlluSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquadSource:
+class SquadSourceConfig:
     """Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0."""
 
     kind: Literal["squad"] = "squad"
@@ -241,13 +243,13 @@ class SquadSource:
 
 
 TableSource = (
-    JsonlSource
-    | CsvSource
-    | ParquetSource
-    | TFRecordSource
-    | LabeledLinesSource
-    | ParallelSource
-    | ConllSource
-    | ConlluSource
-    | SquadSource
+    JsonlSourceConfig
+    | CsvSourceConfig
+    | ParquetSourceConfig
+    | TFRecordSourceConfig
+    | LabeledLinesSourceConfig
+    | ParallelSourceConfig
+    | ConllSourceConfig
+    | ConlluSourceConfig
+    | SquadSourceConfig
 )

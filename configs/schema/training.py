@@ -5,21 +5,25 @@ from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
-from transbeam.configs.schema.adaptation import Adaptation, AllWeights, LoraWeights
+from transbeam.configs.schema.adaptation import (
+    Adaptation,
+    AllWeightsConfig,
+    LoraWeightsConfig,
+)
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.distribution import DataParallelConfig, Distribution
 from transbeam.configs.schema.optimizers import AdamWConfig, Optimizer
 from transbeam.configs.schema.schedules import (
-    CosineSchedule,
+    CosineScheduleConfig,
     Schedule,
-    WsdSchedule,
+    WsdScheduleConfig,
     warmup_of,
     with_warmup,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dataset:
+class DatasetConfig:
     """Records of another run."""
 
     run: str = option("Folder of a run whose data job has finished.")
@@ -36,7 +40,7 @@ class TrainingConfig:
 
     steps: int = option("Optimizer updates.", minimum=1)
     batch_size: int = option("Records per update.", default=32, minimum=1)
-    datasets: tuple[Dataset, ...] = option(
+    datasets: tuple[DatasetConfig, ...] = option(
         "Further records to train on: a list of {run: runs/other, weight: 0.5}. Their "
         "tokenizer, objective and length are those of this run.",
         default=(),
@@ -50,7 +54,9 @@ class TrainingConfig:
     optimizer: Optimizer = option(
         "What turns gradients into updates.", default=AdamWConfig
     )
-    schedule: Schedule = option("The learning rate over time.", default=CosineSchedule)
+    schedule: Schedule = option(
+        "The learning rate over time.", default=CosineScheduleConfig
+    )
     clip_norm: float | None = option(
         "Largest norm of all gradients together; larger ones are scaled down to it. "
         "null: they are left as they are.",
@@ -88,7 +94,9 @@ class TrainingConfig:
         "run's folder.",
         default=None,
     )
-    adaptation: Adaptation = option("Which weights are trained.", default=AllWeights)
+    adaptation: Adaptation = option(
+        "Which weights are trained.", default=AllWeightsConfig
+    )
     distillation: DistillationConfig | None = option(
         "Learn from a trained model too. Left out: from the records alone.",
         default=None,
@@ -160,7 +168,7 @@ class TrainingConfig:
                 f"schedule.warmup_steps={warmup_steps} is more than "
                 f"steps={self.steps}. Left out, it is a tenth of them"
             )
-        if isinstance(schedule, WsdSchedule):
+        if isinstance(schedule, WsdScheduleConfig):
             decay_steps = schedule.decay_steps(self.steps)
             if warmup_steps + decay_steps > self.steps:
                 raise ConfigError(
@@ -195,7 +203,7 @@ class TrainingConfig:
                 f"{named[0]}, and the student also begins with blocks of its teacher. "
                 "Write `layers: []` in `distillation`, or take the other away"
             )
-        if isinstance(self.adaptation, LoraWeights) and not (named or copies):
+        if isinstance(self.adaptation, LoraWeightsConfig) and not (named or copies):
             raise ConfigError(
                 "adaptation.kind=lora trains adapters beside weights that stay as they "
                 "are, and without init_from these are random. Name a run to begin "

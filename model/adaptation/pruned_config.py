@@ -6,19 +6,22 @@ from typing import assert_never
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import (
     Attention,
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
-from transbeam.configs.schema.block import AlibiPosition, DirectedAlibiPosition
+from transbeam.configs.schema.block import (
+    AlibiPositionConfig,
+    DirectedAlibiPositionConfig,
+)
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Seq2SeqConfig,
+    Seq2SeqModelConfig,
 )
 
 _UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
@@ -32,11 +35,11 @@ def attention_of(model: Model, path: str) -> Attention:
         path: Such as `encoder_layer_0/self_attention`.
 
     Example:
-    >>> model = Seq2SeqConfig(decoder_attention=FullAttention(num_heads=2))
+    >>> model = Seq2SeqModelConfig(decoder_attention=FullAttentionConfig(num_heads=2))
     >>> attention_of(model, "decoder_layer_0/cross_attention").num_heads
     2
     """
-    if isinstance(model, Seq2SeqConfig) and path.startswith("decoder_"):
+    if isinstance(model, Seq2SeqModelConfig) and path.startswith("decoder_"):
         return model.decoder_attention or model.attention
     return model.attention
 
@@ -91,7 +94,7 @@ def pruned_config(
 
 
 def _with_heads(model: Model, heads: int) -> Model:
-    if isinstance(model.position, AlibiPosition | DirectedAlibiPosition):
+    if isinstance(model.position, AlibiPositionConfig | DirectedAlibiPositionConfig):
         raise ConfigError(
             f"heads={heads}: with model.position.kind={model.position.kind} each head "
             "has a slope by its number, and the configuration cannot say which heads "
@@ -101,7 +104,7 @@ def _with_heads(model: Model, heads: int) -> Model:
         case EncoderConfig() | DecoderConfig():
             attention = _fewer(model, model.attention, heads, "attention")
             return replace(model, attention=attention)
-        case Seq2SeqConfig():
+        case Seq2SeqModelConfig():
             attention = _fewer(model, model.attention, heads, "attention")
             decoder = model.decoder_attention
             if decoder is not None:
@@ -113,7 +116,7 @@ def _with_heads(model: Model, heads: int) -> Model:
 
 def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attention:
     match attention:
-        case BlockSparseAttention(num_random_blocks=number):
+        case BlockSparseAttentionConfig(num_random_blocks=number):
             if number:
                 raise ConfigError(
                     f"heads={heads}: with model.{key}.kind=block_sparse each head "
@@ -121,11 +124,12 @@ def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attentio
                     f"cannot say which heads are left. {_UNITS_ALONE}"
                 )
         case (
-            FullAttention()
-            | SlidingWindowAttention()
-            | GlobalWindowAttention()
-            | LowRankAttention()  # sums and random features are the same for all heads
-            | KernelAttention()
+            FullAttentionConfig()
+            | SlidingWindowAttentionConfig()
+            | GlobalWindowAttentionConfig()
+            # Their sums and random features are the same for all heads.
+            | LowRankAttentionConfig()
+            | KernelAttentionConfig()
         ):
             pass
         case _:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from transbeam.configs.schema.block import RelativeBiasPosition
+from transbeam.configs.schema.block import RelativeBiasPositionConfig
 from transbeam.configs.schema.model import Model
 from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
 from transbeam.model.adaptation.pruned_config import attention_of
@@ -112,7 +112,7 @@ def choose(
     >>> choose(worth, old, pruned_config(old, heads=2))
     {'decoder_layer_0/self_attention': [0, 3]}
     """
-    if isinstance(old.position, RelativeBiasPosition):
+    if isinstance(old.position, RelativeBiasPositionConfig):
         importance = _added_up_by_stack(importance)
     kept = {}
     for part, worth in importance.items():

@@ -12,12 +12,12 @@ from typing import assert_never
 
 from transbeam.configs.schema.attention import (
     Attention,
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 
 # As in `sliding_window.py` and `chunked_linear_attention.py` there, which to import
@@ -61,21 +61,21 @@ def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> 
         causal: Whether it is a decoder's.
 
     Example:
-    >>> reach(FullAttention(), 64, 128, causal=False).scores
+    >>> reach(FullAttentionConfig(), 64, 128, causal=False).scores
     16384
     """
     match attention:
-        case FullAttention():
+        case FullAttentionConfig():
             return Reach(scores=length**2)
-        case SlidingWindowAttention(window_size=window):
+        case SlidingWindowAttentionConfig(window_size=window):
             return Reach(scores=_window_scores(window, length, causal=causal))
-        case GlobalWindowAttention():
+        case GlobalWindowAttentionConfig():
             return _global_window(attention, length)
-        case BlockSparseAttention():
+        case BlockSparseAttentionConfig():
             return _block_sparse(attention, length)
-        case LowRankAttention():
+        case LowRankAttentionConfig():
             return _low_rank(attention, head_dim, length)
-        case KernelAttention():
+        case KernelAttentionConfig():
             return _kernel(attention, head_dim, length, causal=causal)
         case _:
             assert_never(attention)
@@ -100,7 +100,7 @@ def _width(seen: tuple[int, int], size: int, length: int) -> int:
     return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in seen)
 
 
-def _global_window(attention: GlobalWindowAttention, length: int) -> Reach:
+def _global_window(attention: GlobalWindowAttentionConfig, length: int) -> Reach:
     """A window; and global tokens, which are seen by all and see all."""
     number, size = attention.num_global_tokens, _window_block(attention.window_size)
     half = attention.window_size // 2
@@ -108,14 +108,14 @@ def _global_window(attention: GlobalWindowAttention, length: int) -> Reach:
     return Reach(scores=_blocks(length, size) * size * keys)
 
 
-def _block_sparse(attention: BlockSparseAttention, length: int) -> Reach:
+def _block_sparse(attention: BlockSparseAttentionConfig, length: int) -> Reach:
     """Neighbours, the two outermost and the drawn; and the outermost, which see all."""
     size = attention.block_size
     seen = _width((size, size), size, length) + 2 + attention.num_random_blocks
     return Reach(scores=_blocks(length, size) * size**2 * (seen + 2))
 
 
-def _low_rank(attention: LowRankAttention, head_dim: int, length: int) -> Reach:
+def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> Reach:
     """Keys and values of all places are summed up in `rank` vectors."""
     width = attention.key_value_heads * head_dim
     return Reach(
@@ -126,7 +126,7 @@ def _low_rank(attention: LowRankAttention, head_dim: int, length: int) -> Reach:
 
 
 def _kernel(
-    attention: KernelAttention, head_dim: int, length: int, *, causal: bool
+    attention: KernelAttentionConfig, head_dim: int, length: int, *, causal: bool
 ) -> Reach:
     """Features of keys times values are summed up, and read by features of queries.
 
@@ -152,6 +152,6 @@ def _kernel(
     )
 
 
-def kernel_features(attention: KernelAttention, head_dim: int) -> int:
+def kernel_features(attention: KernelAttentionConfig, head_dim: int) -> int:
     """How many features stand for a query or a key of one head."""
     return head_dim if attention.feature_map == "elu" else attention.num_features

@@ -7,17 +7,17 @@ exponentials, tangents and roots are none. What is done once for a whole batch (
 optimizer, sums of a shared table's gradients) is not counted, nor is the loss.
 """
 
-from transbeam.configs.schema.attention import GlobalWindowAttention
+from transbeam.configs.schema.attention import GlobalWindowAttentionConfig
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    DirectedAlibiPosition,
-    GatedFeedForward,
-    LearnedPosition,
-    RelativeBiasPosition,
-    RopePosition,
-    SinusoidalPosition,
+    AlibiPositionConfig,
+    DirectedAlibiPositionConfig,
+    GatedFeedForwardConfig,
+    LearnedPositionConfig,
+    RelativeBiasPositionConfig,
+    RopePositionConfig,
+    SinusoidalPositionConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Model, Stack
+from transbeam.configs.schema.model import EncoderConfig, Model, StackConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
@@ -93,11 +93,11 @@ def _stack(side: Side) -> Work:
     return side.num_layers * block + _around(config, side.tokens)
 
 
-def _around(config: Stack, tokens: int) -> Work:
+def _around(config: StackConfig, tokens: int) -> Work:
     """Embeddings and the norms outside of the blocks; to look up costs nothing."""
     width = tokens * config.table_dim
     around = elementwise(width, (0, 1))
-    if isinstance(config.position, LearnedPosition | SinusoidalPosition):
+    if isinstance(config.position, LearnedPositionConfig | SinusoidalPositionConfig):
         around += elementwise(width, SUM)
     if isinstance(config, EncoderConfig) and config.num_segments:
         around += elementwise(width, SUM)
@@ -118,8 +118,9 @@ def self_attention(side: Side) -> Work:
     """Work of one self-attention on one sequence.
 
     Example:
-    >>> from transbeam.configs.schema.attention import FullAttention
-    >>> bert = EncoderConfig(hidden_dim=768, attention=FullAttention(num_heads=12))
+    >>> from transbeam.configs.schema.attention import FullAttentionConfig
+    >>> attention = FullAttentionConfig(num_heads=12)
+    >>> bert = EncoderConfig(hidden_dim=768, attention=attention)
     >>> (side,) = sides_of(bert, Lengths(tokens=512))
     >>> self_attention(side).forward["attention"] == 2 * 2 * 512 * 512 * 768
     True
@@ -133,9 +134,9 @@ def self_attention(side: Side) -> Work:
     work += elementwise(reached.features, FEATURE)
     work += elementwise(reached.pairs, PAIR)
     work += elementwise(reached.scores * attention.num_heads, _score(config))
-    if isinstance(config.position, RopePosition):
+    if isinstance(config.position, RopePositionConfig):
         work += elementwise(side.tokens * (side.queries + side.keys), ROTARY)
-    if isinstance(attention, GlobalWindowAttention):
+    if isinstance(attention, GlobalWindowAttentionConfig):
         # Keys and values of all tokens once more, queries of the global ones.
         numbers = attention.num_global_tokens * side.queries
         numbers += 2 * side.tokens * side.keys
@@ -164,34 +165,34 @@ def _projections(side: Side, context: int) -> Work:
     return work
 
 
-def _score(config: Stack) -> tuple[int, int]:
+def _score(config: StackConfig) -> tuple[int, int]:
     forward, backward = SCORE
     match config.position:
-        case RelativeBiasPosition():
+        case RelativeBiasPositionConfig():
             return forward + 1, backward + 1
-        case AlibiPosition() | DirectedAlibiPosition():
+        case AlibiPositionConfig() | DirectedAlibiPositionConfig():
             return forward + 1, backward
         case _:
             return SCORE
 
 
-def feedforward(config: Stack, length: int) -> Work:
+def feedforward(config: StackConfig, length: int) -> Work:
     """Work of one feed-forward on one sequence.
 
     Example:
-    >>> from transbeam.configs.schema.block import DenseFeedForward
+    >>> from transbeam.configs.schema.block import DenseFeedForwardConfig
     >>> wide = EncoderConfig(
-    ...     hidden_dim=8, feedforward=DenseFeedForward(intermediate_dim=32)
+    ...     hidden_dim=8, feedforward=DenseFeedForwardConfig(intermediate_dim=32)
     ... )
     >>> feedforward(wide, 10).forward["feedforward"] == 2 * 10 * (8 * 32 + 32 * 8)
     True
     """
     part, width = config.feedforward, config.hidden_dim
     wide = length * part.intermediate_dim
-    into = 2 if isinstance(part, GatedFeedForward) else 1
+    into = 2 if isinstance(part, GatedFeedForwardConfig) else 1
     work = products("feedforward", (into + 1) * wide * width)
     work += elementwise(wide, ACTIVATIONS[part.activation])
-    if isinstance(part, GatedFeedForward):
+    if isinstance(part, GatedFeedForwardConfig):
         # The product with the gate; two gradients meet on the way back.
         work += elementwise(wide, (1, 2)) + elementwise(length * width, (0, 1))
     if part.use_bias:

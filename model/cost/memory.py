@@ -28,9 +28,16 @@ References:
       (weights, gradients and moments)
 """
 
-from transbeam.configs.schema.attention import FullAttention, KernelAttention
-from transbeam.configs.schema.block import GatedFeedForward, LayerNorm, ReZeroResidual
-from transbeam.configs.schema.model import EncoderConfig, Model, Stack
+from transbeam.configs.schema.attention import (
+    FullAttentionConfig,
+    KernelAttentionConfig,
+)
+from transbeam.configs.schema.block import (
+    GatedFeedForwardConfig,
+    LayerNormConfig,
+    ReZeroResidualConfig,
+)
+from transbeam.configs.schema.model import EncoderConfig, Model, StackConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
@@ -188,12 +195,12 @@ def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
     return 0
 
 
-def norm_bytes(config: Stack, number: int) -> int:
+def norm_bytes(config: StackConfig, number: int) -> int:
     """Bytes that a norm keeps for each number."""
-    return number if isinstance(config.norm, LayerNorm) else 2 * FLOAT32
+    return number if isinstance(config.norm, LayerNormConfig) else 2 * FLOAT32
 
 
-def activation_bytes(config: Stack, number: int) -> int:
+def activation_bytes(config: StackConfig, number: int) -> int:
     """Bytes that an activation keeps for each number beside its result."""
     name = config.feedforward.activation
     each = FLOAT32 if name.startswith("gelu") else number
@@ -204,7 +211,7 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     config, tokens = side.config, side.tokens
     width = tokens * config.hidden_dim
     # With what joins a sub-layer's result, where that is multiplied by a scale.
-    joined = number if isinstance(config.residual, ReZeroResidual) else 0
+    joined = number if isinstance(config.residual, ReZeroResidualConfig) else 0
     attention = number * (width + tokens * (2 * side.queries + 2 * side.keys))
     scores = probabilities(side, number)
     sub_layers = 2
@@ -217,7 +224,7 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     part = config.feedforward
     wide = tokens * part.intermediate_dim
     inner = activation_bytes(config, number)
-    inner += (3 if isinstance(part, GatedFeedForward) else 1) * number
+    inner += (3 if isinstance(part, GatedFeedForwardConfig) else 1) * number
     return {
         "attention": attention,
         "probabilities": scores,
@@ -242,7 +249,7 @@ def bytes_of_a_score(side: Side, number: int) -> int:
     """
     if side.attention.dropout:
         return FLOAT32 + number
-    return 0 if isinstance(side.attention, FullAttention) else FLOAT32
+    return 0 if isinstance(side.attention, FullAttentionConfig) else FLOAT32
 
 
 def _kept_around(side: Side, number: int) -> int:
@@ -269,7 +276,7 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
     >>> from transbeam.configs.schema.model import DecoderConfig
     >>> gpt2 = DecoderConfig(
     ...     num_layers=12, hidden_dim=768, max_sequence_length=1024,
-    ...     attention=FullAttention(num_heads=12),
+    ...     attention=FullAttentionConfig(num_heads=12),
     ... )
     >>> cache_bytes(gpt2, 4)["per_token"], cache_bytes(gpt2, 4)["longest"]
     (73728, 75497472)
@@ -285,7 +292,7 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
         "fixed": 0,
         "per_context_token": keys if side.context else 0,
     }
-    if isinstance(attention, KernelAttention):
+    if isinstance(attention, KernelAttentionConfig):
         features = kernel_features(attention, config.head_dim(attention))
         # Sums of values and of ones, and the largest logarithm of each feature that is
         # an exponential.

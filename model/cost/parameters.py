@@ -13,9 +13,9 @@ from typing import assert_never
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.adaptation import (
     Adaptation,
-    AllWeights,
-    FrozenWeights,
-    LoraWeights,
+    AllWeightsConfig,
+    FrozenWeightsConfig,
+    LoraWeightsConfig,
 )
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
@@ -36,7 +36,7 @@ _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedParameters:
     """What of a model is trained.
 
     Attributes:
@@ -63,14 +63,14 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
         Weights by part; parts without weights are left out.
 
     Example:
-    >>> from transbeam.configs.schema.attention import FullAttention
-    >>> from transbeam.configs.schema.model import Pooler
-    >>> from transbeam.configs.schema.block import DenseFeedForward
+    >>> from transbeam.configs.schema.attention import FullAttentionConfig
+    >>> from transbeam.configs.schema.model import PoolerConfig
+    >>> from transbeam.configs.schema.block import DenseFeedForwardConfig
     >>> bert = EncoderConfig(
     ...     num_layers=12, hidden_dim=768, num_segments=2,
-    ...     attention=FullAttention(num_heads=12),
-    ...     feedforward=DenseFeedForward(intermediate_dim=3072),
-    ...     pooler=Pooler(projection=True),
+    ...     attention=FullAttentionConfig(num_heads=12),
+    ...     feedforward=DenseFeedForwardConfig(intermediate_dim=3072),
+    ...     pooler=PoolerConfig(projection=True),
     ... )
     >>> parts = count_parameters(bert, 30_522)
     >>> parts["encoder_layers/feedforward"], sum(parts.values())
@@ -114,8 +114,8 @@ def as_trained(config: Model, objective: Objective) -> Model:
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-    >>> from transbeam.configs.schema.model import Pooler
-    >>> as_trained(EncoderConfig(pooler=Pooler()), MaskedConfig()).pooler is None
+    >>> from transbeam.configs.schema.model import PoolerConfig
+    >>> as_trained(EncoderConfig(pooler=PoolerConfig()), MaskedConfig()).pooler is None
     True
     """
     pooled = (SentencePairsConfig, *Classification, *Regression)
@@ -159,7 +159,7 @@ def scored_dim(config: Model) -> int:
     return config.hidden_dim
 
 
-def count_trained(shapes: Shapes, adaptation: Adaptation) -> Trained:
+def count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
     """Counts what `training.adaptation` leaves to be trained.
 
     Args:
@@ -171,10 +171,10 @@ def count_trained(shapes: Shapes, adaptation: Adaptation) -> Trained:
 
     Example:
     >>> shapes = {"layer/query/kernel": (8, 8), "layer/query/bias": (8,)}
-    >>> count_trained(shapes, FrozenWeights(frozen=("*/bias",)))
-    Trained(numbers=64, added=0)
-    >>> count_trained(shapes, LoraWeights(rank=2, targets=("*/query",)))
-    Trained(numbers=32, added=32)
+    >>> count_trained(shapes, FrozenWeightsConfig(frozen=("*/bias",)))
+    TrainedParameters(numbers=64, added=0)
+    >>> count_trained(shapes, LoraWeightsConfig(rank=2, targets=("*/query",)))
+    TrainedParameters(numbers=32, added=32)
     """
     try:
         trained = _count_trained(shapes, adaptation)
@@ -188,21 +188,23 @@ def count_trained(shapes: Shapes, adaptation: Adaptation) -> Trained:
     return trained
 
 
-def _count_trained(shapes: Shapes, adaptation: Adaptation) -> Trained:
+def _count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
     match adaptation:
-        case AllWeights():
-            return Trained(count_numbers(shapes, shapes))
-        case FrozenWeights(frozen=patterns):
+        case AllWeightsConfig():
+            return TrainedParameters(count_numbers(shapes, shapes))
+        case FrozenWeightsConfig(frozen=patterns):
             frozen = matching(shapes, patterns, "weight")
-            return Trained(count_numbers(shapes, shapes.keys() - frozen))
-        case LoraWeights(rank=rank, targets=targets, also_trained=patterns):
+            return TrainedParameters(count_numbers(shapes, shapes.keys() - frozen))
+        case LoraWeightsConfig(rank=rank, targets=targets, also_trained=patterns):
             if patterns is None:
                 whole = [path for path in shapes if is_head(path)]
             else:
                 whole = matching(shapes, patterns, "weight")
             kernels = _adapted(shapes, targets, rank)
             adapters = rank * sum(inputs + outputs for inputs, outputs in kernels)
-            return Trained(count_numbers(shapes, whole) + adapters, added=adapters)
+            return TrainedParameters(
+                count_numbers(shapes, whole) + adapters, added=adapters
+            )
         case _:
             assert_never(adaptation)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.adaptation import AllWeights
-from transbeam.configs.schema.attention import Attention, FullAttention
+from transbeam.configs.schema.adaptation import AllWeightsConfig
+from transbeam.configs.schema.attention import Attention, FullAttentionConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.attention import reach
@@ -23,7 +23,7 @@ from transbeam.model.cost.memory import (
     training_memory,
 )
 from transbeam.model.cost.parameters import (
-    Trained,
+    TrainedParameters,
     as_trained,
     count_head,
     count_parameters,
@@ -128,8 +128,8 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
     parts = count_parameters(run.model, vocabulary_size)
     heads = count_head(run.model, run.objective, vocabulary_size)
     all_weights = _total(run, vocabulary_size)
-    trained = Trained(all_weights)
-    if not isinstance(run.training.adaptation, AllWeights):
+    trained = TrainedParameters(all_weights)
+    if not isinstance(run.training.adaptation, AllWeightsConfig):
         trained = count_trained(_shapes(run, vocabulary_size), run.training.adaptation)
     layers = sum(count for name, count in parts.items() if "_layers/" in name)
     after = ("final_norm", "pooling", "pooler", "logits", "logits_projection")
@@ -190,7 +190,7 @@ def _attention_by_length(side: Side) -> list[dict[str, int]]:
         {
             "length": length,
             **_of_all_layers(side, side.attention, length, ""),
-            **_of_all_layers(side, FullAttention(), length, "full_"),
+            **_of_all_layers(side, FullAttentionConfig(), length, "full_"),
         }
         for length in LENGTHS
     ]

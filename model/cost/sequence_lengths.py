@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import EncoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig as TranslationConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
 )
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.run import RunConfig
 
 
@@ -56,11 +56,11 @@ def lengths_of(run: RunConfig, tokens: int | None = None) -> Lengths:
             f"a length of {tokens} is more than model.max_sequence_length="
             f"{model.max_sequence_length}. Give a smaller --length, or change the model"
         )
-    if not isinstance(model, Seq2SeqConfig):
+    if not isinstance(model, Seq2SeqModelConfig):
         return Lengths(tokens=tokens)
     objective = run.objective
     if isinstance(objective, SpanCorruptionConfig):
         return Lengths(tokens=tokens, decoder_tokens=objective.target_length(tokens))
     # `check_model` has refused all others.
-    assert isinstance(objective, TranslationConfig | TextToTextConfig)
+    assert isinstance(objective, Seq2SeqConfig | TextToTextConfig)
     return Lengths(tokens=tokens, decoder_tokens=objective.decoder_length)

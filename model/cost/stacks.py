@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from transbeam.configs.schema.attention import Attention, CausalAttention
-from transbeam.configs.schema.model import DecoderConfig, Model, Seq2SeqConfig, Stack
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    Model,
+    Seq2SeqModelConfig,
+    StackConfig,
+)
 from transbeam.model.cost.sequence_lengths import Lengths
 
 
@@ -20,7 +25,7 @@ class Side:
         context: Tokens of the sequence that its blocks look at besides, or 0.
     """
 
-    config: Stack
+    config: StackConfig
     attention: Attention
     num_layers: int
     tokens: int
@@ -42,8 +47,9 @@ def sides_of(config: Model, lengths: Lengths) -> list[Side]:
     """The stacks of a model: one, or an encoder and a decoder.
 
     Example:
-    >>> from transbeam.configs.schema.attention import FullAttention
-    >>> config = Seq2SeqConfig(attention=FullAttention(num_key_value_heads=1))
+    >>> from transbeam.configs.schema.attention import FullAttentionConfig
+    >>> attention = FullAttentionConfig(num_key_value_heads=1)
+    >>> config = Seq2SeqModelConfig(attention=attention)
     >>> [side.keys for side in sides_of(config, Lengths(tokens=8, decoder_tokens=4))]
     [64, 64]
     """
@@ -54,7 +60,7 @@ def sides_of(config: Model, lengths: Lengths) -> list[Side]:
         tokens=lengths.tokens,
         causal=isinstance(config, DecoderConfig),
     )
-    if not isinstance(config, Seq2SeqConfig):
+    if not isinstance(config, Seq2SeqModelConfig):
         return [first]
     second = Side(
         config=config,
@@ -67,7 +73,7 @@ def sides_of(config: Model, lengths: Lengths) -> list[Side]:
     return [first, second]
 
 
-def decoder_attention(config: Seq2SeqConfig) -> CausalAttention:
+def decoder_attention(config: Seq2SeqModelConfig) -> CausalAttention:
     """`decoder_attention`, or what it is when left out."""
     attention = config.decoder_attention or config.attention
     # The schema has refused all others.

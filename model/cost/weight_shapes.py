@@ -9,27 +9,27 @@ from typing import assert_never
 
 from transbeam.configs.schema.attention import (
     Attention,
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    GatedFeedForward,
-    LayerNorm,
-    LearnedPosition,
-    RelativeBiasPosition,
-    ReZeroResidual,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    LayerNormConfig,
+    LearnedPositionConfig,
+    RelativeBiasPositionConfig,
+    ReZeroResidualConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Seq2SeqConfig,
-    Stack,
+    Seq2SeqModelConfig,
+    StackConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
@@ -93,7 +93,7 @@ def layers_of(config: Model) -> dict[str, int]:
     """How many blocks a model has, by the part that they are.
 
     Example:
-    >>> layers_of(Seq2SeqConfig(num_layers=6, num_decoder_layers=3))
+    >>> layers_of(Seq2SeqModelConfig(num_layers=6, num_decoder_layers=3))
     {'encoder_layers': 6, 'decoder_layers': 3}
     """
     match config:
@@ -101,7 +101,7 @@ def layers_of(config: Model) -> dict[str, int]:
             return {"encoder_layers": config.num_layers}
         case DecoderConfig():
             return {"decoder_layers": config.num_layers}
-        case Seq2SeqConfig():
+        case Seq2SeqModelConfig():
             return {
                 "encoder_layers": config.num_layers,
                 "decoder_layers": config.decoder_layers,
@@ -128,7 +128,7 @@ def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
         case DecoderConfig():
             stack = _stack(config, config.attention, "decoder")
             return _tables(config, vocabulary_size) | stack
-        case Seq2SeqConfig():
+        case Seq2SeqModelConfig():
             return _seq2seq(config, vocabulary_size)
         case _:
             assert_never(config)
@@ -172,7 +172,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
             return {}
 
 
-def table_rows(config: Stack, vocabulary_size: int) -> int:
+def table_rows(config: StackConfig, vocabulary_size: int) -> int:
     """Rows of the token embedding: the vocabulary, rounded up.
 
     Example:
@@ -202,13 +202,13 @@ def _encoder(config: EncoderConfig, vocabulary_size: int) -> Shapes:
     return shapes
 
 
-def _seq2seq(config: Seq2SeqConfig, vocabulary_size: int) -> Shapes:
+def _seq2seq(config: Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
     encoder = _stack(config, config.attention, "encoder", pair=True)
     decoder = _stack(config, decoder_attention(config), "decoder", pair=True)
     return _tables(config, vocabulary_size) | encoder | decoder
 
 
-def _tables(config: DecoderConfig | Seq2SeqConfig, vocabulary_size: int) -> Shapes:
+def _tables(config: DecoderConfig | Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
     """A table of tokens to read them, and another to score them unless tied."""
     width = config.hidden_dim
     shapes = _tokens(config, vocabulary_size)
@@ -219,7 +219,7 @@ def _tables(config: DecoderConfig | Seq2SeqConfig, vocabulary_size: int) -> Shap
     return shapes
 
 
-def _tokens(config: Stack, vocabulary_size: int) -> Shapes:
+def _tokens(config: StackConfig, vocabulary_size: int) -> Shapes:
     """The table of tokens, and what widens its rows if they are narrow."""
     width = config.table_dim
     shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
@@ -229,7 +229,7 @@ def _tokens(config: Stack, vocabulary_size: int) -> Shapes:
 
 
 def _stack(
-    config: Stack, attention: Attention, side: str, *, pair: bool = False
+    config: StackConfig, attention: Attention, side: str, *, pair: bool = False
 ) -> Shapes:
     """A stack from its places to its final norm.
 
@@ -242,10 +242,10 @@ def _stack(
     width, prefix = config.table_dim, f"{side}_" if pair else ""
     shapes: Shapes = {}
     match config.position:
-        case LearnedPosition(offset=offset):
+        case LearnedPositionConfig(offset=offset):
             rows = offset + config.max_sequence_length
             shapes |= _table(f"{prefix}position_embedding", rows, width)
-        case RelativeBiasPosition(num_buckets=buckets):
+        case RelativeBiasPositionConfig(num_buckets=buckets):
             shapes |= _table(f"{prefix}relative_bias", buckets, attention.num_heads)
         case _:
             pass
@@ -258,7 +258,7 @@ def _stack(
     return shapes
 
 
-def _block(config: Stack, attention: Attention, *, crosses: bool) -> Shapes:
+def _block(config: StackConfig, attention: Attention, *, crosses: bool) -> Shapes:
     """Its sub-layers, each with its norm and what scales its result."""
     sub_layers = {"self_attention": _attention(config, attention)}
     if crosses:
@@ -267,35 +267,35 @@ def _block(config: Stack, attention: Attention, *, crosses: bool) -> Shapes:
     shapes: Shapes = {}
     for name, inner in sub_layers.items():
         shapes |= _under(name, inner) | _norm(f"{name}_norm", config)
-        if isinstance(config.residual, ReZeroResidual):
+        if isinstance(config.residual, ReZeroResidualConfig):
             shapes[f"{name}_residual/scale"] = ()
     return shapes
 
 
-def _attention(config: Stack, attention: Attention) -> Shapes:
+def _attention(config: StackConfig, attention: Attention) -> Shapes:
     """A self-attention."""
     shapes = _projections(config, attention)
     match attention:
-        case GlobalWindowAttention():
+        case GlobalWindowAttentionConfig():
             # Queries, keys and values of global tokens are projected on their own.
             own = _inward(config, attention)
             return shapes | {f"global_{name}": shape for name, shape in own.items()}
-        case LowRankAttention(rank=rank, share_key_value=share_key_value):
+        case LowRankAttentionConfig(rank=rank, share_key_value=share_key_value):
             summaries = ("key",) if share_key_value else ("key", "value")
             summary = (config.max_sequence_length, rank)
             return {f"{name}_summary": summary for name in summaries} | shapes
         case (
-            FullAttention()
-            | SlidingWindowAttention()
-            | BlockSparseAttention()
-            | KernelAttention()  # random features are drawn, not learned
+            FullAttentionConfig()
+            | SlidingWindowAttentionConfig()
+            | BlockSparseAttentionConfig()
+            | KernelAttentionConfig()  # random features are drawn, not learned
         ):
             return shapes
         case _:
             assert_never(attention)
 
 
-def _projections(config: Stack, attention: Attention) -> Shapes:
+def _projections(config: StackConfig, attention: Attention) -> Shapes:
     """Queries, keys, values and the output."""
     inner = attention.num_heads * config.head_dim(attention)
     bias = attention.output_bias
@@ -303,7 +303,7 @@ def _projections(config: Stack, attention: Attention) -> Shapes:
     return _inward(config, attention) | output
 
 
-def _inward(config: Stack, attention: Attention) -> Shapes:
+def _inward(config: StackConfig, attention: Attention) -> Shapes:
     width, head_dim = config.hidden_dim, config.head_dim(attention)
     bias = attention.projection_bias
     shapes = _dense("query", width, attention.num_heads * head_dim, bias=bias)
@@ -313,23 +313,25 @@ def _inward(config: Stack, attention: Attention) -> Shapes:
     return shapes
 
 
-def _feedforward(config: Stack) -> Shapes:
+def _feedforward(config: StackConfig) -> Shapes:
     feedforward, width = config.feedforward, config.hidden_dim
     wide, bias = feedforward.intermediate_dim, feedforward.use_bias
     shapes = _dense("intermediate", width, wide, bias=bias)
     match feedforward:
-        case DenseFeedForward():
+        case DenseFeedForwardConfig():
             pass
-        case GatedFeedForward():
+        case GatedFeedForwardConfig():
             shapes |= _dense("gate", width, wide, bias=bias)
         case _:
             assert_never(feedforward)
     return shapes | _dense("output", wide, width, bias=bias)
 
 
-def _norm(name: str, config: Stack, width: int | None = None) -> Shapes:
+def _norm(name: str, config: StackConfig, width: int | None = None) -> Shapes:
     """A norm of vectors as wide as the blocks', if no other width is given."""
-    vectors = ("gamma", "beta") if isinstance(config.norm, LayerNorm) else ("gamma",)
+    vectors = (
+        ("gamma", "beta") if isinstance(config.norm, LayerNormConfig) else ("gamma",)
+    )
     return {f"{name}/{vector}": (width or config.hidden_dim,) for vector in vectors}
 
 

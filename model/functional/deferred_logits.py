@@ -15,7 +15,7 @@ SCORES = "logits"
 
 
 @dataclass(frozen=True)
-class UnmadeScores:
+class DeferredLogits:
     """Scores of all tokens, `vectors @ table.T + bias`, that are not made yet.
 
     Attributes:
@@ -29,8 +29,8 @@ class UnmadeScores:
     bias: Any
 
 
-class UnscoredModel:
-    """A model on the same weights, whose `logits` are `UnmadeScores`.
+class DeferredLogitsModel:
+    """A model on the same weights, whose `logits` are `DeferredLogits`.
 
     They are by far its largest output, and a loss needs them a few tokens at a time.
     """
@@ -47,7 +47,7 @@ class UnscoredModel:
         bias = None
         if self._bias is not None:
             bias = ops.convert_to_tensor(self._bias.bias)
-        scores = UnmadeScores(outputs[SCORES], self._rows(), bias)
+        scores = DeferredLogits(outputs[SCORES], self._rows(), bias)
         return {**outputs, SCORES: scores}
 
     def _rows(self) -> Any:
@@ -61,7 +61,7 @@ class UnscoredModel:
         return table
 
 
-def without_scores(model: keras.Model) -> UnscoredModel | None:
+def without_scores(model: keras.Model) -> DeferredLogitsModel | None:
     """A model without its last product, if that gives scores of a vocabulary.
 
     Args:
@@ -83,9 +83,9 @@ def without_scores(model: keras.Model) -> UnscoredModel | None:
     """
     for layer in model.layers:
         if isinstance(layer, VocabularyProjection):
-            return UnscoredModel(model, layer.input, layer)
+            return DeferredLogitsModel(model, layer.input, layer)
         if isinstance(layer, TokenEmbedding):
             for node in layer._inbound_nodes:  # no public way to a shared layer's calls
                 if node.arguments.kwargs.get("reverse"):
-                    return UnscoredModel(model, node.input_tensors[0], layer)
+                    return DeferredLogitsModel(model, node.input_tensors[0], layer)
     return None

@@ -6,9 +6,9 @@ from keras import ops
 
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.model.generation.cache_rows import repeat_rows, take_rows
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.logits_processors import NEVER, Rules
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import NEVER, LogitsRules
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
@@ -56,7 +56,10 @@ class Searches(NamedTuple):
 
 
 def search_beams(
-    steps: Steps, prompt: tuple[Any, Any], config: GenerationConfig, method: BeamConfig
+    steps: DecodeFunctions,
+    prompt: tuple[Any, Any],
+    config: GenerationConfig,
+    method: BeamConfig,
 ) -> dict[str, Any]:
     """Writes on with beam search; see `transbeam.model.generation.generate`."""
     one = ops.ones_like(prompt[0][:, 0])
@@ -78,7 +81,7 @@ def search_beams(
 
 
 def search(
-    steps: Steps,
+    steps: DecodeFunctions,
     prompt: tuple[Any, Any],
     searches: Searches,
     config: GenerationConfig,
@@ -112,10 +115,10 @@ def search(
         - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7 (length)
     """
     batch = ops.shape(prompt[0])[0]
-    history = History.of(*prompt, room=room)
+    history = TokenBuffer.allocate(*prompt, room=room)
     logits, cache = steps.prefill(*prompt, ops.shape(history.token_ids)[1])
     history = history.take(ops.repeat(ops.arange(batch, dtype="int32"), width))
-    rules = Rules(config, logits.shape[-1])
+    rules = LogitsRules(config, logits.shape[-1])
     step = _Step(rules, searches, room, width, early_stopping)
 
     finished = Finished(

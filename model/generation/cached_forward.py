@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from transbeam.model.generation.cache_rows import CONTEXT, add_slots, has_slots
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.kernels.cache_update import update_slice
 from transbeam.model.kernels.shared_trace import share_trace
 from transbeam.model.layers.attention.fused_qkv import (
@@ -16,7 +16,7 @@ from transbeam.model.layers.embeddings import TokenEmbedding
 from transbeam.model.stack.layer_stack import LayerStack
 
 
-class Walk:
+class CachedForward:
     """The way of new tokens through the layers.
 
     The cache is a dict: `layers`, a tuple with the cache of each block's own attention;
@@ -41,7 +41,7 @@ class Walk:
                     "to decode with"
                 )
 
-    def steps(self, prefill) -> Steps:
+    def steps(self, prefill) -> DecodeFunctions:
         can_rewind = has_slots(self.stack.blocks[0].self_attention.make_cache(1, 1))
 
         def begin():
@@ -55,14 +55,14 @@ class Walk:
 
                 return with_weights(call, weights)
 
-            return Steps(
+            return DecodeFunctions(
                 prepared(prefill),
                 prepared(self.step),
                 self.max_length,
                 can_rewind,
             )
 
-        return Steps(prefill, self.step, self.max_length, can_rewind, begin)
+        return DecodeFunctions(prefill, self.step, self.max_length, can_rewind, begin)
 
     def _join_projections(self):
         joined = {
@@ -177,7 +177,7 @@ def encoder_of(model: keras.Model) -> keras.Model:
     """The encoder of a pair: from its two inputs to its vectors `(B, S, D)`."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     names = ("encoder_token_ids", "encoder_padding_mask")
-    output = LayerStack.of(model, "encoder_").output
+    output = LayerStack.from_model(model, "encoder_").output
     return keras.Model({name: inputs[name] for name in names}, output)
 
 

@@ -16,9 +16,9 @@ import keras
 from keras import ops
 
 from transbeam.model.generation.cache_rows import join_rows, move_columns, move_slots
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.request_batch import Requests, choose, map_requests
-from transbeam.model.generation.row_logits_processors import Texts
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.request_batch import RequestBatch, choose, map_requests
+from transbeam.model.generation.row_logits_processors import GeneratedRows
 
 # Free columns that are made at once: each time all keys and values are copied.
 ROOM = 32
@@ -41,7 +41,7 @@ class Running(NamedTuple):
     num_tokens: Any
     num_new: Any
     length: Any
-    requests: Requests
+    requests: RequestBatch
     cache: Any
 
     @property
@@ -65,7 +65,7 @@ class Running(NamedTuple):
 
 
 def start(
-    steps: Steps, token_ids: Any, padding_mask: Any, requests: Requests
+    steps: DecodeFunctions, token_ids: Any, padding_mask: Any, requests: RequestBatch
 ) -> Running:
     """Reads prompts and writes the first token of each.
 
@@ -80,11 +80,11 @@ def start(
     ...     return ops.one_hot(token_ids[:, -1] + 1, 10), ()
     >>> def step(token_ids, cache, index):  # counts up
     ...     return ops.one_hot(token_ids + 1, 10), ()
-    >>> steps = Steps(prefill, step)
+    >>> steps = DecodeFunctions(prefill, step)
     >>> def requests(*numbers):  # the likeliest token each time
     ...     zeros = ops.zeros((len(numbers),), "int32")
     ...     none, all = ops.cast(zeros, "float32"), ops.ones((len(numbers),))
-    ...     return Requests(ops.array(numbers), none, zeros, all, zeros)
+    ...     return RequestBatch(ops.array(numbers), none, zeros, all, zeros)
     >>> prompts = ops.array([[2], [4]])
     >>> running = start(steps, prompts, ops.ones_like(prompts), requests(3, 1))
     >>> running = advance(steps, keep(running, ops.array([0])))
@@ -109,7 +109,7 @@ def start(
     return _append(running, logits)
 
 
-def advance(steps: Steps, running: Running) -> Running:
+def advance(steps: DecodeFunctions, running: Running) -> Running:
     """Writes one more token in each row."""
     # The new token needs a column, and all of them are full only now and then.
     full = ops.cast(running.length >= running.columns, "int32")
@@ -168,7 +168,7 @@ def _append(running: Running, logits: Any) -> Running:
     def read():
         first = ops.expand_dims(running.length - running.num_tokens, 1)
         real = ops.logical_and(columns >= first, columns < running.length)
-        return Texts(running.token_ids, real, running.length)
+        return GeneratedRows(running.token_ids, real, running.length)
 
     requests = running.requests
     token = choose(logits, requests, running.num_new, read, requests.adjusted())

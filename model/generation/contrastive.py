@@ -7,15 +7,15 @@ from keras import ops
 from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
 from transbeam.model.generation.beam import flat_rows, pick
 from transbeam.model.generation.cache_rows import repeat_rows, take_rows
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import LogitsRules
 from transbeam.model.generation.sampling import highest
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 def search_contrastively(
-    steps: Steps,
+    steps: DecodeFunctions,
     prompt: tuple[Any, Any],
     config: GenerationConfig,
     method: ContrastiveConfig,
@@ -35,14 +35,14 @@ def search_contrastively(
         - [Su et al., 2022](https://arxiv.org/abs/2202.06417), equation 5
     """
     number = method.top_k
-    history = History.of(*prompt, room=config.max_new_tokens)
+    history = TokenBuffer.allocate(*prompt, room=config.max_new_tokens)
     logits, cache = steps.prefill(*prompt, ops.shape(history.token_ids)[1])
     if not isinstance(cache, dict) or "hidden" not in cache:
         raise ValueError(
             "method.kind=contrastive compares hidden states, and the cache has none "
             "under 'hidden'; make the steps with keep_hidden=True"
         )
-    rules = Rules(config, logits.shape[-1])
+    rules = LogitsRules(config, logits.shape[-1])
     number = min(number, logits.shape[-1])
 
     def go_on(logits, history, finished, lengths):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Steps(NamedTuple):
+class DecodeFunctions(NamedTuple):
     """A model as writing sees it.
 
     Shapes: `B` batch, `P` length of the prompts, `Q` new tokens, `S` slots of the
@@ -32,4 +32,4 @@ class Steps(NamedTuple):
     step: Callable[[Any, Any, Any], tuple[Any, Any]]
     max_length: int | None = None
     can_rewind: bool = True
-    begin: Callable[[], "Steps"] | None = None
+    begin: Callable[[], "DecodeFunctions"] | None = None

@@ -10,14 +10,14 @@ import keras
 from keras import ops
 
 from transbeam.model.generation.cache_rows import CONTEXT
-from transbeam.model.generation.cached_forward import Walk, encoder_of
+from transbeam.model.generation.cached_forward import CachedForward, encoder_of
 from transbeam.model.stack.layer_stack import LayerStack
 
 # The keys and values of each block, in the order of the blocks.
 Layers = tuple[dict[str, Any], ...]
 
 
-class Calls:
+class ExternalCacheModel:
     """A model that writes, as functions of tensors alone.
 
     Shapes: `B` batch, `Q` new tokens, `C` slots of the cache, `S` length of the
@@ -35,7 +35,7 @@ class Calls:
     >>> decoder = build_decoder(
     ...     DecoderConfig(num_layers=1, hidden_dim=8), vocabulary_size=10
     ... )
-    >>> calls = Calls(decoder, slots=4)
+    >>> calls = ExternalCacheModel(decoder, slots=4)
     >>> logits, layers = calls.read(ops.array([[1, 2]]), 0, calls.empty(1))
     >>> logits, layers = calls.read(ops.array([[3]]), 2, layers)
     >>> tuple(logits.shape)
@@ -46,7 +46,9 @@ class Calls:
         pair = any(tensor.name == "encoder_token_ids" for tensor in model.inputs)
         prefix = "decoder_" if pair else ""
         self.slots = slots
-        self._walk = Walk(model, LayerStack.of(model, prefix), keep_hidden=False)
+        self._walk = CachedForward(
+            model, LayerStack.from_model(model, prefix), keep_hidden=False
+        )
         self._encoder = encoder_of(model) if pair else None
 
     def empty(self, batch_size: int) -> Layers:

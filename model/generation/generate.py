@@ -15,8 +15,8 @@ from transbeam.configs.schema.generation import (
 )
 from transbeam.model.generation.beam import search_beams
 from transbeam.model.generation.contrastive import search_contrastively
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import LogitsRules
 from transbeam.model.generation.prompt_checks import (
     check_prompts,
     check_room,
@@ -25,18 +25,18 @@ from transbeam.model.generation.prompt_checks import (
 from transbeam.model.generation.request_rng import CHOICE
 from transbeam.model.generation.sampling import draw, highest, shape_scores
 from transbeam.model.generation.speculative import write_ahead
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 def generate(
-    steps: Steps,
+    steps: DecodeFunctions,
     token_ids: Any,
     padding_mask: Any = None,
     *,
     config: GenerationConfig,
     seeds: Any = None,
-    draft: Steps | None = None,
+    draft: DecodeFunctions | None = None,
 ) -> dict[str, Any]:
     """Writes on from prompts, all rows side by side, until all have ended.
 
@@ -74,7 +74,8 @@ def generate(
     >>> def scores_after(token_ids):  # counts up
     ...     return ops.one_hot(token_ids + 1, 10)
     >>> config = GenerationConfig(max_new_tokens=5, stop_token_ids=(6,))
-    >>> result = generate(Steps(prefill, step), ops.array([[2], [4]]), config=config)
+    >>> model = DecodeFunctions(prefill, step)
+    >>> result = generate(model, ops.array([[2], [4]]), config=config)
     >>> ops.convert_to_numpy(result["token_ids"])
     array([[3, 4, 5, 6, 0],
            [5, 6, 0, 0, 0]], dtype=int32)
@@ -120,16 +121,16 @@ def generate(
 
 
 def _write(
-    steps: Steps,
+    steps: DecodeFunctions,
     prompt: tuple[Any, Any],
     config: GenerationConfig,
-    choose: Callable[[Any, History], Any],
+    choose: Callable[[Any, TokenBuffer], Any],
 ) -> dict[str, Any]:
     """One token after another, each chosen from the scores after those before it."""
-    history = History.of(*prompt, room=config.max_new_tokens)
+    history = TokenBuffer.allocate(*prompt, room=config.max_new_tokens)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(*prompt, slots)
-    rules = Rules(config, logits.shape[-1])
+    rules = LogitsRules(config, logits.shape[-1])
 
     def extend(logits, history, finished, lengths):
         token = choose(rules.adjust(logits, history), history)

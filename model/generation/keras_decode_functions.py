@@ -5,12 +5,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from transbeam.model.generation.cached_forward import Walk, encoder_of, prefix_of
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.cached_forward import (
+    CachedForward,
+    encoder_of,
+    prefix_of,
+)
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.stack.layer_stack import LayerStack
 
 
-def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
+def decoder_steps(
+    decoder: keras.Model, *, keep_hidden: bool = False
+) -> DecodeFunctions:
     """Lets a decoder write with a cache.
 
     Args:
@@ -35,7 +41,7 @@ def decoder_steps(decoder: keras.Model, *, keep_hidden: bool = False) -> Steps:
     (1, 4)
     """
     _check(decoder, {"token_ids", "padding_mask", *prefix_of(decoder)})
-    walk = Walk(decoder, LayerStack.of(decoder), keep_hidden)
+    walk = CachedForward(decoder, LayerStack.from_model(decoder), keep_hidden)
 
     def prefill(token_ids, padding_mask, slots):
         return walk.prefill(token_ids, padding_mask, slots)
@@ -49,7 +55,7 @@ def seq2seq_steps(
     encoder_padding_mask: Any,
     *,
     keep_hidden: bool = False,
-) -> Steps:
+) -> DecodeFunctions:
     """Lets the decoder of a pair write in answer to a text.
 
     The text is read once, when the prompts are: here these are what the decoder's rows
@@ -66,7 +72,7 @@ def seq2seq_steps(
     """
     names = ("encoder_token_ids", "encoder_padding_mask")
     _check(model, {*names, "decoder_token_ids", "decoder_padding_mask"})
-    walk = Walk(model, LayerStack.of(model, "decoder_"), keep_hidden)
+    walk = CachedForward(model, LayerStack.from_model(model, "decoder_"), keep_hidden)
     encoder = encoder_of(model)
 
     def prefill(token_ids, padding_mask, slots):

@@ -6,14 +6,14 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.generation import GenerationConfig
-from transbeam.model.generation.stop_sequences import Sequences, marked
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.stop_sequences import StopSequences, marked
+from transbeam.model.generation.token_buffer import TokenBuffer
 
 # The score of a token that must not come. Finite, so that no difference of two is NaN.
 NEVER = -1e30
 
 
-class Rules:
+class LogitsRules:
     """All that a config says about tokens, but for how one is chosen.
 
     Args:
@@ -28,10 +28,10 @@ class Rules:
         self.config = config
         _check_tokens(config, vocabulary_size)
         ids = [(token,) for token in dict.fromkeys(config.stop_token_ids)]
-        self.stops = Sequences([*ids, *config.stop_sequences])
-        self.banned = Sequences(config.banned_sequences)
+        self.stops = StopSequences([*ids, *config.stop_sequences])
+        self.banned = StopSequences(config.banned_sequences)
 
-    def adjust(self, scores: Any, history: History) -> Any:
+    def adjust(self, scores: Any, history: TokenBuffer) -> Any:
         """Scores of the next token, as the rules want them.
 
         Args:
@@ -52,7 +52,7 @@ class Rules:
             scores = force(scores, history, config.forced_tokens)
         return scores
 
-    def finished_by(self, tokens: Any, history: History) -> Any:
+    def finished_by(self, tokens: Any, history: TokenBuffer) -> Any:
         """Whether a next token `(B,)` ends its row's text: bool `(B,)`."""
         if not len(self.stops):
             return ops.zeros_like(tokens, dtype="bool")
@@ -60,11 +60,11 @@ class Rules:
         return self.stops.completed_by(tokens, ends)
 
 
-def penalise_repetition(scores: Any, history: History, penalty: float) -> Any:
+def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> Any:
     """Lowers the scores of tokens that are already there, the prompt's among them.
 
     Example:
-    >>> history = History.of(ops.array([[0, 1]]), ops.array([[1, 1]]), room=1)
+    >>> history = TokenBuffer.allocate(ops.array([[0, 1]]), ops.array([[1, 1]]), room=1)
     >>> scores = penalise_repetition(ops.array([[4.0, -4.0, 4.0]]), history, 2.0)
     >>> ops.convert_to_numpy(scores)
     array([[ 2., -8.,  4.]], dtype=float32)
@@ -83,7 +83,7 @@ def ban(scores: Any, banned: Any) -> Any:
     return ops.where(banned, NEVER, scores)
 
 
-def force(scores: Any, history: History, tokens: tuple[int, ...]) -> Any:
+def force(scores: Any, history: TokenBuffer, tokens: tuple[int, ...]) -> Any:
     """Rules out all but the token that must come next, whose score becomes 0.
 
     Args:

@@ -13,7 +13,7 @@ from transbeam.model.base.tensor_checks import (
     dtype_of,
     known_values,
 )
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 
 
 def check_prompts(token_ids: Any, padding_mask: Any) -> None:
@@ -63,7 +63,9 @@ def _check_mask(real: np.ndarray) -> None:
         )
 
 
-def check_room(steps: Steps, config: GenerationConfig, prompt_length: Any) -> None:
+def check_room(
+    steps: DecodeFunctions, config: GenerationConfig, prompt_length: Any
+) -> None:
     """Refuses texts longer than the model can read.
 
     Raises:

@@ -10,21 +10,25 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from transbeam.configs.schema.generation import GenerationConfig
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import LogitsRules
 from transbeam.model.generation.request_rng import CHOICE
-from transbeam.model.generation.row_logits_processors import Adjustments, Texts, adjust
+from transbeam.model.generation.row_logits_processors import (
+    GeneratedRows,
+    RowLogitsProcessor,
+    adjust,
+)
 from transbeam.model.generation.sampling import (
     draw,
     highest,
     keep_likeliest,
     keep_min_p,
 )
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
-class Requests(NamedTuple):
+class RequestBatch(NamedTuple):
     """What each of `B` rows asks for.
 
     Attributes:
@@ -44,14 +48,14 @@ class Requests(NamedTuple):
     top_p: Any
     seeds: Any
     min_p: Any = None
-    adjustments: Adjustments | None = None
+    adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
         """Tells if a row asks for adjustments: bool scalar, the same at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 
-def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
+def map_requests(function: Callable[..., Any], *requests: RequestBatch) -> RequestBatch:
     """Applies a function to each column of some requests that have the same ones."""
     *columns, adjustments = zip(*requests, strict=True)
     found: Any = [
@@ -59,11 +63,11 @@ def map_requests(function: Callable[..., Any], *requests: Requests) -> Requests:
     ]
     if adjustments[0] is not None:
         parts = zip(*adjustments, strict=True)
-        found.append(Adjustments(*(function(*part) for part in parts)))
-    return Requests(*found)
+        found.append(RowLogitsProcessor(*(function(*part) for part in parts)))
+    return RequestBatch(*found)
 
 
-class Written(NamedTuple):
+class GenerationResult(NamedTuple):
     """What came of it.
 
     Attributes:
@@ -78,16 +82,16 @@ class Written(NamedTuple):
 
 
 def write_requests(
-    steps: Steps,
+    steps: DecodeFunctions,
     token_ids: Any,
     padding_mask: Any,
-    requests: Requests,
+    requests: RequestBatch,
     *,
     room: Any,
     stop_token_ids: Sequence[int] = (),
     pad_token_id: int = 0,
-    ends: Callable[[History], Any] | None = None,
-) -> Written:
+    ends: Callable[[TokenBuffer], Any] | None = None,
+) -> GenerationResult:
     """Writes on from prompts, each as its request asks.
 
     A row's text depends on its own prompt and request only. Where all rows ask for
@@ -112,10 +116,11 @@ def write_requests(
     ...     return ops.one_hot(token_ids + 1, 10)
     >>> prompts = ops.array([[2], [4]])
     >>> zeros = ops.zeros((2,))
-    >>> requests = Requests(ops.array([3, 1]), zeros, ops.cast(zeros, "int32"),
+    >>> requests = RequestBatch(ops.array([3, 1]), zeros, ops.cast(zeros, "int32"),
     ...                     zeros + 1, ops.cast(zeros, "int32"))
+    >>> model = DecodeFunctions(prefill, step)
     >>> written = write_requests(
-    ...     Steps(prefill, step), prompts, ops.ones_like(prompts), requests, room=3
+    ...     model, prompts, ops.ones_like(prompts), requests, room=3
     ... )
     >>> ops.convert_to_numpy(written.token_ids)
     array([[3, 4, 5],
@@ -125,15 +130,15 @@ def write_requests(
     config = GenerationConfig(
         stop_token_ids=tuple(stop_token_ids), pad_token_id=pad_token_id
     )
-    history = History.of(token_ids, padding_mask, room=room)
+    history = TokenBuffer.allocate(token_ids, padding_mask, room=room)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(token_ids, padding_mask, slots)
-    rules = Rules(config, logits.shape[-1])
+    rules = LogitsRules(config, logits.shape[-1])
     adjusted = requests.adjusted()
 
     def extend(logits, history, closed, finished, lengths):
         def read():
-            return Texts(history.token_ids, history.filled, history.length)
+            return GeneratedRows(history.token_ids, history.filled, history.length)
 
         token = choose(logits, requests, history.num_new, read, adjusted)
         token = ops.where(closed, pad_token_id, token)
@@ -162,14 +167,14 @@ def write_requests(
     start = extend(logits, history, closed, none, lengths)
     history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
     new = history.new_tokens(lengths, room, pad_token_id)
-    return Written(new, lengths, finished)
+    return GenerationResult(new, lengths, finished)
 
 
 def choose(
     logits: Any,
-    requests: Requests,
+    requests: RequestBatch,
     place: Any,
-    read: Callable[[], Texts],
+    read: Callable[[], GeneratedRows],
     adjusted: Any,
 ) -> Any:
     """The next token of each row: int32 `(B,)`.
@@ -195,7 +200,7 @@ def choose(
     return ops.cond(some, asked, lambda: highest(logits))
 
 
-def _choose(logits: Any, requests: Requests, place: Any, some_drawn: Any) -> Any:
+def _choose(logits: Any, requests: RequestBatch, place: Any, some_drawn: Any) -> Any:
     drawn = requests.temperature > 0
 
     def any_draw():
@@ -216,7 +221,7 @@ def _choose(logits: Any, requests: Requests, place: Any, some_drawn: Any) -> Any
     return ops.cond(some_drawn, any_draw, lambda: highest(logits))
 
 
-def _narrowed(scores: Any, requests: Requests) -> Any:
+def _narrowed(scores: Any, requests: RequestBatch) -> Any:
     kept = keep_likeliest(scores, requests.top_k, requests.top_p)
     if requests.min_p is None:
         return kept

@@ -13,7 +13,7 @@ from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.stop_sequences import marked
 
 
-class Adjustments(NamedTuple):
+class RowLogitsProcessor(NamedTuple):
     """Adjustments that each of `B` rows asks for.
 
     Attributes:
@@ -36,7 +36,7 @@ class Adjustments(NamedTuple):
         return ops.logical_or(penalised, ops.logical_or(biased, unrepeated))
 
 
-class Texts(NamedTuple):
+class GeneratedRows(NamedTuple):
     """Tokens that were read and written so far, in rows that end in one column.
 
     Attributes:
@@ -51,7 +51,10 @@ class Texts(NamedTuple):
 
 
 def adjust(
-    scores: Any, wanted: Adjustments, read: Callable[[], Texts], some: Any
+    scores: Any,
+    wanted: RowLogitsProcessor,
+    read: Callable[[], GeneratedRows],
+    some: Any,
 ) -> Any:
     """The scores of the next token as rows want them.
 
@@ -66,8 +69,8 @@ def adjust(
         some: `wanted.any()`, which a loop finds out once.
 
     Example:
-    >>> texts = Texts(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
-    >>> wanted = Adjustments(
+    >>> texts = GeneratedRows(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
+    >>> wanted = RowLogitsProcessor(
     ...     ops.array([2.0]), ops.array([2]), ops.array([[2, 0]]), ops.array([[0.5, 0]])
     ... )
     >>> scores = ops.array([[4.0, -4.0, 4.0]])
@@ -90,7 +93,7 @@ def adjust(
     return ops.cond(some, adjusted, lambda: scores)
 
 
-def penalise(scores: Any, penalty: Any, texts: Texts) -> Any:
+def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
     """Lowers the scores of tokens that are already there, the prompt's among them.
 
     Positive scores are divided and negative ones multiplied, as Hugging Face's
@@ -125,7 +128,7 @@ def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
     return scores + ops.scatter(places, ops.reshape(biases, [-1]), shape)
 
 
-def ban_ngrams(scores: Any, size: Any, texts: Texts) -> Any:
+def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
     """Rules out each token that would make the last `n` tokens some that are there.
 
     Those of the prompt count, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the

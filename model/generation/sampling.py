@@ -8,7 +8,7 @@ from typing import Any
 
 from keras import ops
 
-from transbeam.configs.schema.generation import Sampling
+from transbeam.configs.schema.generation import SamplingConfig
 from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.request_rng import random_gumbel
 
@@ -136,7 +136,7 @@ def _lowest_kept(scores, top_k, top_p, candidates):
     return threshold, ops.logical_or(all_of_them, is_sure)
 
 
-def shape_scores(scores: Any, config: Sampling) -> Any:
+def shape_scores(scores: Any, config: SamplingConfig) -> Any:
     """Temperature, then the three ways of excluding the unlikely, one after another."""
     scores = ops.maximum(scores / config.temperature, NEVER)
     if config.top_k:

@@ -5,8 +5,8 @@ from typing import Any
 from keras import ops
 
 from transbeam.configs.schema.generation import GenerationConfig, SpeculativeConfig
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.logits_processors import Rules
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import LogitsRules
 from transbeam.model.generation.request_rng import (
     ACCEPTANCE,
     CHOICE,
@@ -15,13 +15,13 @@ from transbeam.model.generation.request_rng import (
     random_uniform,
 )
 from transbeam.model.generation.sampling import draw, highest, shape_scores
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 def write_ahead(
-    steps: Steps,
-    draft: Steps,
+    steps: DecodeFunctions,
+    draft: DecodeFunctions,
     prompt: tuple[Any, Any],
     config: GenerationConfig,
     method: SpeculativeConfig,
@@ -54,12 +54,12 @@ def write_ahead(
         - [Leviathan et al., 2023](https://arxiv.org/abs/2211.17192), algorithm 1
     """
     ahead, num_new = method.num_draft_tokens, config.max_new_tokens
-    history = History.of(*prompt, room=num_new + ahead)
+    history = TokenBuffer.allocate(*prompt, room=num_new + ahead)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(*prompt, slots)
     draft_logits, draft_cache = draft.prefill(*prompt, slots)
     _check(steps, draft, logits, draft_logits)
-    rules = Rules(config, logits.shape[-1])
+    rules = LogitsRules(config, logits.shape[-1])
     chooser = _Drawn(method, seeds) if method.sample else _Greedy()
 
     def go_on(history, finished, lengths):

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 
 ANY = -2
 
 
-class Sequences:
+class StopSequences:
     """Some sequences of tokens, to be compared with the ends of rows, all at once.
 
     Args:
         sequences: Each of at least one token.
 
     Example:
-    >>> history = History.of(ops.array([[7, 5]]), ops.array([[1, 1]]), room=1)
-    >>> sequences = Sequences([(5, 6), (8,), (6, 7, 8)])
+    >>> history = TokenBuffer.allocate(ops.array([[7, 5]]), ops.array([[1, 1]]), room=1)
+    >>> sequences = StopSequences([(5, 6), (8,), (6, 7, 8)])
     >>> ops.convert_to_numpy(sequences.about_to_end(history))
     array([[ True,  True, False]])
     """
@@ -36,7 +36,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.last_tokens)
 
-    def about_to_end(self, history: History, *, only_new: bool = False) -> Any:
+    def about_to_end(self, history: TokenBuffer, *, only_new: bool = False) -> Any:
         """Which sequences their last token alone would complete: bool `(B, N)`.
 
         Args:

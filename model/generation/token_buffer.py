@@ -7,7 +7,7 @@ from keras import ops
 from transbeam.model.kernels.cache_update import update_slice
 
 
-class History(NamedTuple):
+class TokenBuffer(NamedTuple):
     """Rows of tokens, of which the first columns are filled, and which go on growing.
 
     All rows are filled to the same column, since prompts are padded on the left. What
@@ -28,11 +28,12 @@ class History(NamedTuple):
     prompt_length: Any
 
     @classmethod
-    def of(cls, token_ids: Any, padding_mask: Any, room: int) -> "History":
+    def allocate(cls, token_ids: Any, padding_mask: Any, room: int) -> "TokenBuffer":
         """A prompt `(B, P)`, its mask, and room for new tokens.
 
         Example:
-        >>> history = History.of(ops.array([[0, 5]]), ops.array([[0, 1]]), room=2)
+        >>> ids, mask = ops.array([[0, 5]]), ops.array([[0, 1]])
+        >>> history = TokenBuffer.allocate(ids, mask, room=2)
         >>> ops.convert_to_numpy(history.token_ids), int(history.length)
         (array([[0, 5, 0, 0]], dtype=int32), 2)
         """
@@ -65,11 +66,11 @@ class History(NamedTuple):
         before = ops.expand_dims(columns < self.length, 0)
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
 
-    def append(self, tokens: Any) -> "History":
+    def append(self, tokens: Any) -> "TokenBuffer":
         """With one more token in each row: int32 `(B,)`."""
         return self.write(ops.expand_dims(tokens, 1))._replace(length=self.length + 1)
 
-    def write(self, tokens: Any) -> "History":
+    def write(self, tokens: Any) -> "TokenBuffer":
         """With tokens `(B, Q)` in the next columns, which do not count as filled."""
         token_ids = update_slice(self.token_ids, self.length, tokens, axis=1)
         return self._replace(token_ids=token_ids)
@@ -78,7 +79,8 @@ class History(NamedTuple):
         """The last tokens of each row: int32 `(B, size)`, -1 where there is none.
 
         Example:
-        >>> history = History.of(ops.array([[0, 5]]), ops.array([[0, 1]]), room=1)
+        >>> ids, mask = ops.array([[0, 5]]), ops.array([[0, 1]])
+        >>> history = TokenBuffer.allocate(ids, mask, room=1)
         >>> ops.convert_to_numpy(history.last(3))
         array([[-1, -1,  5]], dtype=int32)
         """
@@ -89,7 +91,7 @@ class History(NamedTuple):
         tokens = ops.take(self.token_ids, columns, axis=1)
         return ops.where(ops.logical_and(inside, ops.not_equal(real, 0)), tokens, -1)
 
-    def take(self, rows: Any) -> "History":
+    def take(self, rows: Any) -> "TokenBuffer":
         """Some of the rows, int32 `(R,)`, in that order."""
         return self._replace(
             token_ids=ops.take(self.token_ids, rows, axis=0),

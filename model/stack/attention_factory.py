@@ -14,10 +14,10 @@ from transbeam.model.layers.attention.kernel_attention import KernelAttention
 from transbeam.model.layers.attention.low_rank import LowRankAttention
 from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
 from transbeam.model.stack.layer_factory import build_rotary, build_score_bias
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
-def build_attention(plan: Blueprint, name: str) -> keras.layers.Layer:
+def build_attention(plan: StackSpec, name: str) -> keras.layers.Layer:
     """Makes the layer by which the tokens of one sequence look at each other."""
     config = plan.attention
     common = _common(plan, name) | {
@@ -26,19 +26,23 @@ def build_attention(plan: Blueprint, name: str) -> keras.layers.Layer:
         "score_bias": build_score_bias(plan, "score_bias"),
     }
     match config:
-        case kinds.FullAttention(scale_scores=scale_scores):
+        case kinds.FullAttentionConfig(scale_scores=scale_scores):
             return MultiHeadAttention(scale_scores=scale_scores, **common)
-        case kinds.SlidingWindowAttention(window_size=size):
+        case kinds.SlidingWindowAttentionConfig(window_size=size):
             return SlidingWindowAttention(window_size=size, **common)
-        case kinds.GlobalWindowAttention(window_size=size, num_global_tokens=number):
+        case kinds.GlobalWindowAttentionConfig(
+            window_size=size, num_global_tokens=number
+        ):
             return GlobalWindowAttention(
                 window_size=size, num_global_tokens=number, **common
             )
-        case kinds.BlockSparseAttention(block_size=size, num_random_blocks=number):
+        case kinds.BlockSparseAttentionConfig(
+            block_size=size, num_random_blocks=number
+        ):
             return BlockSparseAttention(
                 block_size=size, num_random_blocks=number, **common
             )
-        case kinds.LowRankAttention():
+        case kinds.LowRankAttentionConfig():
             return LowRankAttention(
                 max_sequence_length=plan.config.max_sequence_length,
                 rank=config.rank,
@@ -46,7 +50,7 @@ def build_attention(plan: Blueprint, name: str) -> keras.layers.Layer:
                 max_documents=config.max_documents,
                 **common,
             )
-        case kinds.KernelAttention(feature_map=feature_map, num_features=number):
+        case kinds.KernelAttentionConfig(feature_map=feature_map, num_features=number):
             return KernelAttention(
                 feature_map=feature_map, num_features=number, **common
             )
@@ -54,13 +58,13 @@ def build_attention(plan: Blueprint, name: str) -> keras.layers.Layer:
             assert_never(unknown)
 
 
-def build_cross_attention(plan: Blueprint, name: str) -> keras.layers.Layer:
+def build_cross_attention(plan: StackSpec, name: str) -> keras.layers.Layer:
     """Makes the layer by which a decoder looks at its context: always at all of it."""
     scale_scores = getattr(plan.attention, "scale_scores", True)
     return CrossAttention(scale_scores=scale_scores, **_common(plan, name))
 
 
-def _common(plan: Blueprint, name: str) -> dict[str, Any]:
+def _common(plan: StackSpec, name: str) -> dict[str, Any]:
     config = plan.attention
     return {
         "hidden_dim": plan.config.hidden_dim,

@@ -28,14 +28,14 @@ from transbeam.model.layers.residual import (
     ReZeroResidual,
     ScaledResidual,
 )
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
-def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+def build_position(plan: StackSpec, name: str) -> keras.layers.Layer | None:
     """Makes the layer that adds a token's place to its vector, if the kind has one."""
     config = plan.config
     match config.position:
-        case block.LearnedPosition(offset=offset):
+        case block.LearnedPositionConfig(offset=offset):
             return LearnedPositionEmbedding(
                 config.max_sequence_length,
                 offset=offset,
@@ -44,7 +44,7 @@ def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:
                 name=name,
                 dtype=plan.dtype,
             )
-        case block.SinusoidalPosition(max_wavelength=max_wavelength):
+        case block.SinusoidalPositionConfig(max_wavelength=max_wavelength):
             return SinusoidalPositionEmbedding(
                 config.max_sequence_length,
                 max_wavelength=max_wavelength,
@@ -55,10 +55,10 @@ def build_position(plan: Blueprint, name: str) -> keras.layers.Layer | None:
             return None
 
 
-def build_bias_table(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+def build_bias_table(plan: StackSpec, name: str) -> keras.layers.Layer | None:
     """Makes the stack's table of position biases, if the kind has one."""
     match plan.config.position:
-        case block.RelativeBiasPosition(num_buckets=num_buckets):
+        case block.RelativeBiasPositionConfig(num_buckets=num_buckets):
             return RelativeBiasTable(
                 num_buckets,
                 plan.attention.num_heads,
@@ -71,11 +71,13 @@ def build_bias_table(plan: Blueprint, name: str) -> keras.layers.Layer | None:
             return None
 
 
-def build_score_bias(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+def build_score_bias(plan: StackSpec, name: str) -> keras.layers.Layer | None:
     """Makes the layer that says what places add to scores, if the kind has one."""
     heads = plan.attention.num_heads
     match plan.config.position:
-        case block.RelativeBiasPosition(num_buckets=buckets, max_distance=distance):
+        case block.RelativeBiasPositionConfig(
+            num_buckets=buckets, max_distance=distance
+        ):
             return RelativeBias(
                 buckets,
                 distance,
@@ -83,18 +85,18 @@ def build_score_bias(plan: Blueprint, name: str) -> keras.layers.Layer | None:
                 name=name,
                 dtype="float32",
             )
-        case block.AlibiPosition():
+        case block.AlibiPositionConfig():
             return LinearBias(heads, name=name, dtype="float32")
-        case block.DirectedAlibiPosition():
+        case block.DirectedAlibiPositionConfig():
             return LinearBias(heads, directed=True, name=name, dtype="float32")
         case _:
             return None
 
 
-def build_rotary(plan: Blueprint, name: str) -> keras.layers.Layer | None:
+def build_rotary(plan: StackSpec, name: str) -> keras.layers.Layer | None:
     """Makes the layer that turns queries and keys, if the kind has one."""
     match plan.config.position:
-        case block.RopePosition(base=base, stretch=stretch):
+        case block.RopePositionConfig(base=base, stretch=stretch):
             options = asdict(stretch)
             return RotaryEmbedding(
                 base,
@@ -107,23 +109,23 @@ def build_rotary(plan: Blueprint, name: str) -> keras.layers.Layer | None:
             return None
 
 
-def build_norm(plan: Blueprint, name: str) -> keras.layers.Layer:
+def build_norm(plan: StackSpec, name: str) -> keras.layers.Layer:
     """Makes a norm; where it stands is `norm.placement`'s business."""
     match plan.config.norm:
-        case block.LayerNorm(epsilon=epsilon):
+        case block.LayerNormConfig(epsilon=epsilon):
             return LayerNormalization(epsilon, name=name, dtype=plan.dtype)
-        case block.RmsNorm(epsilon=epsilon):
+        case block.RmsNormConfig(epsilon=epsilon):
             return RMSNormalization(epsilon, name=name, dtype=plan.dtype)
         case unknown:
             assert_never(unknown)
 
 
-def build_feedforward(plan: Blueprint, name: str) -> keras.layers.Layer:
+def build_feedforward(plan: StackSpec, name: str) -> keras.layers.Layer:
     """Makes the layer that works on each token alone."""
     config = plan.config.feedforward
     layers = {
-        block.DenseFeedForward: FeedForward,
-        block.GatedFeedForward: GatedFeedForward,
+        block.DenseFeedForwardConfig: FeedForward,
+        block.GatedFeedForwardConfig: GatedFeedForward,
     }
     return layers[type(config)](
         plan.config.hidden_dim,
@@ -139,11 +141,11 @@ def build_feedforward(plan: Blueprint, name: str) -> keras.layers.Layer:
     )
 
 
-def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer:
+def build_residual(plan: StackSpec, name: str, index: int) -> keras.layers.Layer:
     """Makes the layer that joins a sub-layer's result with its input.
 
     Args:
-        plan: See `Blueprint`.
+        plan: See `StackSpec`.
         name: The layer's name.
         index: Which block it is in, from 0.
     """
@@ -154,13 +156,13 @@ def build_residual(plan: Blueprint, name: str, index: int) -> keras.layers.Layer
         "dtype": plan.dtype,
     }
     match plan.config.residual:
-        case block.PlainResidual():
+        case block.PlainResidualConfig():
             return Residual(**common)
-        case block.ScaledResidual():
+        case block.ScaledResidualConfig():
             return ScaledResidual(plan.num_updates, **common)
-        case block.ReZeroResidual():
+        case block.ReZeroResidualConfig():
             return ReZeroResidual(**common)
-        case block.DropPathResidual(rate=rate):
+        case block.DropPathResidualConfig(rate=rate):
             share = index / (plan.num_layers - 1) if plan.num_layers > 1 else 1.0
             return DropPathResidual(rate * share, **common)
         case unknown:

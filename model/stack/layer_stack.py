@@ -22,7 +22,7 @@ from transbeam.model.stack.layer_factory import (
     build_position,
     build_residual,
 )
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class LayerStack:
     @classmethod
     def build(
         cls,
-        plan: Blueprint,
+        plan: StackSpec,
         *,
         num_segments: int = 0,
         embedding_projection: keras.layers.Layer | None = None,
@@ -53,7 +53,7 @@ class LayerStack:
         """Makes the layers that a config describes.
 
         Args:
-            plan: See `Blueprint`.
+            plan: See `StackSpec`.
             num_segments: How many kinds of segment there are.
             embedding_projection: What `build_embedding_projection` made.
         """
@@ -92,7 +92,7 @@ class LayerStack:
         )
 
     @classmethod
-    def of(cls, model: keras.Model, prefix: str = "") -> "LayerStack":
+    def from_model(cls, model: keras.Model, prefix: str = "") -> "LayerStack":
         """Finds the layers in a built model again.
 
         Args:
@@ -180,7 +180,7 @@ class LayerStack:
         return x if self.final_norm is None else self.final_norm(x)
 
 
-def build_token_embedding(plan: Blueprint, vocabulary_size: int) -> TokenEmbedding:
+def build_token_embedding(plan: StackSpec, vocabulary_size: int) -> TokenEmbedding:
     """Makes the table of tokens, which all stacks of a model share."""
     return TokenEmbedding(
         vocabulary_size,
@@ -194,7 +194,7 @@ def build_token_embedding(plan: Blueprint, vocabulary_size: int) -> TokenEmbeddi
     )
 
 
-def build_embedding_projection(plan: Blueprint) -> Dense | None:
+def build_embedding_projection(plan: StackSpec) -> Dense | None:
     """Makes what widens vectors of a narrow table, which all stacks of a model share.
 
     Together with the table it stands for a table of the full width, and of that there
@@ -219,7 +219,7 @@ def build_embedding_projection(plan: Blueprint) -> Dense | None:
     )
 
 
-def build_block(plan: Blueprint, name: str, index: int) -> TransformerBlock:
+def build_block(plan: StackSpec, name: str, index: int) -> TransformerBlock:
     """Fills the sockets of one block.
 
     Args:
@@ -244,6 +244,6 @@ def build_block(plan: Blueprint, name: str, index: int) -> TransformerBlock:
     )
 
 
-def _block_names(plan: Blueprint) -> list[str]:
+def _block_names(plan: StackSpec) -> list[str]:
     kind = plan.prefix or ("decoder_" if plan.causal else "encoder_")
     return [f"{kind}layer_{index}" for index in range(plan.num_layers)]

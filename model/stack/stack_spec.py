@@ -5,13 +5,16 @@ from dataclasses import dataclass, replace
 import keras
 
 from transbeam.configs.schema.attention import Attention
-from transbeam.configs.schema.block import GlorotInitializer, NormalInitializer
-from transbeam.configs.schema.model import Stack
+from transbeam.configs.schema.block import (
+    GlorotInitializerConfig,
+    NormalInitializerConfig,
+)
+from transbeam.configs.schema.model import StackConfig
 from transbeam.model.base.seeds import derive_seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blueprint:
+class StackSpec:
     """One stack of equal blocks: an encoder, a decoder, or one of the two of a pair.
 
     Attributes:
@@ -25,7 +28,7 @@ class Blueprint:
         seed: Seed of the initial weights and of dropout; None for random ones.
     """
 
-    config: Stack
+    config: StackConfig
     attention: Attention
     num_layers: int
     causal: bool = False
@@ -34,13 +37,13 @@ class Blueprint:
     dtype: str | None = None
     seed: int | None = 0
 
-    def at(self, name: str) -> "Blueprint":
+    def at(self, name: str) -> "StackSpec":
         """The same, with the seed of a named part.
 
         Example:
         >>> from transbeam.configs.schema.model import EncoderConfig
         >>> config = EncoderConfig()
-        >>> whole = Blueprint(config=config, attention=config.attention, num_layers=4)
+        >>> whole = StackSpec(config=config, attention=config.attention, num_layers=4)
         >>> whole.at("encoder_layer_0").seed == whole.at("encoder_layer_1").seed
         False
         """
@@ -55,9 +58,9 @@ class Blueprint:
     def kernel_initializer(self) -> keras.initializers.Initializer:
         """Of dense layers."""
         match self.config.initializer:
-            case NormalInitializer(stddev=stddev, truncated=truncated):
+            case NormalInitializerConfig(stddev=stddev, truncated=truncated):
                 return _normal(stddev, truncated)
-            case GlorotInitializer():
+            case GlorotInitializerConfig():
                 return keras.initializers.GlorotUniform()
 
     @property
@@ -79,7 +82,7 @@ class Blueprint:
     def output_initializer(self) -> keras.initializers.Initializer:
         """Of the dense layers that end a sub-layer, whose results add up."""
         match self.config.initializer:
-            case NormalInitializer(scale_residual=True) as normal:
+            case NormalInitializerConfig(scale_residual=True) as normal:
                 scale = self.num_updates**-0.5
                 return _normal(normal.stddev * scale, normal.truncated)
             case _:
@@ -89,9 +92,9 @@ class Blueprint:
     def embeddings_initializer(self) -> keras.initializers.Initializer:
         """Of tables of vectors."""
         match self.config.initializer:
-            case GlorotInitializer():
+            case GlorotInitializerConfig():
                 return _normal(self.config.table_dim**-0.5, truncated=False)
-            case NormalInitializer():
+            case NormalInitializerConfig():
                 return self.kernel_initializer
 
 

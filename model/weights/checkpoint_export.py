@@ -15,11 +15,11 @@ from safetensors.numpy import save_file
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_sources import INDEX, SINGLE
 from transbeam.model.weights.checkpoints.tensor_transforms import Shape
-from transbeam.model.weights.checkpoints.weight_mapping import Link, link
+from transbeam.model.weights.checkpoints.weight_mapping import WeightMapping, link
 from transbeam.model.weights.config_equivalence import differences
 from transbeam.model.weights.hugging_face.families import FAMILIES
 
@@ -102,7 +102,7 @@ def export_checkpoint(
 
 def _fitting(
     shapes: Shapes, description: Description, asked: str | None
-) -> tuple[Family, dict[str, Any], list[Link], str]:
+) -> tuple[Family, dict[str, Any], list[WeightMapping], str]:
     """The family that can hold a model; settings, names and their prefix in it."""
     if asked is not None and asked not in FAMILIES:
         known = ", ".join(FAMILIES)
@@ -119,12 +119,12 @@ def _fitting(
 
 def _fit(
     family: Family, shapes: Shapes, description: Description
-) -> tuple[dict[str, Any], list[Link], str]:
+) -> tuple[dict[str, Any], list[WeightMapping], str]:
     """Writes a model's settings and reads them again: nothing may get lost."""
     settings = {**family.write(description), **description.token_ids}
     links = link(family.rows(description), shapes, description.sizes, "its files")
     names = {found.theirs for found in links}
-    again = family.read(Settings(settings, "its config.json"), names)
+    again = family.read(HFConfig(settings, "its config.json"), names)
     config = description.config
     if isinstance(description.objective, MaskedConfig):
         config = replace(config, pooler=None)  # which such a model does not have
@@ -133,9 +133,11 @@ def _fit(
     return settings, links, family.prefix if again.objective else ""
 
 
-def _shards(links: list[Link], width: int, limit: int) -> list[list[Link]]:
+def _shards(
+    links: list[WeightMapping], width: int, limit: int
+) -> list[list[WeightMapping]]:
     """Puts tensors in files, in their order; one alone may be larger than the limit."""
-    shards: list[list[Link]] = [[]]
+    shards: list[list[WeightMapping]] = [[]]
     size = 0
     for found in links:
         more = math.prod(found.shape) * width
@@ -147,11 +149,11 @@ def _shards(links: list[Link], width: int, limit: int) -> list[list[Link]]:
     return shards
 
 
-def _full_name(found: Link, prefix: str) -> str:
+def _full_name(found: WeightMapping, prefix: str) -> str:
     return found.theirs if found.row.part == "head" else prefix + found.theirs
 
 
-def _cast(found: Link, weights: Mapping[str, Any], dtype: str) -> np.ndarray:
+def _cast(found: WeightMapping, weights: Mapping[str, Any], dtype: str) -> np.ndarray:
     arrays = [
         np.asarray(keras.ops.convert_to_numpy(weights[path])) for path in found.ours
     ]

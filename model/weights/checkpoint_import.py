@@ -9,7 +9,7 @@ from typing import Any
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.fields import check_options
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import (
     TOKEN_IDS,
     inner_prefix,
@@ -79,12 +79,12 @@ def _read(folder: Path, body_alone: bool) -> Checkpoint:
     if not (folder / "config.json").exists():
         refuse_pickles(folder)
         raise ArtifactError(f"{folder}: holds no checkpoint; expected {_KNOWN}")
-    settings = Settings.of_file(folder / "config.json")
+    settings = HFConfig.of_file(folder / "config.json")
     if "keras_hub" in str(settings.values.get("module", "")):
         return read_preset(folder)
     if body_alone:  # no class is named, so no head is looked for
         told = {k: v for k, v in settings.values.items() if k != "architectures"}
-        settings = Settings(told, settings.where)
+        settings = HFConfig(told, settings.where)
     return _read_hugging_face(folder, settings)
 
 
@@ -93,7 +93,7 @@ def _refuse_adapter(folder: Path) -> None:
     file = folder / "adapter_config.json"
     if not file.is_file():
         return
-    settings = Settings.of_file(file)
+    settings = HFConfig.of_file(file)
     kind = settings.values.get("peft_type")
     kind = f"{kind} weights" if isinstance(kind, str) else "weights of an adapter"
     base = settings.values.get("base_model_name_or_path")
@@ -119,7 +119,7 @@ def _refuse_unmerged(folder: Path, names: Iterable[str]) -> None:
         )
 
 
-def _refuse_quantised(settings: Settings) -> None:
+def _refuse_quantised(settings: HFConfig) -> None:
     """Refuses weights of few bits by what the configuration says of them."""
     for key in ("quantization_config", "quantization", "compression_config"):
         if key in settings:
@@ -131,7 +131,7 @@ def _refuse_quantised(settings: Settings) -> None:
             )
 
 
-def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
+def _read_hugging_face(folder: Path, settings: HFConfig) -> Checkpoint:
     _refuse_quantised(settings)
     family = FAMILIES[settings.choice("model_type", {name: name for name in FAMILIES})]
     source = SafetensorsSource(folder)
@@ -158,7 +158,7 @@ def _read_hugging_face(folder: Path, settings: Settings) -> Checkpoint:
     )
 
 
-def _read_ids(settings: Settings, key: str) -> int | tuple[int, ...]:
+def _read_ids(settings: HFConfig, key: str) -> int | tuple[int, ...]:
     """One id, or several of which each will do; -1 is some programs' word for none."""
     given = settings.values[key]
     ids = given if isinstance(given, list) else [given]

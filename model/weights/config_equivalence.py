@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from transbeam.configs.schema.block import DropPathResidual, PlainResidual
-from transbeam.configs.schema.model import Model, Pooler, Seq2SeqConfig
+from transbeam.configs.schema.block import DropPathResidualConfig, PlainResidualConfig
+from transbeam.configs.schema.model import Model, PoolerConfig, Seq2SeqModelConfig
 
 # What is over when training is, or does not show outside.
 _WITHOUT_MEANING = ("initializer", "dropout", "vocabulary_multiple")
@@ -37,13 +37,13 @@ def _meaning(config: Model) -> dict[str, Any]:
                 num_key_value_heads=value.key_value_heads,
                 head_dim=config.head_dim(value),
             )
-        if value == Pooler():  # what a classifier takes when there is none
+        if value == PoolerConfig():  # what a classifier takes when there is none
             value = None
-        if isinstance(value, DropPathResidual):
-            value = PlainResidual()
+        if isinstance(value, DropPathResidualConfig):
+            value = PlainResidualConfig()
         flat |= _flat(key.name, value)
     flat["embeddings_norm"] = config.has_embeddings_norm
-    if isinstance(config, Seq2SeqConfig):
+    if isinstance(config, Seq2SeqModelConfig):
         flat["num_decoder_layers"] = config.decoder_layers
     return flat
 

@@ -9,38 +9,43 @@ from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.tensor_transforms import (
     TRANSPOSE,
     VOCABULARY,
     Shape,
 )
-from transbeam.model.weights.checkpoints.weight_mapping import Part, Row
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, Part
 from transbeam.model.weights.hugging_face import bert
 
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "bert/encoder/layer_{i}"
 
 
-def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[Row]:
+def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[MappingRow]:
     """Two weights that have the same ends on both sides."""
-    return [Row(f"{ours}/{end}", f"{theirs}/{end}", part=part) for end in ends.split()]
+    return [
+        MappingRow(f"{ours}/{end}", f"{theirs}/{end}", part=part)
+        for end in ends.split()
+    ]
 
 
-def _dense(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+def _dense(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
     return _same(ours, theirs, "kernel bias", part)
 
 
-def _norm(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+def _norm(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
     return _same(ours, f"{theirs}/LayerNorm", "gamma beta", part)
 
 
 _SELF = f"{_BLOCK}/attention/self"
 
 ROWS = (
-    Row("token_embedding/embeddings", "bert/embeddings/word_embeddings", VOCABULARY),
-    Row("position_embedding/embeddings", "bert/embeddings/position_embeddings"),
-    Row("segment_embedding/embeddings", "bert/embeddings/token_type_embeddings"),
+    MappingRow(
+        "token_embedding/embeddings", "bert/embeddings/word_embeddings", VOCABULARY
+    ),
+    MappingRow("position_embedding/embeddings", "bert/embeddings/position_embeddings"),
+    MappingRow("segment_embedding/embeddings", "bert/embeddings/token_type_embeddings"),
     *_norm("embeddings_norm", "bert/embeddings"),
     *_dense(f"{_OUR_BLOCK}/self_attention/query", f"{_SELF}/query"),
     *_dense(f"{_OUR_BLOCK}/self_attention/key", f"{_SELF}/key"),
@@ -53,14 +58,14 @@ ROWS = (
     *_dense("pooler", "bert/pooler/dense", "pooler"),
     *_dense("head_dense", "cls/predictions/transform/dense", "head"),
     *_norm("head_norm", "cls/predictions/transform", "head"),
-    Row("head_bias/bias", "cls/predictions/output_bias", VOCABULARY, "head"),
-    Row(
+    MappingRow("head_bias/bias", "cls/predictions/output_bias", VOCABULARY, "head"),
+    MappingRow(
         "pair_classifier/kernel",
         "cls/seq_relationship/output_weights",
         TRANSPOSE,
         "head",
     ),
-    Row("pair_classifier/bias", "cls/seq_relationship/output_bias", part="head"),
+    MappingRow("pair_classifier/bias", "cls/seq_relationship/output_bias", part="head"),
 )
 # What the optimizer left.
 _NO_WEIGHTS = ("adam_m", "adam_v", "global_step")
@@ -116,7 +121,7 @@ def read_tf1_bert(folder: Path) -> Checkpoint:
     for file in sorted(folder.glob("*.ckpt*")):
         refuse_lfs_pointer(file)
     source = Tf1Source(found[0].with_suffix(""))
-    settings = Settings.of_file(folder / "bert_config.json")
+    settings = HFConfig.of_file(folder / "bert_config.json")
     has = {"pooler.dense.weight"} if "bert/pooler/dense/kernel" in source.shapes else {}
     description = bert.read(settings, has)
     if "cls/seq_relationship/output_weights" in source.shapes:

@@ -23,7 +23,7 @@ from transbeam.pipeline.batch_inference.document_blocks import (
     part_path,
     read_blocks,
 )
-from transbeam.pipeline.batch_inference.prediction_rows import Rows
+from transbeam.pipeline.batch_inference.prediction_rows import RowFormat
 from transbeam.pipeline.batch_inference.saved_models import (
     LoadedSignature,
     TextSignature,
@@ -50,7 +50,7 @@ class Scoring:
     source: Source
     signature: TextSignature
     batch_size: int
-    rows: Rows
+    rows: RowFormat
     folder: Path
     beam_options: tuple[str, ...] = ()
 

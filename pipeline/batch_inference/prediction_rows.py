@@ -33,7 +33,7 @@ _ROW_GROUP_BYTES = 32_000_000
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFormat:
     """How rows are written.
 
     Attributes:
@@ -65,7 +65,7 @@ class Rows:
             batches: The answers, one batch after the other.
 
         Example:
-        >>> rows = Rows("jsonl", (Output("score", "float32", 1),))
+        >>> rows = RowFormat("jsonl", (Output("score", "float32", 1),))
         >>> answers = {"score": np.array([0.1, np.nan], np.float32)}
         >>> documents = [Document("one", "a.txt", 0), Document("two", "a.txt", 4)]
         >>> print(rows.encode(documents, [answers]).decode(), end="")
@@ -134,8 +134,8 @@ def form_of(output: Path) -> Form:
     )
 
 
-def join(parts: Sequence[Path], output: Path, rows: Rows) -> None:
-    """Puts the files of `Rows.encode` together, in order, as one file.
+def join(parts: Sequence[Path], output: Path, rows: RowFormat) -> None:
+    """Puts the files of `RowFormat.encode` together, in order, as one file.
 
     The file appears whole, in one step.
 

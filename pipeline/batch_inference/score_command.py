@@ -18,7 +18,7 @@ from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.run_folder import Stage, lock
 from transbeam.configs.loader.yaml_config import flatten
-from transbeam.configs.schema.sources import ArraysSource, ImagesSource
+from transbeam.configs.schema.sources import ArraysSourceConfig, ImagesSourceConfig
 from transbeam.configs.system.memory import peak_memory
 from transbeam.pipeline.accounting.document_accounting import reasons_told
 from transbeam.pipeline.accounting.reading_summary import (
@@ -35,7 +35,7 @@ from transbeam.pipeline.batch_inference.document_blocks import (
     total,
 )
 from transbeam.pipeline.batch_inference.inference_job import Scoring, run_scoring
-from transbeam.pipeline.batch_inference.prediction_rows import Rows, form_of, join
+from transbeam.pipeline.batch_inference.prediction_rows import RowFormat, form_of, join
 from transbeam.pipeline.batch_inference.saved_models import (
     fingerprint_of,
     read_signature,
@@ -58,7 +58,7 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ScoreRequest:
     """What is asked, and where the answers go.
 
     Attributes:
@@ -77,7 +77,7 @@ class Request:
     keep_text: bool = False
 
 
-def score(invocation: Invocation, request: Request) -> dict[str, Any]:
+def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
     """Asks a model about the documents of `data.source`, as they are, uncleaned.
 
     What is written, and its order, is a function of the corpus, the model, the
@@ -95,7 +95,7 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
     config, console, output = invocation.config, invocation.console, request.output
     _check(invocation, request)
     signature = read_signature(_model(invocation, request), request.signature)
-    rows = Rows(form_of(output), signature.outputs, request.keep_text)
+    rows = RowFormat(form_of(output), signature.outputs, request.keep_text)
     use_options(invocation.beam_options)
     files = list_files(config.data.source)
     data = flatten(config, "data")
@@ -148,19 +148,19 @@ def score(invocation: Invocation, request: Request) -> dict[str, Any]:
     return {**result, "peak_memory_mb": peak.megabytes}
 
 
-def _check(invocation: Invocation, request: Request) -> None:
+def _check(invocation: Invocation, request: ScoreRequest) -> None:
     if request.batch_size < 1:
         raise ConfigError(f"--batch-size {request.batch_size}: expected at least 1")
     form_of(request.output)
     for part in parts_of_source(invocation.config.data.source):
-        if isinstance(part.source, ImagesSource | ArraysSource):
+        if isinstance(part.source, ImagesSourceConfig | ArraysSourceConfig):
             raise ConfigError(
                 f"data.source.kind={part.source.kind} has no texts to score. Give "
                 "another source with --set data.source=..."
             )
 
 
-def _model(invocation: Invocation, request: Request) -> Path:
+def _model(invocation: Invocation, request: ScoreRequest) -> Path:
     """The version folder of the SavedModel."""
     if request.model is not None:
         return find_version(request.model)

@@ -25,7 +25,7 @@ from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.pipeline.beam.runner import run_pipeline
 from transbeam.pipeline.beam.word_count_combiners import AddCounts, AddSlices, sliced
 from transbeam.pipeline.beam.worker_failures import marked_user_errors
-from transbeam.pipeline.documents.step_markers import Part
+from transbeam.pipeline.documents.step_markers import DocumentPart
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit
 from transbeam.pipeline.steps.sample_sentences import takes_strangers
@@ -60,7 +60,7 @@ class Prepare(beam.DoFn):
     def setup(self) -> None:
         use_options(self.job.beam_options)
 
-    def process(self, unit: Unit) -> Iterator[Part]:
+    def process(self, unit: Unit) -> Iterator[DocumentPart]:
         from transbeam.pipeline.steps.clean_documents import prepare_unit
 
         with marked_user_errors():
@@ -136,7 +136,7 @@ class CountWords(beam.DoFn):
 
         self.splitter = shared_splitter(self.tokenizer)
 
-    def process(self, part: Part, _: int) -> Iterator[tuple[int, Counter[str]]]:
+    def process(self, part: DocumentPart, _: int) -> Iterator[tuple[int, Counter[str]]]:
         from transbeam.pipeline.steps.count_words import count_part
 
         with marked_user_errors():
@@ -174,7 +174,7 @@ class BuildRecords(beam.DoFn):
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
 
-    def process(self, part: Part, vocabulary: str) -> Iterator[str]:
+    def process(self, part: DocumentPart, vocabulary: str) -> Iterator[str]:
         from transbeam.pipeline.beam.tokenizer_cache import shared_tokenizer
         from transbeam.pipeline.steps.build_records import build_part
 

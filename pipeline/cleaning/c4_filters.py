@@ -3,18 +3,18 @@
 import functools
 import re
 
-from transbeam.configs.schema.cleaning import LineRules
+from transbeam.configs.schema.cleaning import LineRulesConfig
 
 _TERMINAL = re.compile(r"""[.!?…。！？।؟]["'”’»)\]]?$""")
 _ELLIPSIS = ("...", "…")
 
 
-def keep_lines(text: str, rules: LineRules) -> str:
+def keep_lines(text: str, rules: LineRulesConfig) -> str:
     r"""The lines that look like sentences, in their order.
 
     Example:
     >>> page = "Home | About\nThe cat sat on the mat.\nThis site uses cookies, as most."
-    >>> keep_lines(page, LineRules())
+    >>> keep_lines(page, LineRulesConfig())
     'The cat sat on the mat.'
     """
     boilerplate = _pattern(rules.boilerplate)
@@ -31,11 +31,11 @@ def keep_lines(text: str, rules: LineRules) -> str:
     return "\n".join(kept)
 
 
-def placeholder_reason(text: str, rules: LineRules) -> str | None:
+def placeholder_reason(text: str, rules: LineRulesConfig) -> str | None:
     """Why a document is no text at all.
 
     Example:
-    >>> placeholder_reason("Lorem ipsum dolor sit amet.", LineRules())
+    >>> placeholder_reason("Lorem ipsum dolor sit amet.", LineRulesConfig())
     "contains 'lorem ipsum'"
     """
     pattern = _pattern(rules.placeholders)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from transbeam.configs.schema.cleaning import QualityRules
+from transbeam.configs.schema.cleaning import QualityRulesConfig
 
 _LETTER = re.compile(r"[^\W\d_]")
 _BULLETS = ("•", "‣", "◦", "▪", "-", "*", "–", "·")
@@ -11,11 +11,11 @@ _ELLIPSIS = ("...", "…")
 _EDGE_PUNCTUATION = ".,;:!?\"'()[]“”‘’«»"
 
 
-def quality_reason(text: str, rules: QualityRules) -> str | None:
+def quality_reason(text: str, rules: QualityRulesConfig) -> str | None:
     """The first rule that a text breaks, or None.
 
     Example:
-    >>> rules = QualityRules(minimum_words=3)
+    >>> rules = QualityRulesConfig(minimum_words=3)
     >>> quality_reason("The sum of the parts.", rules)
     >>> quality_reason("one two", rules)
     'fewer than 3 words'
@@ -31,7 +31,7 @@ def quality_reason(text: str, rules: QualityRules) -> str | None:
     )
 
 
-def _size_reason(words: list[str], rules: QualityRules) -> str | None:
+def _size_reason(words: list[str], rules: QualityRulesConfig) -> str | None:
     if len(words) < rules.minimum_words:
         return f"fewer than {rules.minimum_words} words"
     if len(words) > rules.maximum_words:
@@ -44,7 +44,9 @@ def _size_reason(words: list[str], rules: QualityRules) -> str | None:
     return None
 
 
-def _symbol_reason(text: str, words: list[str], rules: QualityRules) -> str | None:
+def _symbol_reason(
+    text: str, words: list[str], rules: QualityRulesConfig
+) -> str | None:
     most = rules.symbol_ratio * len(words)
     if text.count("#") > most:
         return f"more than {rules.symbol_ratio:g} hash signs per word"
@@ -53,7 +55,7 @@ def _symbol_reason(text: str, words: list[str], rules: QualityRules) -> str | No
     return None
 
 
-def _line_reason(text: str, rules: QualityRules) -> str | None:
+def _line_reason(text: str, rules: QualityRulesConfig) -> str | None:
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     if _share(line.startswith(_BULLETS) for line in lines) > rules.bullet_lines:
         return f"bullets on more than {rules.bullet_lines:.0%} of the lines"
@@ -62,7 +64,7 @@ def _line_reason(text: str, rules: QualityRules) -> str | None:
     return None
 
 
-def _language_reason(words: list[str], rules: QualityRules) -> str | None:
+def _language_reason(words: list[str], rules: QualityRulesConfig) -> str | None:
     if _share(bool(_LETTER.search(word)) for word in words) < rules.alphabetic_words:
         return f"letters in fewer than {rules.alphabetic_words:.0%} of the words"
     met = {word.strip(_EDGE_PUNCTUATION).lower() for word in words}

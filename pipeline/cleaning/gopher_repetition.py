@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from transbeam.configs.schema.cleaning import RepetitionRules
+from transbeam.configs.schema.cleaning import RepetitionRulesConfig
 
 
-def repetition_reason(text: str, rules: RepetitionRules) -> str | None:
+def repetition_reason(text: str, rules: RepetitionRulesConfig) -> str | None:
     r"""The first rule that a text breaks, or None.
 
     Shares of characters are of the words' characters, without white space.
 
     Example:
-    >>> repetition_reason("tick tock " * 9, RepetitionRules())
+    >>> repetition_reason("tick tock " * 9, RepetitionRulesConfig())
     'more than 20% of the characters in the most frequent 2 words'
-    >>> repetition_reason("same line\nsame line\n", RepetitionRules())
+    >>> repetition_reason("same line\nsame line\n", RepetitionRulesConfig())
     'more than 30% of the lines were there before'
     """
     lines = [line for line in map(str.strip, text.split("\n")) if line]

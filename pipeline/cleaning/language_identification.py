@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.languages import LANGUAGES, LanguageRules
+from transbeam.configs.schema.languages import LANGUAGES, LanguageRulesConfig
 
 # The class of what is in no language: tables of numbers, markup, identifiers.
 NO_LANGUAGE = "zxx"
@@ -29,7 +29,7 @@ _STRETCH = 250
 _LOCK = threading.Lock()
 
 
-def language_reason(text: str, rules: LanguageRules) -> str | None:
+def language_reason(text: str, rules: LanguageRulesConfig) -> str | None:
     """Why a text is not in the wanted languages, or None.
 
     A text without letters is in no language, which is uncertain or named `zxx`.
@@ -38,7 +38,7 @@ def language_reason(text: str, rules: LanguageRules) -> str | None:
         ConfigError: `py3langid` is not there.
 
     Example:
-    >>> rules = LanguageRules(allowed=("en", "de"))
+    >>> rules = LanguageRulesConfig(allowed=("en", "de"))
     >>> language_reason("The ferry leaves the harbour at noon.", rules)
     >>> language_reason("Le bac quitte le port vers midi.", rules)
     'language fr is not wanted'

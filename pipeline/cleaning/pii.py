@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.configs.schema.cleaning import PersonalData
+from transbeam.configs.schema.cleaning import PersonalDataConfig
 
 _EMAIL = re.compile(r"\b[\w.+-]+@(?:[\w-]+\.)+[a-zA-Z]{2,}\b")
 # International with a plus, or North American; other numbers look like any number.
@@ -18,7 +18,7 @@ _PHONE = re.compile(
 _IP = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\w)")
 
 
-def without_personal_data(text: str, rules: PersonalData) -> str:
+def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
     """The text with what the rules ask for replaced.
 
     Raises:
@@ -27,7 +27,7 @@ def without_personal_data(text: str, rules: PersonalData) -> str:
 
     Example:
     >>> told = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."
-    >>> without_personal_data(told, PersonalData())
+    >>> without_personal_data(told, PersonalDataConfig())
     'Write to <email> or call <phone>, from <ip>.'
     """
     if rules.emails and "@" in text:

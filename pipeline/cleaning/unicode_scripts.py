@@ -4,14 +4,14 @@ import functools
 import unicodedata
 from collections import Counter
 
-from transbeam.configs.schema.cleaning import ScriptRules
+from transbeam.configs.schema.cleaning import ScriptRulesConfig
 
 
-def script_reason(text: str, rules: ScriptRules) -> str | None:
+def script_reason(text: str, rules: ScriptRulesConfig) -> str | None:
     """Why a text is not in the wanted scripts, or None. A text without letters is.
 
     Example:
-    >>> rules = ScriptRules(allowed=("latin",))
+    >>> rules = ScriptRulesConfig(allowed=("latin",))
     >>> script_reason("naïve café, 2.0", rules)
     >>> script_reason("это не так", rules)
     'fewer than 90% of the letters are latin'

@@ -23,7 +23,7 @@ from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.deduplication.duplicate_clusters import EXACT, NEAR
 from transbeam.pipeline.documents.document import SPLITS
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.step_markers import Part, documents_path
+from transbeam.pipeline.documents.step_markers import DocumentPart, documents_path
 
 FILE = "duplicates.parquet"
 _KINDS = {"exact": EXACT, "near": NEAR}
@@ -59,7 +59,7 @@ def duplicate_of(
 
 def write_duplicates(
     folder: Path,
-    parts: Sequence[Part],
+    parts: Sequence[DocumentPart],
     held_out: np.ndarray,
     verdict: np.ndarray,
     original: np.ndarray,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.schema.deduplication import NearDuplicates
+from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.pipeline.documents.document import document_hash
 from transbeam.pipeline.documents.randomness import mix
 
@@ -61,7 +61,7 @@ class Shingles:
     counts: np.ndarray
 
 
-def signatures(texts: Sequence[str], config: NearDuplicates) -> np.ndarray:
+def signatures(texts: Sequence[str], config: NearDuplicatesConfig) -> np.ndarray:
     """The MinHash signatures of many documents.
 
     Args:
@@ -74,7 +74,7 @@ def signatures(texts: Sequence[str], config: NearDuplicates) -> np.ndarray:
     Example:
     >>> a, b, c = signatures(
     ...     ["One two three.", "one, two -- THREE", "four five six"],
-    ...     NearDuplicates(shingle_words=2),
+    ...     NearDuplicatesConfig(shingle_words=2),
     ... )
     >>> (a == b).all(), (a == c).any()
     (np.True_, np.False_)

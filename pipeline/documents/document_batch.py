@@ -53,11 +53,12 @@ class DocumentBatch:
     table: pa.Table
 
     @classmethod
-    def of(cls, documents: Sequence[Document]) -> "DocumentBatch":
+    def from_documents(cls, documents: Sequence[Document]) -> "DocumentBatch":
         """Puts documents side by side.
 
         Example:
-        >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
+        >>> document = Document("a text", "a.txt", 0, label="good")
+        >>> batch = DocumentBatch.from_documents([document])
         >>> batch.texts(), batch.values("label"), batch.values("second_text")
         (array([b'a text'], dtype=object), ['good'], [''])
         """
@@ -77,7 +78,8 @@ class DocumentBatch:
         """Puts the documents of several batches side by side.
 
         Example:
-        >>> one, two = (DocumentBatch.of([Document(t, "a.txt", 0)]) for t in "xy")
+        >>> documents = (Document(text, "a.txt", 0) for text in "xy")
+        >>> one, two = (DocumentBatch.from_documents([one]) for one in documents)
         >>> DocumentBatch.of_batches([one, two]).texts()
         array([b'x', b'y'], dtype=object)
         """
@@ -117,7 +119,7 @@ class DocumentBatch:
         """uint64 (D,). Equal for documents that ask the same, whatever their answers.
 
         Example:
-        >>> batch = DocumentBatch.of(
+        >>> batch = DocumentBatch.from_documents(
         ...     [Document("ab", "x", n, label=l) for n, l in enumerate("pq")]
         ... )
         >>> keys = batch.input_keys()

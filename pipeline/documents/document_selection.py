@@ -11,7 +11,7 @@ from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.randomness import stage_key, uniform
 from transbeam.pipeline.documents.step_markers import (
-    Part,
+    DocumentPart,
     documents_path,
     is_done,
     read_state,
@@ -37,7 +37,7 @@ class Kept:
     dropped: int
 
 
-def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
+def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
     """Takes a part apart into its splits.
 
     A training document is there as often as its source's weight says, the fraction
@@ -60,7 +60,7 @@ def kept_documents(folder: Path, part: Part, config: RunConfig) -> Kept:
 
 
 def kept_rows(
-    keys: np.ndarray, folder: Path, part: Part, config: RunConfig
+    keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
     """Finds the documents of a part that are used in each split.
 
@@ -79,7 +79,7 @@ def kept_rows(
 
 
 def _rows(
-    keys: np.ndarray, folder: Path, part: Part, config: RunConfig
+    keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
     """The rows of each split that are no duplicates."""
     keep = np.ones(len(keys), np.bool_)
@@ -93,7 +93,7 @@ def _rows(
     }
 
 
-def is_held_out(keys: np.ndarray, part: Part, data: DataConfig) -> np.ndarray:
+def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.ndarray:
     """Which documents of a part are for validation.
 
     Where there is a `validation_source` all that came from it, and no other.

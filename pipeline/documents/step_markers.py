@@ -17,7 +17,7 @@ Step = Literal["documents", "duplicates", "words", "records"]
 
 
 @dataclass(frozen=True, order=True)
-class Part:
+class DocumentPart:
     """Some megabytes of clean documents: what becomes one shard of each split.
 
     Attributes:
@@ -41,7 +41,7 @@ class Part:
         """Names the part's files.
 
         Example:
-        >>> Part(3, 0, 4_000_000).name
+        >>> DocumentPart(3, 0, 4_000_000).name
         '00003-00'
         """
         return f"{self.unit:05d}-{self.number:02d}"
@@ -78,18 +78,18 @@ def read_states(folder: Path, step: Step) -> Iterator[Any]:
         yield json.loads(path.read_text("utf-8"))
 
 
-def parts_of(folder: Path, unit: int) -> list[Part]:
+def parts_of(folder: Path, unit: int) -> list[DocumentPart]:
     """The parts of a unit that has been prepared."""
     rows = read_state(folder, "documents", unit_name(unit))["parts"]
-    return [Part(**row) for row in rows]
+    return [DocumentPart(**row) for row in rows]
 
 
-def all_parts(folder: Path) -> list[Part]:
+def all_parts(folder: Path) -> list[DocumentPart]:
     """The parts of all units prepared so far."""
     states = read_states(folder, "documents")
-    return [Part(**row) for state in states for row in state["parts"]]
+    return [DocumentPart(**row) for state in states for row in state["parts"]]
 
 
-def documents_path(folder: Path, part: Part) -> Path:
+def documents_path(folder: Path, part: DocumentPart) -> Path:
     """Where a part's documents lie."""
     return folder / f"documents/{part.name}.arrow"

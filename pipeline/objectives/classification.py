@@ -80,7 +80,7 @@ def text_records(
     kept = np.minimum(tokens.lengths, length - 2)[filled]
     content = stretches(tokens, filled, 0, kept)
     framed = beside(begin, content, end)
-    grid = Grid.of(framed.lengths, length)
+    grid = Grid.from_lengths(framed.lengths, length)
     documents = rows[filled]
     return Records(
         arrays={

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.language_modeling import MaskedConfig, Masking
+from transbeam.configs.schema.objectives.language_modeling import (
+    MaskedConfig,
+    MaskingConfig,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
@@ -146,7 +149,7 @@ class Hiding:
 
 
 def mask_records(
-    packed: Packed, config: Masking, hiding: Hiding
+    packed: Packed, config: MaskingConfig, hiding: Hiding
 ) -> dict[str, np.ndarray]:
     """Chooses and hides tokens.
 
@@ -171,7 +174,7 @@ def mask_records(
         used = columns < length
         columns[~used] = 0
         real = np.take_along_axis(packed.token_ids[rows], columns, axis=1)
-        shown = _shown(real, showing.of(rows, columns), config, hiding)
+        shown = _shown(real, showing.select(rows, columns), config, hiding)
         positions[rows] = columns
         asked[rows] = real * used
         weights[rows] = used
@@ -188,7 +191,7 @@ def mask_records(
 
 
 def _shown(
-    real: np.ndarray, bits: np.ndarray, config: Masking, hiding: Hiding
+    real: np.ndarray, bits: np.ndarray, config: MaskingConfig, hiding: Hiding
 ) -> np.ndarray:
     """int32. What stands in the place of the tokens that are asked for."""
     # One half of the bits says what to show, the other which random piece.
@@ -205,7 +208,7 @@ class _Choosing:
     """Chooses the tokens to hide in a block of records after another."""
 
     def __init__(
-        self, packed: Packed, config: Masking, hiding: Hiding, slots: int
+        self, packed: Packed, config: MaskingConfig, hiding: Hiding, slots: int
     ) -> None:
         self._packed, self._config, self._slots = packed, config, slots
         self._starts_word = hiding.starts_word
@@ -217,12 +220,12 @@ class _Choosing:
         packed, config = self._packed, self._config
         content = np.count_nonzero(packed.is_content[rows], axis=1)
         wanted = wanted_tokens(content, config.masking_fraction, self._slots)
-        bits = self._choose.of(rows)
+        bits = self._choose.select(rows)
         if config.ngram == 1 and self._starts_word is None:
             order = random_order(packed.is_content[rows], bits)
             return first_columns(order, wanted, self._slots)
         units = word_ids(packed, rows, self._starts_word)
         if config.ngram > 1:
-            draws = to_unit(self._join.of(rows))
+            draws = to_unit(self._join.select(rows))
             units = join_words(units, packed.document_ids[rows], draws, config.ngram)
         return choose(units, bits, wanted, self._slots)

@@ -109,7 +109,7 @@ def pair_records(
     first = stretches(texts, filled, 0, kept[0])
     second = stretches(second_texts, filled, 0, kept[1])
     framed = beside(begin, first, end, second, end)
-    grid = Grid.of(framed.lengths, length)
+    grid = Grid.from_lengths(framed.lengths, length)
     in_second = ranges(framed.lengths) >= np.repeat(kept[0] + 2, framed.lengths)
     cut = whole[0] - kept[0] + whole[1] - kept[1]
     documents = rows[filled]

@@ -20,7 +20,7 @@ from transbeam.pipeline.documents.document import Split, input_key
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.sentence_pair_sampling import (
-    Pairs,
+    SegmentPairs,
     choose_pairs,
 )
 from transbeam.pipeline.objectives.base.sentences import Sentences, tokenize_sentences
@@ -108,7 +108,7 @@ def make_records(
     one = stretches(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
     two = stretches(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
     framed = beside(begin, one, end, two, end)
-    grid = Grid.of(framed.lengths, length)
+    grid = Grid.from_lengths(framed.lengths, length)
     packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)
     arrays = mask_records(packed, config, hiding)
     segments = _repeated([0, 1], [one.lengths + 2, two.lengths + 1])
@@ -140,7 +140,7 @@ def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
     return np.repeat(np.tile(values, len(times)), times.reshape(-1))
 
 
-def _packed(grid: Grid, ids: np.ndarray, pairs: Pairs, pad: int) -> Packed:
+def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packed:
     """The records as packed ones with a single chunk, as hiding tokens wants them."""
     ones = np.ones(len(pairs.keys), np.int64)
     one, two = pairs.lengths[:, 0], pairs.lengths[:, 1]
@@ -159,7 +159,7 @@ def _packed(grid: Grid, ids: np.ndarray, pairs: Pairs, pad: int) -> Packed:
     )
 
 
-def _placement(pairs: Pairs, sentences: Sentences) -> Placement:
+def _placement(pairs: SegmentPairs, sentences: Sentences) -> Placement:
     """Where both segments are from."""
     documents = pairs.documents.reshape(-1)
     starts = sentences.edges[sentences.first[documents]]

@@ -54,7 +54,7 @@ def make_records(
     reasons = reasons_against(batch, ["text", "target_text"])
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
-    pairs = Pairs(
+    pairs = TextPairs(
         rows,
         batch.keys[rows],
         tokenize_column(usable, tokenizer),
@@ -64,7 +64,7 @@ def make_records(
 
 
 @dataclass(frozen=True)
-class Pairs:
+class TextPairs:
     """Texts and their answers, in the order of their keys.
 
     Attributes:
@@ -79,13 +79,13 @@ class Pairs:
     sources: TokenRows
     targets: TokenRows
 
-    def cut(self, which: np.ndarray, source: int, target: int) -> "Pairs":
+    def cut(self, which: np.ndarray, source: int, target: int) -> "TextPairs":
         """Some of the pairs by index, each side cut to at most so many tokens."""
 
         def sides(rows: TokenRows, most: int) -> TokenRows:
             return stretches(rows, which, 0, np.minimum(rows.lengths[which], most))
 
-        return Pairs(
+        return TextPairs(
             self.documents[which],
             self.keys[which],
             sides(self.sources, source),
@@ -107,7 +107,7 @@ def pair_features(encoder_length: int, decoder_length: int) -> tuple[Feature, ..
 
 
 def pair_records(
-    pairs: Pairs,
+    pairs: TextPairs,
     reasons: list[str | None],
     tokenizer: Tokenizer,
     run: RunConfig,
@@ -145,8 +145,8 @@ def pair_records(
     encoder = beside(pairs.sources, end)
     decoder = beside(begin, pairs.targets)
     target = beside(pairs.targets, end)
-    encoder_grid = Grid.of(encoder.lengths, lengths[0], record)
-    decoder_grid = Grid.of(decoder.lengths, lengths[1], record)
+    encoder_grid = Grid.from_lengths(encoder.lengths, lengths[0], record)
+    decoder_grid = Grid.from_lengths(decoder.lengths, lengths[1], record)
     tokens = encoder.lengths + decoder.lengths
     return Records(
         arrays={
@@ -173,7 +173,7 @@ def pair_records(
 
 
 def _arranged(
-    pairs: Pairs, lengths: tuple[int, int], *, packed: bool
+    pairs: TextPairs, lengths: tuple[int, int], *, packed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pairs in the order they are laid, and the record of each."""
     count = len(pairs.documents)

@@ -67,8 +67,8 @@ def make_records(
     source = stretches(source, order, 0, source.lengths[order])
     target = stretches(target, order, 0, target.lengths[order])
     encoder, decoder = beside(source, end), beside(begin, target)
-    encoder_grid = Grid.of(encoder.lengths, sides[0], record)
-    decoder_grid = Grid.of(decoder.lengths, sides[1], record)
+    encoder_grid = Grid.from_lengths(encoder.lengths, sides[0], record)
+    decoder_grid = Grid.from_lengths(decoder.lengths, sides[1], record)
     return Records(
         arrays={
             **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),

@@ -96,7 +96,7 @@ def make_records(
     question = stretches(questions, which, 0, asked[which])
     context = stretches(texts, which, windows.start, windows.length)
     framed = beside(begin, question, end, context, end)
-    grid = Grid.of(framed.lengths, length)
+    grid = Grid.from_lengths(framed.lengths, length)
     column = asked[which] + 2  # of the window's first token
     in_context = ranges(framed.lengths) >= np.repeat(column, framed.lengths)
 

@@ -12,7 +12,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import reasons_against, usable_rows
-from transbeam.pipeline.objectives.seq2seq import Pairs, pair_features, pair_records
+from transbeam.pipeline.objectives.seq2seq import TextPairs, pair_features, pair_records
 from transbeam.pipeline.records.features import Feature
 from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.records.token_rows import tokenize_texts
@@ -34,7 +34,7 @@ def make_records(
     reasons = _reasons_against(batch, config)
     rows = usable_rows(batch, reasons)
     usable = batch.take(rows)
-    pairs = Pairs(
+    pairs = TextPairs(
         rows,
         batch.keys[rows],
         tokenize_texts(filled(usable, config.source), tokenizer),
@@ -48,7 +48,7 @@ def usable_texts(batch: DocumentBatch, config: TextToTextConfig) -> list[list[by
 
     Example:
     >>> from transbeam.pipeline.documents.document import Document
-    >>> batch = DocumentBatch.of(
+    >>> batch = DocumentBatch.from_documents(
     ...     [Document("so", "a.txt", 0, label="good"), Document("no label", "a.txt", 9)]
     ... )
     >>> usable_texts(batch, TextToTextConfig(source="mood: {text}", target="{label}"))
@@ -70,7 +70,8 @@ def filled(batch: DocumentBatch, template: str) -> list[bytes]:
 
     Example:
     >>> from transbeam.pipeline.documents.document import Document
-    >>> batch = DocumentBatch.of([Document("a text", "a.txt", 0, label="good")])
+    >>> document = Document("a text", "a.txt", 0, label="good")
+    >>> batch = DocumentBatch.from_documents([document])
     >>> filled(batch, "{text} is {label}")
     [b'a text is good']
     """

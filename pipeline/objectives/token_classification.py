@@ -75,7 +75,7 @@ def make_records(
     framed = beside(begin, rows_of(pieces.ids, cuts.lengths), end)
     framed_tags = beside(0, rows_of(tags * asked, cuts.lengths), 0)
     framed_asked = beside(0, rows_of(asked, cuts.lengths), 0)
-    grid = Grid.of(framed.lengths, length)
+    grid = Grid.from_lengths(framed.lengths, length)
     return Records(
         arrays={
             **grid.token_arrays(framed.ids, tokenizer.special.pad),

@@ -32,7 +32,9 @@ class Statistics:
     labels: np.ndarray
 
     @classmethod
-    def of(cls, records: Records, vocabulary_size: int, pad: int) -> "Statistics":
+    def from_records(
+        cls, records: Records, vocabulary_size: int, pad: int
+    ) -> "Statistics":
         """Counts the records of a shard.
 
         Args:

@@ -89,7 +89,7 @@ class Grid:
     lengths: np.ndarray
 
     @classmethod
-    def of(
+    def from_lengths(
         cls, lengths: np.ndarray, length: int, record: np.ndarray | None = None
     ) -> "Grid":
         """Lays rows side by side from the left.

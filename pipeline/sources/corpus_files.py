@@ -11,12 +11,12 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import (
-    MixtureSource,
-    PythonDocsSource,
+    MixtureSourceConfig,
+    PythonDocsSourceConfig,
     SingleSource,
     Source,
 )
-from transbeam.configs.schema.table_sources import ParallelSource
+from transbeam.configs.schema.table_sources import ParallelSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.readers import parallel, python_docs
@@ -48,7 +48,7 @@ def parts_of(
     """The sources a corpus consists of, those held out behind the others."""
     parts: list[CorpusPart] = []
     for held_out, given in ((False, source), (True, validation_source)):
-        if isinstance(given, MixtureSource):
+        if isinstance(given, MixtureSourceConfig):
             parts += [CorpusPart(p.source, p.weight, held_out) for p in given.parts]
         elif given is not None:
             parts.append(CorpusPart(given, held_out=held_out))
@@ -103,7 +103,7 @@ def _files_of(part: CorpusPart) -> list[SourceFile]:
 
 
 def _bracket_hint(source: SingleSource) -> str:
-    if isinstance(source, PythonDocsSource) or "[" not in source.path:
+    if isinstance(source, PythonDocsSourceConfig) or "[" not in source.path:
         return ""
     return (
         ". In a path `[ab]` is one character, a or b; a bracket in a name is written "
@@ -114,9 +114,9 @@ def _bracket_hint(source: SingleSource) -> str:
 def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
     """The files of a source, and what they were asked for by."""
     match source:
-        case PythonDocsSource():
+        case PythonDocsSourceConfig():
             return python_docs.list_files(source), f"{list(source.packages)}"
-        case ParallelSource():
+        case ParallelSourceConfig():
             return parallel.list_files(source), f"{source.path!r}"
         case _:
             return matching_files(source.path), f"{source.path!r}"

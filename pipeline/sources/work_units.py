@@ -12,26 +12,26 @@ from itertools import groupby
 from transbeam.configs.base.encodings import DETECT
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import (
-    ArraysSource,
-    ImagesSource,
-    PythonDocsSource,
+    ArraysSourceConfig,
+    ImagesSourceConfig,
+    PythonDocsSourceConfig,
     SingleSource,
     Source,
-    TextSource,
-    WarcSource,
-    WikipediaSource,
-    ZipSource,
+    TextSourceConfig,
+    WarcSourceConfig,
+    WikipediaSourceConfig,
+    ZipSourceConfig,
 )
 from transbeam.configs.schema.table_sources import (
-    ConllSource,
-    ConlluSource,
-    CsvSource,
-    JsonlSource,
-    LabeledLinesSource,
-    ParallelSource,
-    ParquetSource,
-    SquadSource,
-    TFRecordSource,
+    ConllSourceConfig,
+    ConlluSourceConfig,
+    CsvSourceConfig,
+    JsonlSourceConfig,
+    LabeledLinesSourceConfig,
+    ParallelSourceConfig,
+    ParquetSourceConfig,
+    SquadSourceConfig,
+    TFRecordSourceConfig,
 )
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
@@ -58,26 +58,31 @@ from transbeam.pipeline.sources.readers import (
 )
 
 _READERS = {
-    ArraysSource: arrays,
-    ConllSource: conll,
-    ConlluSource: conllu,
-    CsvSource: csv_table,
-    ImagesSource: images,
-    JsonlSource: jsonl,
-    LabeledLinesSource: labeled_lines,
-    ParallelSource: parallel,
-    ParquetSource: parquet,
-    PythonDocsSource: python_docs,
-    SquadSource: squad,
-    TFRecordSource: tfrecord,
-    TextSource: plain_text,
-    WarcSource: warc,
-    WikipediaSource: wikipedia,
-    ZipSource: zip_archive,
+    ArraysSourceConfig: arrays,
+    ConllSourceConfig: conll,
+    ConlluSourceConfig: conllu,
+    CsvSourceConfig: csv_table,
+    ImagesSourceConfig: images,
+    JsonlSourceConfig: jsonl,
+    LabeledLinesSourceConfig: labeled_lines,
+    ParallelSourceConfig: parallel,
+    ParquetSourceConfig: parquet,
+    PythonDocsSourceConfig: python_docs,
+    SquadSourceConfig: squad,
+    TFRecordSourceConfig: tfrecord,
+    TextSourceConfig: plain_text,
+    WarcSourceConfig: warc,
+    WikipediaSourceConfig: wikipedia,
+    ZipSourceConfig: zip_archive,
 }
 
 # Sources of lines, of which a file may be cut in its middle.
-_BY_LINE = (TextSource, JsonlSource, CsvSource, LabeledLinesSource)
+_BY_LINE = (
+    TextSourceConfig,
+    JsonlSourceConfig,
+    CsvSourceConfig,
+    LabeledLinesSourceConfig,
+)
 
 
 @dataclass(frozen=True)
@@ -142,13 +147,13 @@ def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> b
     if source.encoding == DETECT or _may_be_compressed(file):
         return False
     match source:
-        case TextSource():
+        case TextSourceConfig():
             return source.document != "file"
-        case JsonlSource():
+        case JsonlSourceConfig():
             return jsonl.is_splittable(file, source)
-        case CsvSource():
+        case CsvSourceConfig():
             return csv_table.is_splittable(source)
-        case LabeledLinesSource():
+        case LabeledLinesSourceConfig():
             return True
 
 

@@ -16,7 +16,7 @@ from transbeam.pipeline.documents.document import Rejected, Split
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
 from transbeam.pipeline.documents.rejection import excerpt
-from transbeam.pipeline.documents.step_markers import Part, is_done, mark_done
+from transbeam.pipeline.documents.step_markers import DocumentPart, is_done, mark_done
 from transbeam.pipeline.objectives.kinds import contract, make_records
 from transbeam.pipeline.records.packing.bucketing import by_bucket
 from transbeam.pipeline.records.provenance import write_provenance
@@ -45,7 +45,7 @@ class Built:
 
 
 def build_part(
-    part: Part, config: RunConfig, folder: Path, tokenizer: Tokenizer
+    part: DocumentPart, config: RunConfig, folder: Path, tokenizer: Tokenizer
 ) -> None:
     """Makes and writes the records of a part, a shard for each split."""
     if is_done(folder, "records", part.name):
@@ -82,7 +82,7 @@ def build_part(
                     name += f"-{one.data.sequence_length}"
                 built.shards.append(_write(folder, name, split, records, one))
                 write_provenance(folder, name, whole, records.placement)
-                Statistics.of(records, size, pad).save(folder, name)
+                Statistics.from_records(records, size, pad).save(folder, name)
         quarantine += refused
         num_unused_bytes += sum(entry.size for entry in unused)
         built.filtered.update(entry.reason for entry in unused)

@@ -25,7 +25,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import is_held_out
 from transbeam.pipeline.documents.rejection import rejected
 from transbeam.pipeline.documents.step_markers import (
-    Part,
+    DocumentPart,
     documents_path,
     is_done,
     mark_done,
@@ -43,7 +43,7 @@ _RARE = ("unread", "doubtful")
 
 
 @dataclass
-class Prepared:
+class CleanedUnit:
     """What became of a unit's input: every document read is in one of the counts.
 
     Attributes:
@@ -64,12 +64,12 @@ class Prepared:
     unread: list[dict[str, Any]] = field(default_factory=list)
 
 
-def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
+def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPart]:
     """Reads and cleans a unit's documents and writes them in parts."""
     name = unit_name(unit.index)
     if is_done(folder, "documents", name):
         return parts_of(folder, unit.index)
-    prepared = Prepared()
+    prepared = CleanedUnit()
     quarantine: list[Rejected] = []
     kept: list[Document] = []
     # A unit is a part, unless it unpacks to much more than its size on the disk.
@@ -81,8 +81,10 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[Part]:
     def close_part() -> None:
         if kept:
             number = len(prepared.parts)
-            part = Part(unit.index, number, size, origin.weight, origin.held_out)
-            batch = DocumentBatch.of(kept)
+            part = DocumentPart(
+                unit.index, number, size, origin.weight, origin.held_out
+            )
+            batch = DocumentBatch.from_documents(kept)
             if near := config.data.deduplication.near:
                 save_signatures(folder, part, [d.text for d in kept], near)
             batch.save(documents_path(folder, part))
@@ -154,7 +156,7 @@ class _Books:
         if not (isinstance(item, Rejected) and item.unread):
             self._sizes[fate] += item.size + 1  # an empty document is one, too
 
-    def close(self, prepared: Prepared, size: int) -> None:
+    def close(self, prepared: CleanedUnit, size: int) -> None:
         """Writes down what became of the bytes of the unit."""
         prepared.unread = self._unread.rows()
         unread = min(sum(row["unread"] for row in prepared.unread), size)

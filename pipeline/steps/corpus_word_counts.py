@@ -70,10 +70,10 @@ def _batches(
         for document in _documents(unit, config, markers):
             kept.append(document)
             if len(kept) == _BLOCK:
-                yield DocumentBatch.of(kept)
+                yield DocumentBatch.from_documents(kept)
                 kept.clear()
     if kept:
-        yield DocumentBatch.of(kept)
+        yield DocumentBatch.from_documents(kept)
 
 
 def _documents(

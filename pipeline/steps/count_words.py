@@ -12,7 +12,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
 from transbeam.pipeline.documents.step_markers import (
-    Part,
+    DocumentPart,
     is_done,
     mark_done,
     read_state,
@@ -23,7 +23,7 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
 
 
 def count_part(
-    part: Part, config: RunConfig, folder: Path, splitter: WordSplitter
+    part: DocumentPart, config: RunConfig, folder: Path, splitter: WordSplitter
 ) -> Counter[str]:
     """How often each word occurs in a part's training documents."""
     if is_done(folder, "words", part.name):

@@ -15,7 +15,7 @@ import numpy as np
 from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.deduplication import NearDuplicates
+from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh
 from transbeam.pipeline.deduplication.duplicates_table import (
@@ -26,7 +26,7 @@ from transbeam.pipeline.deduplication.minhash import signatures
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import is_held_out
 from transbeam.pipeline.documents.step_markers import (
-    Part,
+    DocumentPart,
     all_parts,
     documents_path,
     is_done,
@@ -45,7 +45,7 @@ def bands(config: RunConfig) -> int:
 
 
 def save_signatures(
-    folder: Path, part: Part, texts: Sequence[str], near: NearDuplicates
+    folder: Path, part: DocumentPart, texts: Sequence[str], near: NearDuplicatesConfig
 ) -> None:
     """Keeps the signatures of a part's documents until duplicates are found."""
     _save(folder / f"state/signatures-{part.name}.npy", signatures(texts, near))
@@ -200,14 +200,14 @@ class _Documents:
         return found
 
 
-def _near(config: RunConfig) -> NearDuplicates:
+def _near(config: RunConfig) -> NearDuplicatesConfig:
     near = config.data.deduplication.near
     if near is None:
         raise ValueError("data.deduplication.near is not asked for")
     return near
 
 
-def _bands(near: NearDuplicates) -> lsh.Bands:
+def _bands(near: NearDuplicatesConfig) -> lsh.Bands:
     return lsh.choose_bands(near.similarity, near.num_hashes)
 
 

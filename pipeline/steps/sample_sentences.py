@@ -19,7 +19,11 @@ from transbeam.pipeline.documents.document import SPLITS, Document, Split, docum
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_rows
 from transbeam.pipeline.documents.randomness import mix, stage_key, uniform
-from transbeam.pipeline.documents.step_markers import Part, all_parts, documents_path
+from transbeam.pipeline.documents.step_markers import (
+    DocumentPart,
+    all_parts,
+    documents_path,
+)
 from transbeam.pipeline.objectives.base.sentence_pair_sampling import ENOUGH
 from transbeam.pipeline.objectives.base.sentences import has_two_sentences, stretch_of
 
@@ -32,7 +36,7 @@ _CHARACTERS_PER_TOKEN = 6
 # How many documents are looked at for one that has two sentences.
 _TRIES = 8
 
-_Place = tuple[Part, int]  # and the row in it
+_Place = tuple[DocumentPart, int]  # and the row in it
 
 
 def takes_strangers(run: RunConfig) -> bool:
@@ -134,7 +138,7 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
         for share in shares.tolist():
             text = stretch_of(document.text, rule, share, _stretch_characters(run))
             found.setdefault((identity, text), document.with_text(text))
-    batch = DocumentBatch.of(list(found.values()))
+    batch = DocumentBatch.from_documents(list(found.values()))
     return DocumentBatch(np.array([i for i, _ in found], np.uint64), batch.table)
 
 
@@ -156,7 +160,7 @@ def _places_of_two_sentences(
 def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place]:
     """The places of documents of a split, in the order of a draw by their keys."""
     key = stage_key(run.seed, "elsewhere")
-    least: list[tuple[float, Part, int]] = []
+    least: list[tuple[float, DocumentPart, int]] = []
     for part in all_parts(folder):
         batch = DocumentBatch.load(documents_path(folder, part))
         rows = kept_rows(batch.keys, folder, part, run)[split]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Part:
+class StreamPart:
     """What one token added to a text.
 
     Attributes:

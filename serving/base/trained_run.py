@@ -33,7 +33,7 @@ _DATA = "transbeam data CONFIG"
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedRun:
     """A trained model, ready to be asked.
 
     Attributes:
@@ -51,7 +51,7 @@ class Trained:
     has_head: bool = True
 
 
-def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
+def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRun:
     """Loads the trained model of a run.
 
     Args:
@@ -72,7 +72,7 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> Trained:
     tokenizer = load_tokenizer(run_folder / TOKENIZER)
     model = build(config, tokenizer.vocabulary_size)
     load_weights(model, run_folder / WEIGHTS)
-    return Trained(config, tokenizer, model, record["result"].get(HAS_HEAD, True))
+    return TrainedRun(config, tokenizer, model, record["result"].get(HAS_HEAD, True))
 
 
 def build(

@@ -14,12 +14,12 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.client.interface import (
     Connection,
     Inputs,
     ServerError,
-    Signature,
+    SignatureTypes,
     untrusted,
 )
 from transbeam.serving.client.retries import with_retries
@@ -71,9 +71,9 @@ class RpcClient:
         if connection.version is not None:
             self._spec.version.value = connection.version
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
-        self._known: dict[str, Signature] | None = None
+        self._known: dict[str, SignatureTypes] | None = None
 
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, SignatureTypes]:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
         )
@@ -81,7 +81,7 @@ class RpcClient:
         found = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(found)
         return {
-            name: Signature(_types(of.inputs), _types(of.outputs))
+            name: SignatureTypes(_types(of.inputs), _types(of.outputs))
             for name, of in sorted(found.signature_def.items())
             if not name.startswith("__")
         }
@@ -89,7 +89,7 @@ class RpcClient:
     def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
         if self._known is None:
             self._known = self.signatures()
-        known = self._known.get(signature, Signature({}, {})).inputs
+        known = self._known.get(signature, SignatureTypes({}, {})).inputs
         request = predict_pb2.PredictRequest(model_spec=self._spec)
         request.model_spec.signature_name = signature
         for name, values in inputs.items():
@@ -104,7 +104,7 @@ class RpcClient:
             name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
         }
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         request = predict_pb2.PredictRequest(model_spec=self._spec)
         for name, value in wishes.items():
             request.inputs[name].CopyFrom(_wish(name, value))
@@ -156,12 +156,12 @@ def _wish(name: str, value: Any) -> Any:
         raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
 
 
-def _part(response: predict_pb2.PredictResponse) -> Part | Whole:
+def _part(response: predict_pb2.PredictResponse) -> StreamPart | Whole:
     told = {name: tf.make_ndarray(of).item() for name, of in response.outputs.items()}
     for name in ("text", "generated_text"):
         if name in told:
             told[name] = told[name].decode()
-    return Whole(**told) if "generated_text" in told else Part(**told)
+    return Whole(**told) if "generated_text" in told else StreamPart(**told)
 
 
 def _types(tensors: Any) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from transbeam.configs.base.errors import UserError
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
@@ -51,7 +51,7 @@ def untrusted(address: str, reason: object) -> ServerError:
 
 
 @dataclass(frozen=True)
-class Signature:
+class SignatureTypes:
     """What a signature takes and gives.
 
     Attributes:
@@ -79,7 +79,7 @@ class Connection:
 class Client(Protocol):
     """Asks one model of a server. Several threads may share one."""
 
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, SignatureTypes]:
         """What the model can be asked.
 
         Raises:
@@ -114,7 +114,7 @@ class Client(Protocol):
 class RemoteClient(Client, Protocol):
     """Asks one model of a server that may be elsewhere."""
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         """Has a text written, and gets it while it is. Of our server only.
 
         Asked again only as long as nothing has come.

@@ -11,13 +11,13 @@ from urllib.parse import quote
 import numpy as np
 import urllib3
 
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.client.interface import (
     NUMBERS,
     Connection,
     Inputs,
     ServerError,
-    Signature,
+    SignatureTypes,
     untrusted,
 )
 from transbeam.serving.client.retries import with_retries
@@ -56,13 +56,13 @@ class RestClient:
             retries=False,
             ca_certs=None if certificate is None else str(certificate),
         )
-        self._known: dict[str, Signature] | None = None
+        self._known: dict[str, SignatureTypes] | None = None
 
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, SignatureTypes]:
         found = self._send("GET", f"{self._model}/metadata")
         definitions = found["metadata"]["signature_def"]["signature_def"]
         return {
-            name: Signature(_types(of["inputs"]), _types(of["outputs"]))
+            name: SignatureTypes(_types(of["inputs"]), _types(of["outputs"]))
             for name, of in sorted(definitions.items())
             if not name.startswith("__")
         }
@@ -82,7 +82,7 @@ class RestClient:
             answer = dict.fromkeys(types, answer)
         return {name: _array(answer[name], types[name]) for name in types}
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[Part | Whole]:
+    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         body = json.dumps(_jsonable(dict(wishes))).encode()
         response = with_retries(
             lambda left: self._opened(f"{self._model}:stream", body, left),
@@ -92,7 +92,7 @@ class RestClient:
             for kind, told in _events(response):
                 if kind == "error":
                     raise ServerError("INTERNAL", told["error"])
-                yield Whole(**told) if kind == "done" else Part(**told)
+                yield Whole(**told) if kind == "done" else StreamPart(**told)
                 if kind == "done":
                     return
         except urllib3.exceptions.HTTPError as error:

@@ -11,7 +11,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.serving.base.graph_errors import plain_message
-from transbeam.serving.client.interface import Inputs, ServerError, Signature
+from transbeam.serving.client.interface import Inputs, ServerError, SignatureTypes
 
 
 class LocalClient:
@@ -34,9 +34,9 @@ class LocalClient:
                 "of a model exported by `transbeam export`"
             ) from error
 
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, SignatureTypes]:
         return {
-            name: Signature(
+            name: SignatureTypes(
                 _types(function.structured_input_signature[1]),
                 _types(function.structured_outputs),
             )

@@ -14,7 +14,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.schema.export import asked_texts, example_texts
 from transbeam.configs.schema.run import RunConfig
-from transbeam.serving.client.interface import Signature
+from transbeam.serving.client.interface import SignatureTypes
 
 DEFAULT_TEXTS = ("Two dogs run in a park.", "An animal is outside.")
 DEFAULT_MASKED = ("It returns a [MASK].",)
@@ -48,7 +48,7 @@ class Exported:
     version: int
     size: int
     tensorflow: str
-    signatures: Mapping[str, Signature]
+    signatures: Mapping[str, SignatureTypes]
 
     @property
     def memory(self) -> int:
@@ -93,7 +93,7 @@ def read_exported(folder: Path) -> Exported:
         size=sum(f.stat().st_size for f in version.rglob("*") if f.is_file()),
         tensorflow=graph.meta_info_def.tensorflow_version,
         signatures={
-            name: Signature(_types(found.inputs), _types(found.outputs))
+            name: SignatureTypes(_types(found.inputs), _types(found.outputs))
             for name, found in sorted(graph.signature_def.items())
             if not _is_hidden(name, found)
         },

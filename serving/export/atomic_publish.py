@@ -15,7 +15,7 @@ from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.system.memory import peak_memory
 from transbeam.serving.base.trained_run import (
     WEIGHTS,
-    Trained,
+    TrainedRun,
     load_trained,
     training_record,
 )
@@ -26,7 +26,7 @@ WARM_UP_CALLS = 5
 TIMED_CALLS = 40
 
 # Makes all files in a folder, given the one they will be in, and tells the result.
-Make = Callable[[Trained, Path, Path], dict[str, Any]]
+Make = Callable[[TrainedRun, Path, Path], dict[str, Any]]
 
 
 def publish(
@@ -100,7 +100,7 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def kind_of(trained: Trained) -> str:
+def kind_of(trained: TrainedRun) -> str:
     """What the model is asked about."""
     is_image = trained.config.objective.kind == "image_classification"
     return "image" if is_image else "text"

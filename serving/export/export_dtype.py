@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from transbeam.serving.base.trained_run import Trained, build
+from transbeam.serving.base.trained_run import TrainedRun, build
 
 
-def in_dtype(trained: Trained) -> Trained:
+def in_dtype(trained: TrainedRun) -> TrainedRun:
     """The same model in `export.dtype`.
 
     In bfloat16 the weights are kept so, too: a server reads all of them for each text,
@@ -26,7 +26,7 @@ def in_dtype(trained: Trained) -> Trained:
     return replace(trained, model=model)
 
 
-def with_tolerance(trained: Trained) -> Trained:
+def with_tolerance(trained: TrainedRun) -> TrainedRun:
     """The same, with the tolerance that its SavedModel has for what is compared."""
     export = trained.config.export
     if export.dtype == "float32":

@@ -9,7 +9,7 @@ import tensorflow as tf
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.base.golden_requests import Golden
 from transbeam.serving.images.samples import sample_images
-from transbeam.serving.signatures.base.interface import Endpoint, Task
+from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 
 (GAP,) = sentinel_pieces(1)
 # Words, marks, other scripts and nothing; rows of different lengths.
@@ -21,7 +21,7 @@ SAMPLES = (
 _TEXTS = frozenset({"text", "second_text", "target_text", "context", "question"})
 
 
-def golden_questions(task: Task, dtype: str = "float32") -> Iterator[Golden]:
+def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
     """A few questions, answered by the Keras model.
 
     Tokens and pixels have to be the same. Of answers only numbers are looked at: which

@@ -13,9 +13,9 @@ from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import plain
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.id_checks import check_ids
-from transbeam.serving.signatures.generation.generate_signatures import Generating
+from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
 from transbeam.serving.signatures.generation.sampling_params import DEFAULTS
 from transbeam.serving.signatures.task_factory import task_of
 
@@ -37,7 +37,7 @@ MethodNameUpdater: Any = tf.compat.v1.saved_model.signature_def_utils.MethodName
 PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 
 
-def write_saved_model(trained: Trained, folder: Path) -> None:
+def write_saved_model(trained: TrainedRun, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
     It has the signatures of the model's task; see
@@ -56,7 +56,7 @@ def write_saved_model(trained: Trained, folder: Path) -> None:
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
     write_endpoints(folder, endpoints, resources)
     _name_methods(folder, task.methods)
-    if isinstance(task, Generating):
+    if isinstance(task, GenerationTask):
         write_defaults(folder, dict.fromkeys(endpoints, DEFAULTS))
     check_ops(folder)
 

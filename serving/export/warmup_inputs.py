@@ -18,17 +18,17 @@ from transbeam.configs.base.atomic_files import writing
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.images.samples import sample_images
 from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs
-from transbeam.serving.signatures.base.interface import Endpoint, Task
-from transbeam.serving.signatures.generation.generate_signatures import Generating
+from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
+from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
 from transbeam.serving.signatures.generation.streaming_signatures import STATE
-from transbeam.serving.signatures.image_classification import ImageClassification
-from transbeam.serving.signatures.masked import FillMask
-from transbeam.serving.signatures.span_corruption import FillGaps
+from transbeam.serving.signatures.image_classification import ImageClassificationTask
+from transbeam.serving.signatures.masked import MaskedTask
+from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
 from transbeam.serving.text_ops.length_buckets import widths
 
 _LETTER = "a"
 # What a text has to have for its task to do anything.
-_MARKS = {FillMask: MASK, FillGaps: sentinel_pieces(1)[0]}
+_MARKS = {MaskedTask: MASK, SpanCorruptionTask: sentinel_pieces(1)[0]}
 _FRAME = 4  # pieces that a signature may put around what `tokenize` gives
 _NEW_TOKENS = 2  # the loop has one shape, however long it goes on
 _WISHES = {
@@ -50,7 +50,7 @@ _WISHES = {
 _ASKED_FOR = {"stream_begin": "token_id"}
 
 
-def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
+def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
     """The inputs of one request for each signature and width, or kind of file.
 
     Args:
@@ -59,7 +59,7 @@ def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
     Yields:
         The signature's name, and its inputs for one text or image.
     """
-    if isinstance(task, ImageClassification):
+    if isinstance(task, ImageClassificationTask):
         yield from _of_images(task)
         return
     texts = _texts(task)
@@ -70,7 +70,7 @@ def warm_up_inputs(task: Task) -> Iterator[tuple[str, Inputs]]:
             yield name, _inputs(endpoint, width, text)
 
 
-def write_warm_up(folder: Path, task: Task) -> None:
+def write_warm_up(folder: Path, task: SignatureTask) -> None:
     """Puts the requests into a SavedModel.
 
     Args:
@@ -89,7 +89,7 @@ def write_warm_up(folder: Path, task: Task) -> None:
                 writer.write(log.SerializeToString())
 
 
-def _of_images(task: ImageClassification) -> Iterator[tuple[str, Inputs]]:
+def _of_images(task: ImageClassificationTask) -> Iterator[tuple[str, Inputs]]:
     for file in sample_images():
         given = {
             "image_bytes": file,
@@ -102,7 +102,7 @@ def _of_images(task: ImageClassification) -> Iterator[tuple[str, Inputs]]:
             yield name, {str(spec.name): np.array(value, spec.dtype.as_numpy_dtype)}
 
 
-def _texts(task: Task) -> dict[int, str]:
+def _texts(task: SignatureTask) -> dict[int, str]:
     """A text for each width, that becomes a row of it whatever frames it."""
     known = widths(task.max_length)
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
@@ -116,7 +116,7 @@ def _texts(task: Task) -> dict[int, str]:
     found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
     # What is too long is cut to the widest; but a prompt has to leave room.
     last = np.flatnonzero(lengths <= known[-1] - _FRAME).max(initial=0)
-    found[known[-1]] = texts[last if isinstance(task, Generating) else -1]
+    found[known[-1]] = texts[last if isinstance(task, GenerationTask) else -1]
     mark = _MARKS.get(type(task))
     return {w: f"{mark} {text}" if mark else text for w, text in found.items()}
 

@@ -18,7 +18,7 @@ from transbeam.serving.base.credentials import read_token
 
 if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
     from transbeam.serving.loadtest.load_loops import Ask, Sample
-    from transbeam.serving.loadtest.summary import Stage
+    from transbeam.serving.loadtest.summary import LoadStage
 
 DESCRIPTION = """\
 Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
@@ -159,7 +159,7 @@ def loadtest(arguments: argparse.Namespace) -> None:
 
 def _stages(
     arguments: argparse.Namespace, ask: "Ask", token: str | None, console: Console
-) -> "tuple[list[Stage], dict[str, list[Sample]]]":
+) -> "tuple[list[LoadStage], dict[str, list[Sample]]]":
     from transbeam.serving.loadtest.load_loops import closed_loop, open_loop
     from transbeam.serving.loadtest.server_metrics import read_counts
     from transbeam.serving.loadtest.summary import summarize
@@ -204,7 +204,7 @@ def _texts(arguments: argparse.Namespace) -> list[str]:
 def _leave(
     folder: Path,
     arguments: argparse.Namespace,
-    stages: "Sequence[Stage]",
+    stages: "Sequence[LoadStage]",
     samples: "dict[str, list[Sample]]",
 ) -> None:
     from transbeam.serving.loadtest.plot import plot

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from transbeam.serving.loadtest.summary import Stage
+from transbeam.serving.loadtest.summary import LoadStage
 
 
-def plot(stages: Sequence[Stage], file: Path, title: str) -> None:
+def plot(stages: Sequence[LoadStage], file: Path, title: str) -> None:
     """Draws answers a second, and latencies on a logarithmic axis.
 
     Args:

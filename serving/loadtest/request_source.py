@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.client.interface import NUMBERS, Client, Signature
+from transbeam.serving.client.interface import NUMBERS, Client, SignatureTypes
 
 if TYPE_CHECKING:
     from transbeam.serving.loadtest.load_loops import Ask
@@ -62,7 +62,7 @@ def _pair(given: str) -> tuple[str, str]:
 
 
 def _constants(
-    signature: Signature, values: Mapping[str, str], rows: int
+    signature: SignatureTypes, values: Mapping[str, str], rows: int
 ) -> dict[str, np.ndarray]:
     """The same value in each row."""
     found = {}

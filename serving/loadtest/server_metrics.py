@@ -15,7 +15,7 @@ _PREFIX = ":tensorflow:serving:"
 
 
 @dataclass(frozen=True)
-class Counts:
+class ServerCounts:
     """Sums since the server began.
 
     Attributes:
@@ -35,7 +35,7 @@ class Counts:
 
 def read_counts(
     address: str, model: str, token: str | None = None, certificate: Path | None = None
-) -> Counts | None:
+) -> ServerCounts | None:
     """Reads a server's metrics.
 
     Args:
@@ -62,7 +62,7 @@ def read_counts(
             if sample.labels.get("model_name", model) == model:
                 name = sample.name.removeprefix(_PREFIX)
                 found[name] = found.get(name, 0.0) + sample.value
-    return Counts(
+    return ServerCounts(
         batches=found.get("batching_session:processed_batch_size_count", 0.0),
         rows=found.get("batching_session:processed_batch_size_sum", 0.0),
         queued=found.get("batching_session:queuing_latency_sum", 0.0) / 1e6,

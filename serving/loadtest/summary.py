@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.serving.loadtest.load_loops import Sample
-from transbeam.serving.loadtest.server_metrics import Counts
+from transbeam.serving.loadtest.server_metrics import ServerCounts
 
 PERCENTILES = (50, 90, 99, 99.9)
 _HEADER = ("load", "asked", "errors", "answers/s", "p50", "p90", "p99", "p99.9")
@@ -16,7 +16,7 @@ _SERVER_HEADER = ("rows/batch", "queue", "compute", "memory")
 
 
 @dataclass(frozen=True)
-class Stage:
+class LoadStage:
     """One load, and how the server bore it.
 
     Attributes:
@@ -51,9 +51,9 @@ def summarize(
     load: str,
     samples: Sequence[Sample],
     seconds: float,
-    before: Counts | None = None,
-    after: Counts | None = None,
-) -> Stage:
+    before: ServerCounts | None = None,
+    after: ServerCounts | None = None,
+) -> LoadStage:
     """Sums a stage up.
 
     Args:
@@ -82,10 +82,10 @@ def summarize(
         stage["compute_ms"] = 1000 * (after.computed - before.computed) / batches
     if before and after and after.memory:
         stage["memory_mb"] = (before.memory / 1e6, after.memory / 1e6)
-    return Stage(**stage)
+    return LoadStage(**stage)
 
 
-def table(stages: Sequence[Stage]) -> str:
+def table(stages: Sequence[LoadStage]) -> str:
     """The stages one below the other; times in milliseconds, memory in MB."""
     told = any(stage.queue_ms is not None for stage in stages)
     rows = [(*_HEADER, *(_SERVER_HEADER if told else ()))]
@@ -100,7 +100,7 @@ def table(stages: Sequence[Stage]) -> str:
     )
 
 
-def _row(stage: Stage, told: bool) -> tuple[str, ...]:
+def _row(stage: LoadStage, told: bool) -> tuple[str, ...]:
     row = (
         stage.load,
         f"{stage.asked:,}",

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.model.inspect.attention_maps import attention_probabilities
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.parity.base.parity_checks import Row, at_most, largest
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most, largest
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 _TEXTS = ["It returns a list, or nothing at all.", "", "No café, 漢字 and 123.5!"]
@@ -21,20 +21,20 @@ _KINDS = {
 }
 
 
-def attention_rows(form: str, ask: AskTexts, trained: Trained) -> list[Row]:
+def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[ParityCheck]:
     """One comparison, or none if the model has no such signature.
 
     Keras reads each text alone, without padding, and is watched layer by layer.
 
     Args:
-        form: As in `Row`.
+        form: As in `ParityCheck`.
         ask: How to ask it.
         trained: The Keras model.
     """
     config = trained.config
     if isinstance(config.objective, ImageClassificationConfig):
         return []
-    if not isinstance(config.model.attention, FullAttention):
+    if not isinstance(config.model.attention, FullAttentionConfig):
         return []
     names = [*asked_texts(config.objective)]
     if config.model.kind == "seq2seq":
@@ -48,7 +48,7 @@ def attention_rows(form: str, ask: AskTexts, trained: Trained) -> list[Row]:
     return [at_most(form, what, off, config.export.tolerance.saved_model)]
 
 
-def _off(trained: Trained, answers: Any, row: int) -> float:
+def _off(trained: TrainedRun, answers: Any, row: int) -> float:
     """How far the maps of one text are from Keras's."""
     sides = {name.removesuffix("length") for name in answers if name.endswith("length")}
     length = {side: int(answers[f"{side}length"][row]) for side in sides}

@@ -16,7 +16,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import Judge
 from transbeam.serving.parity.embedding import EmbeddingJudge
 from transbeam.serving.parity.generation import WritingJudge
@@ -30,7 +30,7 @@ from transbeam.serving.parity.token_classification import TaggingJudge
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 
 
-def judge_of(trained: Trained, run_folder: Path) -> Judge:
+def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
     """Who knows what Keras answers to a task's questions.
 
     Args:
@@ -40,20 +40,20 @@ def judge_of(trained: Trained, run_folder: Path) -> Judge:
     match trained.config.objective:
         case MaskedConfig():
             kind = MaskedJudge if trained.has_head else EmbeddingJudge
-            return kind.of(trained, run_folder)
+            return kind.from_run(trained, run_folder)
         case SentencePairsConfig():
-            return PooledJudge.of(as_classifier(trained), run_folder)
+            return PooledJudge.from_run(as_classifier(trained), run_folder)
         case TokenClassificationConfig():
-            return TaggingJudge.of(trained, run_folder)
+            return TaggingJudge.from_run(trained, run_folder)
         case SpanQAConfig():
-            return AnsweringJudge.of(trained, run_folder)
+            return AnsweringJudge.from_run(trained, run_folder)
         case ImageClassificationConfig():
-            return ImageJudge.of(trained, run_folder)
+            return ImageJudge.from_run(trained, run_folder)
         case PrefixConfig():
-            return PrefixJudge.of(trained, run_folder)
+            return PrefixJudge.from_run(trained, run_folder)
         case SpanCorruptionConfig():
-            return GapsJudge.of(trained, run_folder)
+            return GapsJudge.from_run(trained, run_folder)
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
-            return WritingJudge.of(trained, run_folder)
+            return WritingJudge.from_run(trained, run_folder)
         case _:
-            return PooledJudge.of(trained, run_folder)
+            return PooledJudge.from_run(trained, run_folder)

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
-    Row,
+    ParityCheck,
     at_most,
     largest,
     phone_row,
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.signatures.embedding import body_of
 
@@ -26,7 +26,7 @@ class KerasEmbedder:
         trained: The Keras model.
     """
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.tokenizer, self.body = trained.tokenizer, body_of(trained.model)
         export, longest = trained.config.export, trained.config.model
         self.pooling, self.normalize = (
@@ -59,7 +59,7 @@ class EmbeddingJudge:
         texts: At least one; the first is what times are taken with.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[str]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[str]):
         self.tolerance = trained.config.export.tolerance
         self.texts = list(texts)
         keras = KerasEmbedder(trained)
@@ -67,7 +67,7 @@ class EmbeddingJudge:
         self.vectors = [keras.vector(ids) for ids in self.ids]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "EmbeddingJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "EmbeddingJudge":
         """On the texts of `labelled_texts`."""
         return cls(trained, [text for text, *_ in labelled_texts(trained, run_folder)])
 
@@ -75,7 +75,7 @@ class EmbeddingJudge:
     def size(self) -> int:
         return len(self.texts)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         texts, limit = {"text": self.texts}, self.tolerance.saved_model
         rows = [tokens_row(form, dict(ask("tokenize", texts)), self.ids)]
         for signature in ("serving_default", "embed"):
@@ -84,7 +84,9 @@ class EmbeddingJudge:
             rows.append(at_most(form, what, off, limit))
         return rows
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         found = [self._asked(model, ids) for ids in self.ids]
         off = np.stack(found) - self.vectors
         return [phone_row(form, "vector entry", off, variant, self.tolerance)]
@@ -92,9 +94,9 @@ class EmbeddingJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"text": self.texts[:1]})
 
-    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+    def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._asked(model, self.ids[0])
 
-    def _asked(self, model: PhoneModel, ids: np.ndarray) -> np.ndarray:
+    def _asked(self, model: TFLiteRunner, ids: np.ndarray) -> np.ndarray:
         found = model.ask("embed", token_ids=ids, padding_mask=np.ones_like(ids))
         return found["embedding"]

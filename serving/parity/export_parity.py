@@ -15,14 +15,14 @@ import tensorflow as tf
 from transbeam.configs.base.errors import ArtifactError, UserError
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.base.parity_checker import Judge
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.generation import WritingJudge
-from transbeam.serving.parity.metrics.task_metrics import Metric
+from transbeam.serving.parity.metrics.task_metrics import TaskMetric
 from transbeam.serving.parity.server_clients import our_server, stock_server
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 # A phone runs a file with the delegate or, failing that, without; and its texts are as
@@ -35,12 +35,12 @@ _ON_PHONES: dict[str, dict[str, bool]] = {
 
 
 def check_parity(
-    trained: Trained,
+    trained: TrainedRun,
     judge: Judge,
     saved_model: Path,
     in_python: AskTexts,
     tflite: Mapping[str, Path],
-) -> list[Row]:
+) -> list[ParityCheck]:
     """Compares each exported form with Keras, as the programs that use it run it.
 
     Args:
@@ -53,7 +53,7 @@ def check_parity(
     Returns:
         One row for each form and check; see `require_passed`.
     """
-    rows: list[Row] = []
+    rows: list[ParityCheck] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
         rows += judge.saved_model_rows(form, in_python)
         rows += attention_rows(form, in_python, trained)
@@ -73,21 +73,21 @@ def check_parity(
     return rows + check_phone_files(judge, tflite)
 
 
-def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[Row]:
+def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[ParityCheck]:
     """The same of TFLite files alone."""
-    rows: list[Row] = []
+    rows: list[ParityCheck] = []
     for variant, file in tflite.items():
         for how, ways in _ON_PHONES.items():
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
-                model = PhoneModel(file, **ways)
+                model = TFLiteRunner(file, **ways)
                 if ways["resized"] or model.is_resizable:
                     rows += judge.phone_rows(form, variant, model)
     return rows
 
 
 def check_metric(
-    metric: Metric, tflite: Mapping[str, Path]
-) -> tuple[list[Row], dict[str, float]]:
+    metric: TaskMetric, tflite: Mapping[str, Path]
+) -> tuple[list[ParityCheck], dict[str, float]]:
     """Holds what each phone's file loses of the task's own measure.
 
     Args:
@@ -97,16 +97,18 @@ def check_metric(
     Returns:
         A row for each, and how good each is.
     """
-    rows: list[Row] = []
+    rows: list[ParityCheck] = []
     found = {}
     for variant, file in tflite.items():
         with _failing_as_row(f"TFLite {variant}", rows) as form:
-            found[variant], row = metric.measured(PhoneModel(file))
+            found[variant], row = metric.measured(TFLiteRunner(file))
             rows.append(row(form))
     return rows, found
 
 
-def require_passed(rows: Sequence[Row], config: RunConfig | None = None) -> None:
+def require_passed(
+    rows: Sequence[ParityCheck], config: RunConfig | None = None
+) -> None:
     """Stops an export that is not what Keras is.
 
     Args:
@@ -129,7 +131,7 @@ def require_passed(rows: Sequence[Row], config: RunConfig | None = None) -> None
         )
 
 
-def _instead(failed: Sequence[Row], config: RunConfig | None) -> str:
+def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
     """What else would help, if anything."""
     if config is None or isinstance(config.objective, ImageClassificationConfig):
         return ""
@@ -143,10 +145,10 @@ def _instead(failed: Sequence[Row], config: RunConfig | None) -> str:
 
 
 @contextmanager
-def _failing_as_row(form: str, rows: list[Row]) -> Iterator[str]:
+def _failing_as_row(form: str, rows: list[ParityCheck]) -> Iterator[str]:
     """Makes a form that cannot be run one more failed comparison."""
     try:
         yield form
     except (tf.errors.OpError, RuntimeError, UserError) as error:
         reason = str(error).partition("\n")[0]
-        rows.append(Row(form, f"does not run ({reason})", math.inf, 0.0, False))
+        rows.append(ParityCheck(form, f"does not run ({reason})", math.inf, 0.0, False))

@@ -17,10 +17,10 @@ from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
-    Row,
+    ParityCheck,
     agreement_row,
     at_most,
     largest,
@@ -29,9 +29,9 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import written_texts
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
-from transbeam.serving.runtimes.tflite_generator import PhoneWriter, Written
+from transbeam.serving.runtimes.tflite_generator import PhoneWriter, TFLiteGeneration
 from transbeam.serving.signatures.generation.sampling_params import (
     DEFAULTS,
     SPECS,
@@ -44,7 +44,7 @@ _SEARCH = {"num_beams": 3, "length_penalty": 1.0}
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedGeneration:
     """What is known of one text before anything is written.
 
     Attributes:
@@ -68,7 +68,7 @@ class WritingJudge:
         texts: Texts, or pairs; times are taken with the first.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         self.trained = trained
         self.tolerance = trained.config.export.tolerance
         # What it writes goes on from the text itself, in one row with it.
@@ -83,7 +83,7 @@ class WritingJudge:
         self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "WritingJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WritingJudge":
         """On the texts of `written_texts`."""
         return cls(trained, written_texts(trained, run_folder))
 
@@ -91,7 +91,7 @@ class WritingJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         columns = self._columns(self.expected)
         tokens = dict(ask("tokenize", columns))
         ids = [one.ids for one in self.expected]
@@ -102,7 +102,7 @@ class WritingJudge:
             self._score_row(form, ask),
         ]
 
-    def written_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def written_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         """Comparisons with what `generate` answers."""
         columns = self._columns(self.prompts)
         answers = ask("generate", {**columns, **self._wishes(_WISHES)})
@@ -122,7 +122,7 @@ class WritingJudge:
             at_most(form, "texts of the same tokens that differ", other_text, 0),
         ]
 
-    def _search_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def _search_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         """Which text is the likeliest, rounding may decide; not how likely one is."""
         columns = self._columns(self.prompts)
         answers = ask("search", {**columns, **self._wishes(_SEARCH)})
@@ -139,7 +139,7 @@ class WritingJudge:
             at_most(form, "ends of searched texts that differ", badly_ended, 0),
         ]
 
-    def _score_row(self, form: str, ask: AskTexts) -> Row:
+    def _score_row(self, form: str, ask: AskTexts) -> ParityCheck:
         columns = self._columns(self.expected)
         off, limit = 0.0, self.tolerance.saved_model
         is_whole = isinstance(self.trained.config.objective, CausalConfig)
@@ -153,7 +153,9 @@ class WritingJudge:
         what = "log-likelihood a token, largest difference"
         return at_most(form, what, off, limit)
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         writer, limits = PhoneWriter(model), self.tolerance
         answers, references = [], []
         lost, badly_ended = 0.0, 0
@@ -181,7 +183,7 @@ class WritingJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", self._columns(self.prompts[:1]))
 
-    def ask_phone_once(self, model: PhoneModel) -> Written:
+    def ask_phone_once(self, model: TFLiteRunner) -> TFLiteGeneration:
         return self._written_on_phone(PhoneWriter(model), self.prompts[0])[1]
 
     def _phone_number(self, writer: PhoneWriter) -> int:
@@ -189,8 +191,8 @@ class WritingJudge:
         return min(self.number, writer.slots // 2)
 
     def _written_on_phone(
-        self, writer: PhoneWriter, one: Expected
-    ) -> tuple[Expected, Written]:
+        self, writer: PhoneWriter, one: ExpectedGeneration
+    ) -> tuple[ExpectedGeneration, TFLiteGeneration]:
         """What a TFLite file writes, and to what: the last tokens that it can read."""
         number = self._phone_number(writer)
         room = min(writer.longest_prompt, writer.slots - number)
@@ -203,7 +205,7 @@ class WritingJudge:
         )
         return one, written
 
-    def _expect(self, texts: tuple[str, ...]) -> Expected:
+    def _expect(self, texts: tuple[str, ...]) -> ExpectedGeneration:
         trained, special = self.trained, self.trained.tokenizer.special
         text, objective = texts[0], trained.config.objective
         if isinstance(objective, TextToTextConfig):
@@ -214,10 +216,10 @@ class WritingJudge:
         if not self.goes_on:
             room = trained.config.data.sequence_length - 1
             ids = np.array([*ids[:room], special.end], np.int32)
-            return Expected(texts, ids, ids, np.array([self._go()], np.int32))
+            return ExpectedGeneration(texts, ids, ids, np.array([self._go()], np.int32))
         begin = [special.begin] if special.begin not in (None, special.end) else []
         ids = np.array([*begin, *ids] or [special.end], np.int32)
-        return Expected(texts, ids, ids, ids)
+        return ExpectedGeneration(texts, ids, ids, ids)
 
     def _short(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """A prompt's beginning, if it is so long that it leaves no room."""
@@ -229,7 +231,7 @@ class WritingJudge:
             text = text[: min(len(text) * room // length, len(text) - 1)]
         return (text,)
 
-    def _logits(self, one: Expected, new: np.ndarray) -> np.ndarray:
+    def _logits(self, one: ExpectedGeneration, new: np.ndarray) -> np.ndarray:
         """Keras's scores (N, V) of the token that comes where each new one stands."""
         rows = one.read, one.before, new
         key = tuple(row.astype(np.int32).tobytes() for row in rows)
@@ -238,21 +240,23 @@ class WritingJudge:
             self._known_logits[key] = self._logits_of(one, row, len(one.before))
         return self._known_logits[key]
 
-    def _logits_of(self, one: Expected, row: np.ndarray, given: int) -> np.ndarray:
+    def _logits_of(
+        self, one: ExpectedGeneration, row: np.ndarray, given: int
+    ) -> np.ndarray:
         """Where the tokens of a decoder's row stand, but for the first ones: (N, V)."""
         inputs = self._inputs(one, row[:-1], given)
         outputs: Any = self.trained.model(inputs, training=False)
         return np.asarray(outputs["logits"])[0, given - 1 :]
 
     def _inputs(
-        self, one: Expected, row: np.ndarray, given: int
+        self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> dict[str, np.ndarray]:
         """What Keras is asked about a decoder's row, some of which was given."""
         if self.goes_on:
             return alone("", row)
         return {**alone("encoder_", one.read), **alone("decoder_", row)}
 
-    def _score(self, one: Expected, target: str = "") -> tuple[float, int]:
+    def _score(self, one: ExpectedGeneration, target: str = "") -> tuple[float, int]:
         """The log-likelihood of a text, or of an answer to it, and its tokens."""
         key = (*one.texts, target)
         if key not in self._known_scores:
@@ -262,7 +266,7 @@ class WritingJudge:
             self._known_scores[key] = float(said.sum()), len(said)
         return self._known_scores[key]
 
-    def _scored(self, one: Expected, target: str) -> tuple[np.ndarray, int]:
+    def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
         """The row that `score` is about, and how many of its tokens are given."""
         config, end = self.trained.config, self.trained.tokenizer.special.end
         longest = config.model.max_sequence_length
@@ -278,7 +282,7 @@ class WritingJudge:
             return not finished or int(ends[0]) != len(new) - 1
         return finished or len(new) != self.number
 
-    def _text(self, one: Expected, new: np.ndarray) -> bytes:
+    def _text(self, one: ExpectedGeneration, new: np.ndarray) -> bytes:
         """What new tokens add to the whole of their prompt."""
         before = one.before if self.goes_on else np.zeros(0, np.int32)
         new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
@@ -308,7 +312,7 @@ class WritingJudge:
         wishes = {"max_new_tokens": self.number, **other}
         return {name: [value] * self.size for name, value in wishes.items()}
 
-    def _columns(self, expected: Sequence[Expected]) -> dict[str, list[str]]:
+    def _columns(self, expected: Sequence[ExpectedGeneration]) -> dict[str, list[str]]:
         columns = zip(*(one.texts for one in expected), strict=True)
         names = asked_texts(self.trained.config.objective)
         return {n: list(c) for n, c in zip(names, columns, strict=True)}

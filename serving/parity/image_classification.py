@@ -19,11 +19,11 @@ from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.serving.base.run_records import records
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.images.files import read_image
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
-    Row,
+    ParityCheck,
     agreement_row,
     at_most,
     labels_row,
@@ -32,7 +32,7 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     probabilities_off,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 FROM_RECORDS = 12
@@ -40,7 +40,7 @@ _ORIENTATION = 0x0112  # EXIF's tag
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedImageClasses:
     """What Keras says of one image.
 
     Attributes:
@@ -62,7 +62,7 @@ class ImageJudge:
         images: Files, and their pixels; times are taken with the first.
     """
 
-    def __init__(self, trained: Trained, images: Sequence[tuple[bytes, np.ndarray]]):
+    def __init__(self, trained: TrainedRun, images: Sequence[tuple[bytes, np.ndarray]]):
         objective = trained.config.objective
         assert isinstance(objective, ImageClassificationConfig)
         self.labels = objective.labels
@@ -71,7 +71,7 @@ class ImageJudge:
         self.expected = [self._expect(*one) for one in images]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "ImageJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageJudge":
         """On the examples, awkward images and validation records."""
         return cls(trained, list(judged_images(trained, run_folder)))
 
@@ -79,7 +79,7 @@ class ImageJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         files = {"image_bytes": [one.content for one in self.expected]}
         pixels = ask("pixels", files)["image"]
         answers = ask("serving_default", files)
@@ -93,7 +93,9 @@ class ImageJudge:
             labels_row(form, answers, self.labels),
         ]
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         answer = np.array([self._phone_answer(model, one) for one in self.expected])
         limits, off = self.tolerance, answer - self._reference
         rows = [phone_row(form, "log-probability", off, variant, limits)]
@@ -106,7 +108,7 @@ class ImageJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"image_bytes": [self.expected[0].content]})
 
-    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+    def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._phone_answer(model, self.expected[0])
 
     @cached_property
@@ -114,18 +116,20 @@ class ImageJudge:
         """float64 (N, C)."""
         return np.array([one.answer for one in self.expected])
 
-    def _expect(self, content: bytes, pixels: np.ndarray) -> Expected:
+    def _expect(self, content: bytes, pixels: np.ndarray) -> ExpectedImageClasses:
         batch = {"image": pixels[np.newaxis]}
         outputs: Any = self.trained.model(batch, training=False)
-        return Expected(content, pixels, log_softmax(np.asarray(outputs["logits"])[0]))
+        return ExpectedImageClasses(
+            content, pixels, log_softmax(np.asarray(outputs["logits"])[0])
+        )
 
     @staticmethod
-    def _phone_answer(model: PhoneModel, one: Expected) -> np.ndarray:
+    def _phone_answer(model: TFLiteRunner, one: ExpectedImageClasses) -> np.ndarray:
         return log_softmax(model.ask("classify_pixels", image=one.pixels)["logits"])
 
 
 def judged_images(
-    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     """`export.examples`, some awkward images, and validation records as PNG.
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
-    Row,
+    ParityCheck,
     agreement_row,
     at_most,
     largest,
@@ -21,7 +21,7 @@ from transbeam.serving.parity.base.parity_checks import (
 )
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.embedding import KerasEmbedder
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 
@@ -30,7 +30,7 @@ _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedFills:
     """What Keras says of one text.
 
     Attributes:
@@ -60,14 +60,14 @@ class MaskedJudge:
         texts: At least one with a `[MASK]`; the first is what times are taken with.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[str]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[str]):
         self.tolerance = trained.config.export.tolerance
         self.pieces = answer_pieces(trained.tokenizer)
-        reader = _Reader(trained)
+        reader = _MaskedReader(trained)
         self.expected = [reader.expect(text) for text in texts]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "MaskedJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedJudge":
         """On the texts of `masked_texts`."""
         return cls(trained, masked_texts(trained, run_folder))
 
@@ -75,7 +75,7 @@ class MaskedJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         texts = {"text": [one.text for one in self.expected]}
         limit = self.tolerance.saved_model
         ids = [one.plain_ids for one in self.expected]
@@ -90,7 +90,9 @@ class MaskedJudge:
             at_most(form, "vector entry, largest difference", largest(vectors), limit),
         ]
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         answers, references, differences = [], [], []
         for one in self.expected:
             found = log_softmax(_phone_logits(model, one))
@@ -113,19 +115,19 @@ class MaskedJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"text": [self.expected[0].text]})
 
-    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+    def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return _phone_logits(model, self.expected[0])
 
 
-class _Reader:
+class _MaskedReader:
     """Asks the Keras model about texts, each alone."""
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.tokenizer = trained.tokenizer
         self.model, self.embedder = trained.model, KerasEmbedder(trained)
         self.room = trained.config.model.max_sequence_length - 2
 
-    def expect(self, text: str) -> Expected:
+    def expect(self, text: str) -> ExpectedFills:
         token_ids = self._framed(
             tokenize_with_masks(self.tokenizer, tf.constant([text]))
         )
@@ -135,7 +137,7 @@ class _Reader:
         inputs = {**_alone(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
         vector_ids = self.embedder.ids(text)
-        return Expected(
+        return ExpectedFills(
             text=text,
             token_ids=token_ids,
             positions=positions,
@@ -160,7 +162,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: row[np.newaxis] for name, row in inputs.items()}
 
 
-def _phone_logits(model: PhoneModel, one: Expected) -> np.ndarray:
+def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
     """float32 (M', V), at as many of the masks as the file can be asked at."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
     inputs = {**_alone(one.token_ids), "masked_positions": positions}
@@ -170,7 +172,7 @@ def _phone_logits(model: PhoneModel, one: Expected) -> np.ndarray:
 def _fills_difference(
     answers: Mapping[str, np.ndarray],
     pieces: Sequence[bytes],
-    expected: Sequence[Expected],
+    expected: Sequence[ExpectedFills],
 ) -> float:
     """How far the guesses and their scores are from Keras's, in nats.
 

@@ -12,10 +12,10 @@ from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
-    Row,
+    ParityCheck,
     agreement_row,
     at_most,
     labels_row,
@@ -26,12 +26,12 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedScores:
     """What Keras says of one text, or of one pair.
 
     Attributes:
@@ -53,7 +53,7 @@ class PooledJudge:
         texts: Texts, or pairs of them; times are taken with the first.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         objective = trained.config.objective
         self.labels: tuple[str, ...] | None = None
         if isinstance(objective, ClassificationConfig | PairClassificationConfig):
@@ -64,7 +64,7 @@ class PooledJudge:
         self.expected = [self._expect(one) for one in texts]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "PooledJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "PooledJudge":
         """On the texts of `labelled_texts`."""
         return cls(trained, labelled_texts(trained, run_folder))
 
@@ -72,7 +72,7 @@ class PooledJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         answers = ask("serving_default", self._texts(self.expected))
         ids = [one.inputs["token_ids"] for one in self.expected]
         tokens = dict(ask("tokenize", self._texts(self.expected)))
@@ -85,7 +85,9 @@ class PooledJudge:
             rows.append(labels_row(form, answers, self.labels))
         return rows
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         answer = np.array([self._phone_answer(model, one) for one in self.expected])
         limits, off = self.tolerance, answer - self._reference
         what = "log-probability" if self.labels else "number"
@@ -99,7 +101,7 @@ class PooledJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", self._texts(self.expected[:1]))
 
-    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+    def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._phone_answer(model, self.expected[0])
 
     @cached_property
@@ -117,21 +119,21 @@ class PooledJudge:
             return found - self._reference
         return probabilities_off(found, self._reference)
 
-    def _phone_answer(self, model: PhoneModel, one: Expected) -> np.ndarray:
+    def _phone_answer(self, model: TFLiteRunner, one: ExpectedScores) -> np.ndarray:
         return self._answer(model.ask(self.signature, **one.inputs))
 
     def _answer(self, outputs: Mapping[str, Any]) -> np.ndarray:
-        """Of one text, as `Expected.answer`."""
+        """Of one text, as `ExpectedScores.answer`."""
         if self.labels:
             return log_softmax(np.asarray(outputs["logits"]))
         return np.asarray(outputs["score"], np.float64)
 
-    def _expect(self, texts: tuple[str, ...]) -> Expected:
+    def _expect(self, texts: tuple[str, ...]) -> ExpectedScores:
         inputs = self._read(texts)
         batch = {name: row[np.newaxis] for name, row in inputs.items()}
         outputs = self.trained.model(batch, training=False)
         alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
-        return Expected(texts, inputs, self._answer(alone))
+        return ExpectedScores(texts, inputs, self._answer(alone))
 
     def _read(self, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
         """What the model reads of a text or a pair, token by token."""
@@ -157,7 +159,7 @@ class PooledJudge:
         }
 
     @staticmethod
-    def _texts(expected: Sequence[Expected]) -> dict[str, list[str]]:
+    def _texts(expected: Sequence[ExpectedScores]) -> dict[str, list[str]]:
         """As a SavedModel is asked about them."""
         columns = zip(*(one.texts for one in expected), strict=True)
         names = ("text", "second_text")

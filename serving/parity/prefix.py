@@ -4,20 +4,20 @@ from itertools import takewhile
 
 import numpy as np
 
-from transbeam.serving.parity.generation import Expected, WritingJudge
+from transbeam.serving.parity.generation import ExpectedGeneration, WritingJudge
 
 
 class PrefixJudge(WritingJudge):
     """See `WritingJudge`; what is given is a prefix, seen by all of its row."""
 
     def _inputs(
-        self, one: Expected, row: np.ndarray, given: int
+        self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> dict[str, np.ndarray]:
         prefix = (np.arange(len(row)) < given).astype(np.int32)
         inputs = super()._inputs(one, row, given)
         return {**inputs, "prefix_mask": prefix[np.newaxis]}
 
-    def _scored(self, one: Expected, target: str) -> tuple[np.ndarray, int]:
+    def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
         special = self.trained.tokenizer.special
         own, both = self._tokens(one.texts[0]), self._tokens(one.texts[0] + target)
         pairs = zip(own, both, strict=False)

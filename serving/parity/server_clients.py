@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import Client, RemoteClient, ServerError
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Limits, Settings
+from transbeam.serving.server.configuration.settings import Limits, ServerSettings
 from transbeam.serving.server.connections.addresses import Addresses
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy
@@ -60,7 +60,7 @@ def our_server(saved_model: Path) -> Iterator[Served]:
     Raises:
         ArtifactError: It cannot be loaded, or fails a request of its warm-up.
     """
-    settings = Settings(
+    settings = ServerSettings(
         models=(_one_version(saved_model),),
         port=0,
         rest_port=0,
@@ -157,7 +157,7 @@ def _streamed(client: RemoteClient) -> AskTexts:
 def _written(client: RemoteClient, wishes: dict[str, Any]) -> tuple[list[int], Whole]:
     """The tokens of a text, and the text, which is what its parts are."""
     *parts, whole = client.stream({**wishes, "stop": []})
-    told = [part for part in parts if isinstance(part, Part)]
+    told = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, Whole):
         raise ArtifactError(f"a text has no end: {wishes}")
     together = "".join(part.text for part in told)

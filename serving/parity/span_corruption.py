@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from transbeam.serving.parity.base.parity_checks import Row, at_most
-from transbeam.serving.parity.generation import Expected, WritingJudge
+from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
+from transbeam.serving.parity.generation import ExpectedGeneration, WritingJudge
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 
@@ -12,7 +12,7 @@ from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 class GapsJudge(WritingJudge):
     """See `WritingJudge`; texts have gaps, and answers are taken apart by them."""
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         answers = ask("serving_default", self._columns(self.expected))
         different = 0
         for row, one in enumerate(self.expected):
@@ -26,13 +26,13 @@ class GapsJudge(WritingJudge):
             at_most(form, "gaps filled otherwise, texts", different, 0),
         ]
 
-    def _gaps(self, one: Expected) -> list[bytes]:
+    def _gaps(self, one: ExpectedGeneration) -> list[bytes]:
         """How the gaps of a text are written."""
         special, pieces = self.trained.tokenizer.special, self.trained.tokenizer.pieces
         sentinels = [token for token in one.ids.tolist() if token in special.sentinels]
         return [pieces[token].encode() for token in sentinels]
 
-    def _fills(self, one: Expected, new: np.ndarray) -> list[bytes]:
+    def _fills(self, one: ExpectedGeneration, new: np.ndarray) -> list[bytes]:
         """What an answer says of each gap, read token by token."""
         said: dict[int, list[int]] = {}
         ignored: list[int] = []

@@ -9,23 +9,23 @@ import numpy as np
 
 from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
-    Row,
+    ParityCheck,
     at_most,
     log_softmax,
     phone_row,
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 _CHARACTERS_PER_TOKEN = 8  # few texts have as many, so what is cut has more windows
 
 
 @dataclass(frozen=True)
-class Window:
+class ParityWindow:
     """What the model reads at once.
 
     Attributes:
@@ -57,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswers:
     """What Keras says of one question.
 
     Attributes:
@@ -68,7 +68,7 @@ class Expected:
 
     texts: tuple[str, ...]
     ids: np.ndarray
-    windows: list[Window]
+    windows: list[ParityWindow]
 
 
 class AnsweringJudge:
@@ -79,7 +79,7 @@ class AnsweringJudge:
         texts: Contexts with their questions; times are taken with the first.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[tuple[str, ...]]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         objective = trained.config.objective
         assert isinstance(objective, SpanQAConfig)
         self.objective = objective
@@ -89,7 +89,7 @@ class AnsweringJudge:
         self.expected = [self._expect(one) for one in texts]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "AnsweringJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "AnsweringJudge":
         """On the pairs of `labelled_texts`, long ones cut to a few windows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         pairs = labelled_texts(trained, run_folder)
@@ -99,7 +99,7 @@ class AnsweringJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         columns = self._columns(self.expected)
         tokens = dict(ask("tokenize", columns))
         answers = ask("serving_default", columns)
@@ -121,7 +121,9 @@ class AnsweringJudge:
             at_most(form, "answers that do not stand at their places", misplaced, 0),
         ]
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         off = []
         for one in self.expected:
             for window in one.windows[:1]:
@@ -136,10 +138,10 @@ class AnsweringJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", self._columns(self.expected[:1]))
 
-    def ask_phone_once(self, model: PhoneModel) -> Any:
+    def ask_phone_once(self, model: TFLiteRunner) -> Any:
         return model.ask("read_ids", **self.expected[0].windows[0].inputs)
 
-    def _expect(self, texts: tuple[str, ...]) -> Expected:
+    def _expect(self, texts: tuple[str, ...]) -> ExpectedAnswers:
         config, special = self.trained.config, self.trained.tokenizer.special
         context, question = self.trained.tokenizer.tokenize(texts).to_list()
         question = question[: self.objective.max_question_length]
@@ -153,9 +155,9 @@ class AnsweringJudge:
             start += step
             rows.append([*head, *context[start : start + room], special.end])
         windows = [self._ask(np.array(row, np.int32), len(head)) for row in rows]
-        return Expected(texts, np.array(context, np.int32), windows)
+        return ExpectedAnswers(texts, np.array(context, np.int32), windows)
 
-    def _ask(self, token_ids: np.ndarray, begin: int) -> Window:
+    def _ask(self, token_ids: np.ndarray, begin: int) -> ParityWindow:
         rows = {
             "token_ids": token_ids,
             "padding_mask": np.ones_like(token_ids),
@@ -169,9 +171,9 @@ class AnsweringJudge:
             np.asarray(outputs[name], np.float64)[0]
             for name in ("start_logits", "end_logits")
         )
-        return Window(inputs, begin, start, end)
+        return ParityWindow(inputs, begin, start, end)
 
-    def _columns(self, expected: Sequence[Expected]) -> dict[str, list[str]]:
+    def _columns(self, expected: Sequence[ExpectedAnswers]) -> dict[str, list[str]]:
         columns = zip(*(one.texts for one in expected), strict=True)
         names = asked_texts(self.trained.config.objective)
         return {n: list(c) for n, c in zip(names, columns, strict=True)}

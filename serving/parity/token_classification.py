@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
-    Row,
+    ParityCheck,
     agreement_row,
     at_most,
     largest,
@@ -20,7 +20,7 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.word_split import split_words
 
@@ -29,7 +29,7 @@ _CHARACTERS_PER_TOKEN = 8  # no text has as many, so what is cut has more than o
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedTags:
     """What Keras says of one text.
 
     Attributes:
@@ -57,16 +57,16 @@ class TaggingJudge:
         texts: What it is asked about; times are taken with the first.
     """
 
-    def __init__(self, trained: Trained, texts: Sequence[str]):
+    def __init__(self, trained: TrainedRun, texts: Sequence[str]):
         objective = trained.config.objective
         assert isinstance(objective, TokenClassificationConfig)
         self.labels = objective.labels
         self.tolerance = trained.config.export.tolerance
-        reader = _Reader(trained)
+        reader = _TagReader(trained)
         self.expected = [reader.expect(text) for text in texts]
 
     @classmethod
-    def of(cls, trained: Trained, run_folder: Path) -> "TaggingJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TaggingJudge":
         """On the texts of `labelled_texts`, the longest cut to a few rows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(
@@ -77,7 +77,7 @@ class TaggingJudge:
     def size(self) -> int:
         return len(self.expected)
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         texts = {"text": [one.text for one in self.expected]}
         answers, tokens = ask("serving_default", texts), dict(ask("tokenize", texts))
         other = off = lost = 0.0
@@ -104,7 +104,9 @@ class TaggingJudge:
             at_most(form, "log-probability below the best tag's", lost, limit),
         ]
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         answer = np.concatenate(
             [self._phone_answer(model, one) for one in self.expected]
         )
@@ -119,10 +121,10 @@ class TaggingJudge:
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"text": [self.expected[0].text]})
 
-    def ask_phone_once(self, model: PhoneModel) -> np.ndarray:
+    def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._phone_answer(model, self.expected[0])
 
-    def _phone_answer(self, model: PhoneModel, one: Expected) -> np.ndarray:
+    def _phone_answer(self, model: TFLiteRunner, one: ExpectedTags) -> np.ndarray:
         found = [
             log_softmax(model.ask("tag_ids", **_alone(row))["logits"][places])
             for row, places in zip(one.rows, one.places, strict=True)
@@ -130,15 +132,15 @@ class TaggingJudge:
         return np.concatenate([*found, np.zeros((0, len(self.labels)))])
 
 
-class _Reader:
+class _TagReader:
     """Asks the Keras model about texts, each alone and row by row."""
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.tokenizer, self.model = trained.tokenizer, trained.model
         self.room = trained.config.model.max_sequence_length - 2
         self.longest = min(_LONGEST_WORD, (self.room + 1) // 2)
 
-    def expect(self, text: str) -> Expected:
+    def expect(self, text: str) -> ExpectedTags:
         words = [
             bytes(word) for word in split_words(tf.constant([text])).texts[0].numpy()
         ]
@@ -152,7 +154,7 @@ class _Reader:
             places.append(begins)
         flat = np.array([piece for word in pieces for piece in word], np.int32)
         number = self.model.output["logits"].shape[-1]
-        return Expected(
+        return ExpectedTags(
             text, words, flat, rows, places, np.reshape(answer, (-1, number))
         )
 

@@ -18,16 +18,16 @@ from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
-from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.atomic_publish import kind_of, publish
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import judge_of
 from transbeam.serving.parity.export_parity import (
     check_metric,
     check_phone_files,
     require_passed,
 )
-from transbeam.serving.parity.metrics.task_metrics import Metric, metric_of
+from transbeam.serving.parity.metrics.task_metrics import TaskMetric, metric_of
 from transbeam.serving.phone.conversion.text_input_models import file_name as text_file
 from transbeam.serving.phone.conversion.text_input_models import (
     text_rows,
@@ -109,7 +109,9 @@ class _Making:
         self.run_folder = invocation.run_folder
         self.console = invocation.console
 
-    def make(self, trained: Trained, building: Path, published: Path) -> dict[str, Any]:
+    def make(
+        self, trained: TrainedRun, building: Path, published: Path
+    ) -> dict[str, Any]:
         """See `transbeam.serving.export.atomic_publish.Make`."""
         variants = ", ".join(phone_variants(trained.config))
         self.console.say(f"converting to TFLite: {variants}")
@@ -138,11 +140,11 @@ class _Making:
 
     def _others(
         self,
-        trained: Trained,
+        trained: TrainedRun,
         files: Mapping[str, Path],
         building: Path,
         rounded: RoundedWeights,
-    ) -> list[Row]:
+    ) -> list[ParityCheck]:
         """Writes the files that not everybody needs: how they compare."""
         export, rows = trained.config.export, []
         if export.tflite_text:
@@ -160,7 +162,7 @@ class _Making:
         return rows
 
     def _compared(
-        self, trained: Trained, files: Mapping[str, Path], others: list[Row]
+        self, trained: TrainedRun, files: Mapping[str, Path], others: list[ParityCheck]
     ) -> Report:
         with output_held_back():  # oneDNN tells of what this processor lacks
             judge = judge_of(trained, self.run_folder)
@@ -169,7 +171,7 @@ class _Making:
         )
         with output_held_back():
             rows = check_phone_files(judge, files) + others
-            metric: Metric | None = metric_of(trained, self.run_folder)
+            metric: TaskMetric | None = metric_of(trained, self.run_folder)
             scores: dict[str, float] = {}
             if metric is not None:
                 more, scores = check_metric(metric, files)
@@ -195,7 +197,7 @@ class _Making:
         )
 
 
-def _timed(trained: Trained) -> tuple[str, int]:
+def _timed(trained: TrainedRun) -> tuple[str, int]:
     """The signature whose time says most, and the most tokens that it takes."""
     endpoints, length = task_of(trained).phone_endpoints(), task_of(trained).max_length
     if DECODE in endpoints:

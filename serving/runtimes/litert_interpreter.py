@@ -11,7 +11,7 @@ from transbeam.configs.base.errors import ArtifactError, DataError
 from transbeam.configs.system.native_output import output_held_back
 
 
-class PhoneModel:
+class TFLiteRunner:
     """A TFLite file in the interpreter that phones have.
 
     It takes texts up to the length that the file was made for. Some models could read

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, DataError
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.generation.tflite_signatures import (
     CACHE,
     DECODE,
@@ -22,7 +22,7 @@ from transbeam.serving.signatures.generation.tflite_signatures import (
 Ids = Sequence[int] | np.ndarray
 
 
-class Written(NamedTuple):
+class TFLiteGeneration(NamedTuple):
     """What was written.
 
     Attributes:
@@ -44,7 +44,7 @@ class PhoneWriter:
         ArtifactError: A signature that is needed is not there.
     """
 
-    def __init__(self, model: PhoneModel):
+    def __init__(self, model: TFLiteRunner):
         self.model = model
         self.where = model.where
         self.prefills = _sizes(model.signatures, PREFILL)
@@ -74,7 +74,7 @@ class PhoneWriter:
         *,
         source: Ids | None = None,
         stop_token_ids: Iterable[int] = (),
-    ) -> Written:
+    ) -> TFLiteGeneration:
         """Writes the likeliest token, again and again.
 
         Args:
@@ -99,7 +99,7 @@ class PhoneWriter:
             if left > 1:
                 scores = self.read(written[-1])
         shape = len(written), len(scores)
-        return Written(
+        return TFLiteGeneration(
             np.array(written, np.int32), np.reshape(np.array(logits, np.float32), shape)
         )
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import Addresses
 from transbeam.serving.server.run import serving
 
 
 @contextmanager
-def in_background(settings: Settings) -> Iterator[Addresses]:
+def in_background(settings: ServerSettings) -> Iterator[Addresses]:
     """Serves for as long as the context lasts.
 
     Args:

@@ -24,7 +24,7 @@ from transbeam.serving.server.connections.connection_limits import (
 )
 
 if TYPE_CHECKING:  # its types are TensorFlow's, which takes seconds
-    from transbeam.serving.server.configuration.settings import Settings
+    from transbeam.serving.server.configuration.settings import ServerSettings
 
 
 def serve(arguments: argparse.Namespace) -> None:
@@ -55,7 +55,7 @@ def serve(arguments: argparse.Namespace) -> None:
         _serve(_settings(arguments, exported), console, listening)
 
 
-def _try_out(settings: "Settings", console: Console) -> None:
+def _try_out(settings: "ServerSettings", console: Console) -> None:
     from transbeam.serving.server.startup import try_out
 
     _log_to(console)
@@ -65,7 +65,9 @@ def _try_out(settings: "Settings", console: Console) -> None:
     console.emit({"models": found})
 
 
-def _serve(settings: "Settings", console: Console, listening: socket.socket) -> None:
+def _serve(
+    settings: "ServerSettings", console: Console, listening: socket.socket
+) -> None:
     from transbeam.serving.server.run import run
 
     _log_to(console)
@@ -95,7 +97,7 @@ def _serve(settings: "Settings", console: Console, listening: socket.socket) -> 
 
 def _settings(
     arguments: argparse.Namespace, exported: tuple[str, Path] | None
-) -> "Settings":
+) -> "ServerSettings":
     """What the arguments say, once TensorFlow is there: its settings are of its types.
 
     Args:
@@ -109,8 +111,8 @@ def _settings(
     # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
-    from transbeam.serving.server.base.auth import Right, Tokens
-    from transbeam.serving.server.configuration.settings import Limits, Settings
+    from transbeam.serving.server.base.auth import AccessTokens, Right
+    from transbeam.serving.server.configuration.settings import Limits, ServerSettings
     from transbeam.serving.server.configuration.stop_string_limits import StopLimits
     from transbeam.serving.server.configuration.tf_serving_files import (
         read_batching,
@@ -129,7 +131,7 @@ def _settings(
     batching = BatchingParameters(enabled=not arguments.no_batching)
     if arguments.batching_parameters_file:
         batching = read_batching(arguments.batching_parameters_file)
-    return Settings(
+    return ServerSettings(
         models=models,
         host=arguments.host,
         port=arguments.port,
@@ -160,7 +162,7 @@ def _settings(
         enable_per_model_batching_parameters=(
             arguments.enable_per_model_batching_parameters
         ),
-        tokens=Tokens(
+        tokens=AccessTokens(
             {token: frozenset(map(Right, of)) for token, of in rights.items()}
         ),
         reload_roots=tuple(_folders(arguments.allow_reload_from)),

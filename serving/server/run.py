@@ -14,7 +14,7 @@ import grpc
 from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.configs.system.memory import settle
 from transbeam.serving.server.base.periodic import Repeated
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import (
     Addresses,
     address_of,
@@ -26,8 +26,12 @@ from transbeam.serving.server.grpc_api.services import start_rpc
 from transbeam.serving.server.http_server.uvicorn_server import HttpServer
 from transbeam.serving.server.monitoring.access_log import AccessLog
 from transbeam.serving.server.monitoring.metrics import Metrics
-from transbeam.serving.server.monitoring.request_ids import Call, IdentifiedApp, Over
-from transbeam.serving.server.request_handling.reload_config import FollowedFile
+from transbeam.serving.server.monitoring.request_ids import (
+    IdentifiedApp,
+    Over,
+    RequestContext,
+)
+from transbeam.serving.server.request_handling.reload_config import WatchedConfigFile
 from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.request_logging.request_log import RequestLog
 from transbeam.serving.server.rest_api.app import rest_app
@@ -59,7 +63,7 @@ class Doors(NamedTuple):
 
 
 def run(
-    settings: Settings,
+    settings: ServerSettings,
     listening: socket.socket,
     opened: Callable[[Addresses], None],
     ready: Callable[[], None],
@@ -104,7 +108,7 @@ def run(
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Addresses]:
+async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
     """All models loaded and both doors open, for as long as the context lasts.
 
     Args:
@@ -121,7 +125,7 @@ async def serving(settings: Settings) -> AsyncIterator[Addresses]:
 
 @contextlib.asynccontextmanager
 async def doors_open(
-    settings: Settings, listening: socket.socket
+    settings: ServerSettings, listening: socket.socket
 ) -> AsyncIterator[Doors]:
     """Both doors open, before anything is loaded, for as long as the context lasts.
 
@@ -170,28 +174,28 @@ async def doors_open(
         await asyncio.to_thread(catalog.close)
 
 
-def _unheard(call: Call) -> None:
+def _unheard(call: RequestContext) -> None:
     """For who keeps no access log."""
 
 
-def _request_log(settings: Settings, metrics: Metrics) -> RequestLog | None:
+def _request_log(settings: ServerSettings, metrics: Metrics) -> RequestLog | None:
     wanted = {model.name: model.log for model in settings.models if model.log}
     if not wanted and settings.log is None:
         return None
     return RequestLog(wanted, settings.log, metrics)
 
 
-def _followed(settings: Settings, service: Service) -> Repeated | None:
+def _followed(settings: ServerSettings, service: Service) -> Repeated | None:
     file = settings.model_config_file
     seconds = settings.model_config_file_poll_wait_seconds
     if not (file and seconds):
         return None
-    return Repeated(FollowedFile(file, service).look, seconds, "model.config")
+    return Repeated(WatchedConfigFile(file, service).look, seconds, "model.config")
 
 
 @contextlib.asynccontextmanager
 async def _rpc_open(
-    service: Service, settings: Settings, over: Over
+    service: Service, settings: ServerSettings, over: Over
 ) -> AsyncIterator[_Door]:
     limits = settings.limits
     if settings.grpc_socket_path is not None:
@@ -218,7 +222,7 @@ async def _rpc_open(
 
 @contextlib.asynccontextmanager
 async def _rest_open(
-    service: Service, settings: Settings, listening: socket.socket, over: Over
+    service: Service, settings: ServerSettings, listening: socket.socket, over: Over
 ) -> AsyncIterator[_Door]:
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
@@ -240,7 +244,7 @@ async def _rest_open(
         await shut()
 
 
-def _credentials(settings: Settings) -> grpc.ServerCredentials | None:
+def _credentials(settings: ServerSettings) -> grpc.ServerCredentials | None:
     if settings.certificate is None or settings.key is None:
         return None
     pair = (settings.key.read_bytes(), settings.certificate.read_bytes())

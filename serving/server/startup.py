@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import batching_of
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
@@ -15,7 +15,7 @@ from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring.metrics import Metrics
 
 
-def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
+def catalog_for(settings: ServerSettings, metrics: Metrics) -> Catalog:
     """A catalog that loads as the settings say, and is empty yet."""
 
     def load(name: str, folder: Path) -> Loaded:
@@ -39,7 +39,7 @@ def catalog_for(settings: Settings, metrics: Metrics) -> Catalog:
     )
 
 
-def bring_up(catalog: Catalog, settings: Settings) -> None:
+def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
     """Loads all models and labels them.
 
     Storage may keep it waiting for ever.
@@ -55,12 +55,12 @@ def bring_up(catalog: Catalog, settings: Settings) -> None:
             for look in as_completed(looks):
                 look.result()
                 _check_loaded(_model(catalog, looks[look]))
-    except Failure as failure:
+    except StatusError as failure:
         raise ConfigError(failure.message) from None
     try:
         # A label is for a version that answers: there was none before.
         catalog.configure(settings.models)
-    except Failure as failure:
+    except StatusError as failure:
         raise ConfigError(
             f"{failure.message}. Is its folder there, and does model_version_policy "
             "choose it? With --allow-version-labels-for-unavailable-models a label "
@@ -91,7 +91,7 @@ def _model(catalog: Catalog, name: str) -> Model:
     return model
 
 
-def try_out(settings: Settings) -> dict[str, list[int]]:
+def try_out(settings: ServerSettings) -> dict[str, list[int]]:
     """Loads all models, as a server does before it opens its doors, and lets them go.
 
     Args:

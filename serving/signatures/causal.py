@@ -4,26 +4,26 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     first_in_rows,
     with_piece_behind,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
 from transbeam.serving.signatures.generation.generate_signatures import (
-    Generating,
-    Given,
+    GenerationTask,
+    Prompt,
 )
 from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
-from transbeam.serving.signatures.generation.text_generation import Writer
+from transbeam.serving.signatures.generation.text_generation import TextGenerator
 from transbeam.serving.signatures.generation.tflite_signatures import (
     decoder_endpoints,
     phone_calls,
 )
-from transbeam.serving.text_ops.prompts import Prompts, beginnings
+from transbeam.serving.text_ops.prompts import EncodedPrompt, beginnings
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 _Ragged: Any = tf.RaggedTensor
@@ -32,7 +32,7 @@ _INPUTS = ("token_ids", "padding_mask")
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 
 
-class Continuation(Generating):
+class CausalTask(GenerationTask):
     """The signatures of a causal language model.
 
     A prompt is read whole, and as many new tokens are written as it leaves room for, if
@@ -71,7 +71,7 @@ class Continuation(Generating):
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         config = trained.config
         self.trained = trained
         self.model = trained.model
@@ -80,27 +80,27 @@ class Continuation(Generating):
         most = self.max_length - 1  # a prompt has one token at least
         wanted = config.evaluation.max_new_tokens or _MOST
         evaluation, seed = config.evaluation, config.seed
-        writer = Writer(trained.tokenizer, evaluation, min(wanted, most), seed)
+        writer = TextGenerator(trained.tokenizer, evaluation, min(wanted, most), seed)
         super().__init__(writer, most)
 
     @property
     def texts(self) -> list[tf.TensorSpec]:
         return [TEXT]
 
-    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
         assert not source
         return decoder_steps(self.model, keep_hidden=keep_hidden)
 
-    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+    def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
         return self._prompts(self._beginnings(*texts))
 
-    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Prompt:
         return self._prompts(first_in_rows(token_ids, length))[0]
 
-    def example(self, rows: int, width: int) -> Given:
+    def example(self, rows: int, width: int) -> Prompt:
         ids = tf.ones([rows, width], tf.int32)
         room = tf.fill([rows], self.most)
-        return Given(ids, ids, _Ragged.from_tensor(ids), room)
+        return Prompt(ids, ids, _Ragged.from_tensor(ids), room)
 
     def endpoints(self) -> dict[str, Endpoint]:
         return {
@@ -159,11 +159,11 @@ class Continuation(Generating):
     def _beginnings(self, text: tf.Tensor) -> tf.RaggedTensor:
         return beginnings(self.tokenizer.tokenize(text), self.tokenizer)
 
-    def _prompts(self, tokens: tf.RaggedTensor) -> tuple[Given, tf.Tensor]:
+    def _prompts(self, tokens: tf.RaggedTensor) -> tuple[Prompt, tf.Tensor]:
         lengths = tf.cast(tokens.row_lengths(), tf.int32)
         most = tf.fill(tf.shape(lengths), self.max_length)
         pad = self.tokenizer.special.pad
-        prompts = Prompts.of(tokens, most, self.max_length, pad)
+        prompts = EncodedPrompt.from_tokens(tokens, most, self.max_length, pad)
         room = self.max_length - lengths
-        given = Given(prompts.token_ids, prompts.padding_mask, prompts.tokens, room)
+        given = Prompt(prompts.token_ids, prompts.padding_mask, prompts.tokens, room)
         return given, prompts.truncated

@@ -6,12 +6,12 @@ from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     PairClassificationConfig,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.pooled import PooledTask
 
 
-class Classification:
+class ClassificationTask:
     """The signatures of a classifier.
 
     Shapes: `B` texts, `T` tokens of the longest, `C` classes.
@@ -32,7 +32,7 @@ class Classification:
 
     methods = {"classify": "classify"}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
         assert isinstance(objective, ClassificationConfig | PairClassificationConfig)
         self.labels = objective.labels

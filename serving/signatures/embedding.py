@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
 from transbeam.serving.text_ops.text_encoder import TextEncoder
@@ -22,7 +22,7 @@ class Embedder:
         trained: The tokenizer and the model.
     """
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         export = trained.config.export
         self.tokenizer = trained.tokenizer
         self.body = body_of(trained.model)
@@ -78,7 +78,7 @@ class Embedder:
         return total if self.normalize else total / tf.reduce_sum(weights, axis=1)
 
 
-class Embedding:
+class EmbeddingTask:
     """The signatures of an encoder whose head has learned nothing.
 
     - `serving_default` and `embed`: `text`, string (B,) → `embedding`; see
@@ -92,7 +92,7 @@ class Embedding:
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.trained = trained
         self.embedder = Embedder(trained)
         self.max_length = self.embedder.max_length

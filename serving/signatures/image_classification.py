@@ -5,14 +5,14 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.images.decoding import decode_images
 from transbeam.serving.signatures.base.interface import EXAMPLES, Endpoint
 
 IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 
 
-class ImageClassification:
+class ImageClassificationTask:
     """The signatures of a classifier of images.
 
     Shapes: `B` images, `S` their height and width, `P` numbers of a pixel, `C` classes.
@@ -33,7 +33,7 @@ class ImageClassification:
 
     methods = {"classify": "classify"}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
         assert isinstance(objective, ImageClassificationConfig)
         self.labels = objective.labels

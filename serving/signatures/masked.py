@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
 from transbeam.serving.signatures.embedding import SEQUENCE, Embedder, tokenized
@@ -13,7 +13,7 @@ from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 
-class FillMask:
+class MaskedTask:
     """The signatures of a masked language model.
 
     From `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
@@ -30,7 +30,7 @@ class FillMask:
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.trained = trained
         self.tokenizer = trained.tokenizer
         self.model = trained.model

@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.configs.schema.export import asked_texts
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import (
     EXAMPLES,
@@ -24,7 +24,7 @@ class PooledTask:
         trained: The tokenizer and the model.
     """
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.trained = trained
         self.model = trained.model
         self.max_length = trained.config.model.max_sequence_length

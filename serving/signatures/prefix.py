@@ -11,13 +11,13 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     with_piece_behind,
 )
 from transbeam.serving.signatures.base.interface import TARGET, TEXT, Endpoint, ids_spec
-from transbeam.serving.signatures.causal import Continuation
+from transbeam.serving.signatures.causal import CausalTask
 from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
 from transbeam.serving.signatures.generation.tflite_signatures import (
     phone_calls,
     prefix_endpoints,
 )
-from transbeam.serving.text_ops.prompts import Prompts, beginnings
+from transbeam.serving.text_ops.prompts import EncodedPrompt, beginnings
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 _INPUTS = ("token_ids", "padding_mask", "prefix_mask")
@@ -27,11 +27,11 @@ _SCORED = [
 ]
 
 
-class PrefixContinuation(Continuation):
+class PrefixTask(CausalTask):
     """The signatures of a prefix language model.
 
     The prompt is the prefix, whose tokens all see each other. The signatures are those
-    of `Continuation`, but that not a whole text has a probability: its end has, given
+    of `CausalTask`, but that not a whole text has a probability: its end has, given
     its beginning.
 
     - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
@@ -80,7 +80,7 @@ class PrefixContinuation(Continuation):
         cut = after.row_lengths() > self.most
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)
-        prompts = Prompts.of(before, room, self.max_length, special.pad)
+        prompts = EncodedPrompt.from_tokens(before, room, self.max_length, special.pad)
         whole = side_by_side(prompts.tokens, after)
         token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
         prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)

@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.pooled import PooledTask
 
 
-class Regression:
+class RegressionTask:
     """The signatures of a model that gives numbers.
 
     Shapes: `B` texts, `T` tokens of the longest.
@@ -26,7 +26,7 @@ class Regression:
 
     methods = {"regress": "regress"}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         self.asking = PooledTask(trained)
         self.max_length = self.asking.max_length
 

@@ -10,7 +10,7 @@ import keras
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.supervised import PairClassificationConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 
 # In the order of the records' labels 0 and 1.
 LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {
@@ -19,7 +19,7 @@ LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {
 }
 
 
-def as_classifier(trained: Trained) -> Trained:
+def as_classifier(trained: TrainedRun) -> TrainedRun:
     """The same model, for `Classification` and for who judges it.
 
     Args:

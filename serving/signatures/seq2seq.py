@@ -8,13 +8,13 @@ from transbeam.configs.base.templates import template_parts
 from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import seq2seq_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     with_piece_before,
     with_piece_behind,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import (
     SECOND_TEXT,
@@ -24,11 +24,11 @@ from transbeam.serving.signatures.base.interface import (
     ids_spec,
 )
 from transbeam.serving.signatures.generation.generate_signatures import (
-    Generating,
-    Given,
+    GenerationTask,
+    Prompt,
 )
 from transbeam.serving.signatures.generation.log_likelihood import log_likelihood
-from transbeam.serving.signatures.generation.text_generation import Writer
+from transbeam.serving.signatures.generation.text_generation import TextGenerator
 from transbeam.serving.signatures.generation.tflite_signatures import (
     phone_calls,
     seq2seq_endpoints,
@@ -45,7 +45,7 @@ _INPUTS = (
 )
 
 
-class Translation(Generating):
+class Seq2SeqTask(GenerationTask):
     """The signatures of a model that answers a text with a text.
 
     A text that is longer than a record of the training's loses its end.
@@ -86,7 +86,7 @@ class Translation(Generating):
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         config, objective = trained.config, trained.config.objective
         self.objective = objective
         self.trained = trained
@@ -103,31 +103,31 @@ class Translation(Generating):
         most = config.model.max_sequence_length - 1
         wanted = config.evaluation.max_new_tokens or of_records
         evaluation, seed = config.evaluation, config.seed
-        writer = Writer(trained.tokenizer, evaluation, min(wanted, most), seed)
+        writer = TextGenerator(trained.tokenizer, evaluation, min(wanted, most), seed)
         super().__init__(writer, most)
 
     @property
     def texts(self) -> list[tf.TensorSpec]:
         return [_FIELDS[name] for name in asked_texts(self.objective)]
 
-    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
         inputs = self._encoder_inputs(*source).values()
         return seq2seq_steps(self.model, *inputs, keep_hidden=keep_hidden)
 
-    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+    def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
         ids, length, truncated = self._sources(texts)
         return self.from_ids(ids, length), truncated
 
-    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Prompt:
         rows = tf.shape(token_ids)[0]
         first = tf.fill([rows, 1], self._first)
         nothing = _Ragged.from_row_lengths(
             tf.zeros([0], tf.int32), tf.zeros([rows], tf.int64)
         )
         room = tf.fill([rows], self.most)
-        return Given(first, tf.ones_like(first), nothing, room, (token_ids, length))
+        return Prompt(first, tf.ones_like(first), nothing, room, (token_ids, length))
 
-    def example(self, rows: int, width: int) -> Given:
+    def example(self, rows: int, width: int) -> Prompt:
         lengths = tf.fill([rows], width)
         return self.from_ids(tf.ones([rows, width], tf.int32), lengths)
 

@@ -7,16 +7,16 @@ import tensorflow as tf
 
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.sampling_params import after
-from transbeam.serving.signatures.seq2seq import Translation
+from transbeam.serving.signatures.seq2seq import Seq2SeqTask
 from transbeam.serving.text_ops.sentinels import fills_of, names_of, tokenize_with_gaps
 
 _WITH_FILLS = ("serving_default", "generate", "search")
 
 
-class FillGaps(Translation):
+class SpanCorruptionTask(Seq2SeqTask):
     """The signatures of a model that was trained by span corruption.
 
-    They are those of `Translation`: the text has gaps, written `<extra_id_0>`,
+    They are those of `Seq2SeqTask`: the text has gaps, written `<extra_id_0>`,
     `<extra_id_1>`, …, and the answer has each of them with what stands there behind it,
     which is also how `score` reads a `target_text`. Where it is written from a text
     there are two outputs more:

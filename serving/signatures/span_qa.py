@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.text_ops.char_offsets import Stretch, character_spans
-from transbeam.serving.text_ops.doc_stride import Windows
+from transbeam.serving.text_ops.doc_stride import TextWindows
 from transbeam.serving.text_ops.row_blocks import in_blocks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
@@ -20,7 +20,7 @@ CONTEXT = tf.TensorSpec([None], tf.string, name="context")
 NEVER = -1e30
 
 
-class Spans(NamedTuple):
+class BestSpans(NamedTuple):
     """The best span of each row.
 
     Attributes:
@@ -34,7 +34,7 @@ class Spans(NamedTuple):
     score: tf.Tensor
 
 
-class Found(NamedTuple):
+class SpanAnswers(NamedTuple):
     """The best answers of R windows.
 
     Attributes:
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     none: tf.Tensor
 
 
-class Answering:
+class SpanQATask:
     """The signatures of a model that finds answers in texts.
 
     A text that is too long for the model is read in windows that overlap, as the
@@ -77,7 +77,7 @@ class Answering:
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
         assert isinstance(objective, SpanQAConfig)
         self.objective = objective
@@ -169,7 +169,7 @@ class Answering:
         inputs = {name: getattr(encoded, name) for name in self.id_inputs}
         return inputs, encoded.truncated
 
-    def _best_in_windows(self, windows: Windows) -> tuple[Found, tf.Tensor]:
+    def _best_in_windows(self, windows: TextWindows) -> tuple[SpanAnswers, tf.Tensor]:
         """The best answer in each window, and the text that the window is of."""
 
         def read(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
@@ -183,10 +183,12 @@ class Answering:
         count = tf.size(windows.text)
         dtypes = [tf.int32, tf.int32, tf.float32, tf.float32]
         found = in_blocks(count, windows.longest, read, dtypes)
-        return Found(*found), windows.text
+        return SpanAnswers(*found), windows.text
 
-    def _windows(self, questions: tf.RaggedTensor, texts: tf.RaggedTensor) -> Windows:
-        return Windows.of(
+    def _windows(
+        self, questions: tf.RaggedTensor, texts: tf.RaggedTensor
+    ) -> TextWindows:
+        return TextWindows.from_texts(
             questions,
             texts,
             self.tokenizer.special,
@@ -198,7 +200,7 @@ class Answering:
 
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
-) -> Spans:
+) -> BestSpans:
     """The best span of each row that lies inside and is not too long.
 
     Of equally good ones the shortest, of these the first.
@@ -224,4 +226,4 @@ def best_spans(
     flat = tf.reshape(total, [tf.shape(start)[0], longest * length])
     best: Any = tf.argmax(flat, axis=1, output_type=tf.int32)
     first = best % length
-    return Spans(first, first + best // length, tf.reduce_max(flat, axis=1))
+    return BestSpans(first, first + best // length, tf.reduce_max(flat, axis=1))

@@ -18,44 +18,44 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.signatures.base.interface import Task
-from transbeam.serving.signatures.causal import Continuation
-from transbeam.serving.signatures.classification import Classification
-from transbeam.serving.signatures.embedding import Embedding
-from transbeam.serving.signatures.image_classification import ImageClassification
-from transbeam.serving.signatures.masked import FillMask
-from transbeam.serving.signatures.prefix import PrefixContinuation
-from transbeam.serving.signatures.regression import Regression
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.signatures.base.interface import SignatureTask
+from transbeam.serving.signatures.causal import CausalTask
+from transbeam.serving.signatures.classification import ClassificationTask
+from transbeam.serving.signatures.embedding import EmbeddingTask
+from transbeam.serving.signatures.image_classification import ImageClassificationTask
+from transbeam.serving.signatures.masked import MaskedTask
+from transbeam.serving.signatures.prefix import PrefixTask
+from transbeam.serving.signatures.regression import RegressionTask
 from transbeam.serving.signatures.sentence_pairs import as_classifier
-from transbeam.serving.signatures.seq2seq import Translation
-from transbeam.serving.signatures.span_corruption import FillGaps
-from transbeam.serving.signatures.span_qa import Answering
-from transbeam.serving.signatures.token_classification import Tagging
+from transbeam.serving.signatures.seq2seq import Seq2SeqTask
+from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
+from transbeam.serving.signatures.span_qa import SpanQATask
+from transbeam.serving.signatures.token_classification import TokenClassificationTask
 
 
-def task_of(trained: Trained) -> Task:  # noqa: C901 (one case for each)
+def task_of(trained: TrainedRun) -> SignatureTask:  # noqa: C901 (one case for each)
     """The task that a model was trained for."""
     match trained.config.objective:
         case ClassificationConfig() | PairClassificationConfig():
-            return Classification(trained)
+            return ClassificationTask(trained)
         case SentencePairsConfig():
-            return Classification(as_classifier(trained))
+            return ClassificationTask(as_classifier(trained))
         case RegressionConfig() | PairRegressionConfig():
-            return Regression(trained)
+            return RegressionTask(trained)
         case TokenClassificationConfig():
-            return Tagging(trained)
+            return TokenClassificationTask(trained)
         case SpanQAConfig():
-            return Answering(trained)
+            return SpanQATask(trained)
         case ImageClassificationConfig():
-            return ImageClassification(trained)
+            return ImageClassificationTask(trained)
         case CausalConfig():
-            return Continuation(trained)
+            return CausalTask(trained)
         case PrefixConfig():
-            return PrefixContinuation(trained)
+            return PrefixTask(trained)
         case SpanCorruptionConfig():
-            return FillGaps(trained)
+            return SpanCorruptionTask(trained)
         case Seq2SeqConfig() | TextToTextConfig():
-            return Translation(trained)
+            return Seq2SeqTask(trained)
         case MaskedConfig():
-            return FillMask(trained) if trained.has_head else Embedding(trained)
+            return MaskedTask(trained) if trained.has_head else EmbeddingTask(trained)

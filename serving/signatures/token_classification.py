@@ -13,13 +13,13 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     rows_of,
     with_piece_before,
 )
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
 from transbeam.serving.text_ops.row_blocks import in_blocks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 from transbeam.serving.text_ops.utf8_characters import Characters
-from transbeam.serving.text_ops.word_split import Words, split_words
+from transbeam.serving.text_ops.word_split import SplitWords, split_words
 
 # A longer word loses its end; no word may fill half of what the model can read.
 _LONGEST_WORD = 16
@@ -28,7 +28,7 @@ _INPUTS = ("token_ids", "padding_mask")
 _WORDS = tf.TensorSpec([None, None], tf.string, name="words")
 
 
-class Pieces(NamedTuple):
+class WordRows(NamedTuple):
     """The words of texts as rows for the model, N words in R rows.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pieces(NamedTuple):
     places: tf.Tensor
 
 
-class Tagging:
+class TokenClassificationTask:
     """The signatures of a tagger.
 
     A text longer than the model can read goes on in a further row, cut between two
@@ -71,7 +71,7 @@ class Tagging:
 
     methods = {}
 
-    def __init__(self, trained: Trained):
+    def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
         assert isinstance(objective, TokenClassificationConfig)
         self.labels = objective.labels
@@ -176,7 +176,7 @@ class Tagging:
         best, scores = in_blocks(count, width, choose, [tf.int64, tf.float32])
         return best, scores
 
-    def _pieces(self, words: tf.RaggedTensor) -> Pieces:
+    def _pieces(self, words: tf.RaggedTensor) -> WordRows:
         """Puts the words of texts into rows, several where a text is too long for one.
 
         Of a text with several, row k has the words whose last piece is one of those
@@ -198,7 +198,7 @@ class Tagging:
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
         of_rows = tf.math.unsorted_segment_sum(lengths, rows, count)
         tokens = rows_of(pieces.values, of_rows)
-        return Pieces(tokens, rows, in_row + 1)
+        return WordRows(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """The pieces of all words (N, None), each as it is inside its sentence."""
@@ -215,7 +215,7 @@ class Tagging:
 
 def entities(
     text: tf.Tensor,
-    words: Words,
+    words: SplitWords,
     tag_ids: tf.Tensor,
     tags: EntityTags,
     *,
@@ -256,7 +256,7 @@ def entities(
     def per_text(values: Any) -> tf.RaggedTensor:
         return rows_of(values, lengths)
 
-    spans = Characters.of(text).stretches(of, starts, ends)
+    spans = Characters.from_texts(text).stretches(of, starts, ends)
     return {
         "entities": per_text(spans),
         "entity_types": per_text(

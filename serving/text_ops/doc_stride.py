@@ -19,7 +19,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 
-class Rows(NamedTuple):
+class WindowRows(NamedTuple):
     """Windows as the model reads them, R rows.
 
     Attributes:
@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Windows:
+class TextWindows:
     """R windows of B texts.
 
     Attributes:
@@ -60,7 +60,7 @@ class Windows:
     size: tf.Tensor
 
     @classmethod
-    def of(
+    def from_texts(
         cls,
         questions: tf.RaggedTensor,
         texts: tf.RaggedTensor,
@@ -69,7 +69,7 @@ class Windows:
         length: int,
         stride: int,
         longest_question: int,
-    ) -> "Windows":
+    ) -> "TextWindows":
         """Windows as long as there is room, up to the first that reaches the end."""
         questions = questions[:, :longest_question]
         number = tf.cast(texts.row_lengths(), tf.int32)
@@ -90,7 +90,7 @@ class Windows:
         lengths = tf.cast(asked, tf.int32) + self.size + 3
         return tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
 
-    def rows(self, begin: tf.Tensor, end: tf.Tensor) -> Rows:
+    def rows(self, begin: tf.Tensor, end: tf.Tensor) -> WindowRows:
         """Some of the windows, from one of them to before another."""
         text, start, size = (x[begin:end] for x in (self.text, self.start, self.size))
         asked = tf.gather(self.questions, text)
@@ -108,7 +108,7 @@ class Windows:
         place = tf.range(tf.shape(token_ids)[1])[None]
         real: Any = place < lengths[:, None]
         of_window: Any = real & (place >= before[:, None])
-        return Rows(
+        return WindowRows(
             token_ids,
             tf.cast(real, tf.int32),
             tf.cast(of_window, tf.int32),

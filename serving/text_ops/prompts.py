@@ -14,7 +14,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 from transbeam.serving.text_ops.length_buckets import bucket
 
 
-class Prompts(NamedTuple):
+class EncodedPrompt(NamedTuple):
     """Prompts, padded on the left to the bucket of the longest.
 
     Attributes:
@@ -30,9 +30,9 @@ class Prompts(NamedTuple):
     truncated: tf.Tensor
 
     @classmethod
-    def of(
+    def from_tokens(
         cls, tokens: tf.RaggedTensor, most: tf.Tensor, widest: int, pad: int
-    ) -> "Prompts":
+    ) -> "EncodedPrompt":
         """The last tokens of texts.
 
         Args:

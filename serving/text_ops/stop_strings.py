@@ -10,7 +10,7 @@ SEPARATOR = "\x1f"
 MOST = 256
 
 
-class Stops(NamedTuple):
+class StopStrings(NamedTuple):
     """The strings that end each text.
 
     Attributes:
@@ -20,7 +20,7 @@ class Stops(NamedTuple):
     strings: tf.Tensor
 
     @classmethod
-    def of(cls, joined: tf.Tensor) -> "Stops":
+    def from_joined(cls, joined: tf.Tensor) -> "StopStrings":
         """From strings (B,): several of one row with `SEPARATOR` between them.
 
         Fails in the graph with `InvalidArgument` where a row has more than `MOST`.
@@ -54,7 +54,7 @@ class Stops(NamedTuple):
             int32 (B,), the byte that it begins at, or the text's length.
 
         Example:
-        >>> stops = Stops.of(tf.constant(["b\x1fd", "", "x", "b"]))
+        >>> stops = StopStrings.from_joined(tf.constant(["b\x1fd", "", "x", "b"]))
         >>> texts = tf.constant(["abcd", "abcd", "abcd", "abcd"])
         >>> stops.find(texts, tf.constant([0, 0, 0, 2])).numpy().tolist()
         [1, 4, 4, 4]

@@ -28,7 +28,7 @@ class Characters(NamedTuple):
     before: tf.Tensor
 
     @classmethod
-    def of(cls, texts: tf.Tensor, silent: int | None = None) -> "Characters":
+    def from_texts(cls, texts: tf.Tensor, silent: int | None = None) -> "Characters":
         """Counts the characters of texts.
 
         A byte that goes on with a character is none, as in TensorFlow, also where it
@@ -55,7 +55,7 @@ class Characters(NamedTuple):
             bytes_before: int64 (P,), the number of the byte in it.
 
         Example:
-        >>> characters = Characters.of(tf.constant(["a", "éa"]))
+        >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))
         >>> characters.places([1, 1], [0, 2]).numpy().tolist()
         [0, 1]
         """
@@ -74,7 +74,7 @@ class Characters(NamedTuple):
             ends: int32 (P,), of the one behind the last.
 
         Example:
-        >>> characters = Characters.of(tf.constant(["a", "éa"]))
+        >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))
         >>> characters.stretches([1, 1], [0, 1], [1, 2]).numpy().tolist()
         [b'\xc3\xa9', b'a']
         """

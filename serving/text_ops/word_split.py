@@ -36,7 +36,7 @@ _WORD = "|".join(
 )
 
 
-class Words(NamedTuple):
+class SplitWords(NamedTuple):
     """Words of texts and where they stand.
 
     Attributes:
@@ -51,7 +51,7 @@ class Words(NamedTuple):
     ends: tf.RaggedTensor
 
 
-def split_words(texts: tf.Tensor) -> Words:
+def split_words(texts: tf.Tensor) -> SplitWords:
     """The words of texts.
 
     A word is a run of letters and digits, a number, an address of the web, a mark or a
@@ -74,8 +74,8 @@ def split_words(texts: tf.Tensor) -> Words:
     words, begins, ends = tf_text.regex_split_with_offsets(
         texts, f"{_WORD}|{_SPACE}+", _WORD
     )
-    characters = Characters.of(texts, silent=ord(_CUT))
+    characters = Characters.from_texts(texts, silent=ord(_CUT))
     text = row_of_each(words)
     edges = [begins.values, ends.values]
     starts, ends = (words.with_values(characters.places(text, at)) for at in edges)
-    return Words(words, starts, ends)
+    return SplitWords(words, starts, ends)

@@ -24,7 +24,7 @@ from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 
 ARCHIVE = Path(__file__).parents[1] / "data/old_runs/5845509.tar.xz"
@@ -144,7 +144,9 @@ def assert_answers(client: LocalClient, expected: dict) -> None:
 
 def test_the_exported_model_is_served(old, expected, capsys):
     folder = old / "reviews/export/saved_model"
-    settings = Settings(models=(ModelSettings("old", folder),), port=0, rest_port=0)
+    settings = ServerSettings(
+        models=(ModelSettings("old", folder),), port=0, rest_port=0
+    )
     with in_background(settings) as addresses:
         asked = ["predict", "--server", addresses.rest, "--name", "old"]
         texts = [f"--text={text}" for text in expected["texts"][:1]]

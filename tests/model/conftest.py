@@ -8,11 +8,11 @@ import keras
 import numpy as np
 import pytest
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    LayerNorm,
-    LearnedPosition,
+    DenseFeedForwardConfig,
+    LayerNormConfig,
+    LearnedPositionConfig,
     Position,
 )
 from transbeam.configs.schema.model import EncoderConfig
@@ -89,10 +89,12 @@ def small_config(
         "max_sequence_length": 20,
         "num_segments": 2,
         "dropout": dropout,
-        "position": position or LearnedPosition(),
-        "attention": FullAttention(num_heads=2, dropout=dropout),
-        "norm": LayerNorm(placement=placement),
-        "feedforward": DenseFeedForward(intermediate_dim=24, activation=activation),
+        "position": position or LearnedPositionConfig(),
+        "attention": FullAttentionConfig(num_heads=2, dropout=dropout),
+        "norm": LayerNormConfig(placement=placement),
+        "feedforward": DenseFeedForwardConfig(
+            intermediate_dim=24, activation=activation
+        ),
     }
     return EncoderConfig(**{**options, **changes})
 

@@ -22,7 +22,7 @@ from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Seq2SeqConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.model.cost.parameters import count_parameters
 from transbeam.model.decoder import build_decoder
@@ -31,38 +31,42 @@ from transbeam.model.seq2seq import build_seq2seq
 
 HEADS: dict[str, Any] = {"num_heads": 4, "dropout": 0.0}
 SOCKETS: dict[str, list[Any]] = {
-    "family": [EncoderConfig, DecoderConfig, Seq2SeqConfig],
+    "family": [EncoderConfig, DecoderConfig, Seq2SeqModelConfig],
     "position": [
-        block.NoPosition(),
-        block.LearnedPosition(offset=1),
-        block.SinusoidalPosition(),
-        block.RelativeBiasPosition(num_buckets=8, max_distance=6),
-        block.AlibiPosition(),
-        block.DirectedAlibiPosition(),
-        block.RopePosition(),
+        block.NoPositionConfig(),
+        block.LearnedPositionConfig(offset=1),
+        block.SinusoidalPositionConfig(),
+        block.RelativeBiasPositionConfig(num_buckets=8, max_distance=6),
+        block.AlibiPositionConfig(),
+        block.DirectedAlibiPositionConfig(),
+        block.RopePositionConfig(),
     ],
     "attention": [
-        attention.FullAttention(**HEADS, num_key_value_heads=2, head_dim=6),
-        attention.SlidingWindowAttention(**HEADS, window_size=4),
-        attention.GlobalWindowAttention(**HEADS, window_size=4, num_global_tokens=1),
-        attention.BlockSparseAttention(**HEADS, block_size=2, num_random_blocks=1),
-        attention.LowRankAttention(**HEADS, rank=3, max_documents=3),
-        attention.KernelAttention(num_heads=4, num_features=8),
+        attention.FullAttentionConfig(**HEADS, num_key_value_heads=2, head_dim=6),
+        attention.SlidingWindowAttentionConfig(**HEADS, window_size=4),
+        attention.GlobalWindowAttentionConfig(
+            **HEADS, window_size=4, num_global_tokens=1
+        ),
+        attention.BlockSparseAttentionConfig(
+            **HEADS, block_size=2, num_random_blocks=1
+        ),
+        attention.LowRankAttentionConfig(**HEADS, rank=3, max_documents=3),
+        attention.KernelAttentionConfig(num_heads=4, num_features=8),
     ],
     "norm": [
         kind(placement=placement)
-        for kind in (block.LayerNorm, block.RmsNorm)
+        for kind in (block.LayerNormConfig, block.RmsNormConfig)
         for placement in ("pre", "post")
     ],
     "feedforward": [
-        block.DenseFeedForward(intermediate_dim=12, activation="relu"),
-        block.GatedFeedForward(intermediate_dim=12),
+        block.DenseFeedForwardConfig(intermediate_dim=12, activation="relu"),
+        block.GatedFeedForwardConfig(intermediate_dim=12),
     ],
     "residual": [
-        block.PlainResidual(),
-        block.ScaledResidual(),
-        block.ReZeroResidual(),
-        block.DropPathResidual(rate=0.5),
+        block.PlainResidualConfig(),
+        block.ScaledResidualConfig(),
+        block.ReZeroResidualConfig(),
+        block.DropPathResidualConfig(rate=0.5),
     ],
 }
 LENGTHS = (3, 5, 4)
@@ -82,10 +86,10 @@ def legal_combinations() -> Iterator[dict[str, Any]]:
 def make_config(chosen: dict[str, Any]) -> Model:
     options = {name: value for name, value in chosen.items() if name != "family"}
     family = chosen["family"]
-    if family is Seq2SeqConfig and not isinstance(
+    if family is Seq2SeqModelConfig and not isinstance(
         options["attention"], attention.CausalAttention
     ):
-        options["decoder_attention"] = attention.FullAttention(**HEADS)
+        options["decoder_attention"] = attention.FullAttentionConfig(**HEADS)
     return family(
         num_layers=1, hidden_dim=16, max_sequence_length=16, dropout=0.0, **options
     )
@@ -144,7 +148,7 @@ def check(chosen: dict[str, Any]) -> None:
     build = {
         EncoderConfig: build_encoder,
         DecoderConfig: build_decoder,
-        Seq2SeqConfig: build_seq2seq,
+        Seq2SeqModelConfig: build_seq2seq,
     }[chosen["family"]]
     alone = build(config, VOCABULARY_SIZE)
     together = build(config, VOCABULARY_SIZE, packed=True)

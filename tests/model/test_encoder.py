@@ -6,7 +6,10 @@ import pytest
 
 from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
-from transbeam.configs.schema.block import NormalInitializer, SinusoidalPosition
+from transbeam.configs.schema.block import (
+    NormalInitializerConfig,
+    SinusoidalPositionConfig,
+)
 from transbeam.model.encoder import build_encoder
 
 TOKENS = np.random.default_rng(0).integers(0, VOCABULARY_SIZE, (2, 6)).astype("int32")
@@ -56,10 +59,15 @@ def test_weight_paths_are_part_of_the_interface():
 
 
 def test_pre_norm_ends_with_the_norm_that_post_norm_begins_with():
-    config = small_config(num_layers=1, num_segments=0, position=SinusoidalPosition())
+    config = small_config(
+        num_layers=1, num_segments=0, position=SinusoidalPositionConfig()
+    )
     post = {w.path for w in build_encoder(config, VOCABULARY_SIZE).weights}
     config = small_config(
-        num_layers=1, num_segments=0, position=SinusoidalPosition(), placement="pre"
+        num_layers=1,
+        num_segments=0,
+        position=SinusoidalPositionConfig(),
+        placement="pre",
     )
     pre = {w.path for w in build_encoder(config, VOCABULARY_SIZE).weights}
     assert post - pre == {"embeddings_norm/gamma", "embeddings_norm/beta"}
@@ -147,7 +155,9 @@ def test_no_two_kernels_start_alike(config):
 
 
 def test_initial_values():
-    config = small_config(hidden_dim=64, initializer=NormalInitializer(stddev=0.05))
+    config = small_config(
+        hidden_dim=64, initializer=NormalInitializerConfig(stddev=0.05)
+    )
     for weight in build_encoder(config, 500).weights:
         values = weight.numpy()
         if weight.path.endswith("gamma"):

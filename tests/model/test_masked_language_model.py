@@ -6,8 +6,8 @@ import pytest
 
 from tests.model.compiling import ON_JAX, compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import DenseFeedForwardConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
@@ -138,8 +138,8 @@ BERT_BASE = EncoderConfig(
     hidden_dim=768,
     max_sequence_length=512,
     num_segments=2,
-    attention=FullAttention(num_heads=12),
-    feedforward=DenseFeedForward(intermediate_dim=3072),
+    attention=FullAttentionConfig(num_heads=12),
+    feedforward=DenseFeedForwardConfig(intermediate_dim=3072),
 )
 
 

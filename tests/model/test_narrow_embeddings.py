@@ -9,16 +9,20 @@ from keras import ops
 
 from tests.model.compiling import compiled_on_jax
 from tests.model.gradients import value_and_gradients
-from transbeam.configs.schema.adaptation import LoraWeights
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.adaptation import LoraWeightsConfig
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    GlorotInitializer,
-    LayerNorm,
-    NoPosition,
-    RmsNorm,
+    DenseFeedForwardConfig,
+    GlorotInitializerConfig,
+    LayerNormConfig,
+    NoPositionConfig,
+    RmsNormConfig,
 )
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -42,14 +46,17 @@ OPTIONS = {
     "embedding_dim": 3,
     "max_sequence_length": 12,
     "dropout": 0.0,
-    "attention": FullAttention(num_heads=2, dropout=0.0),
-    "feedforward": DenseFeedForward(intermediate_dim=12),
+    "attention": FullAttentionConfig(num_heads=2, dropout=0.0),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=12),
 }
 MODELS = {
     "encoder": (EncoderConfig(**OPTIONS, num_segments=2), MaskedConfig()),
     "decoder": (DecoderConfig(**OPTIONS), CausalConfig()),
     "untied": (DecoderConfig(**OPTIONS, tie_embeddings=False), CausalConfig()),
-    "seq2seq": (Seq2SeqConfig(**OPTIONS, embeddings_norm=True), SpanCorruptionConfig()),
+    "seq2seq": (
+        Seq2SeqModelConfig(**OPTIONS, embeddings_norm=True),
+        SpanCorruptionConfig(),
+    ),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
 IDS = np.array([[1, 2, 3, 4], [5, 6, 7, 0]], "int32")
@@ -85,7 +92,7 @@ def test_wide_vectors_by_hand():
     config = EncoderConfig(
         **{**OPTIONS, "hidden_dim": 4, "embedding_dim": 2},
         num_segments=1,
-        norm=LayerNorm(epsilon=0.0),
+        norm=LayerNormConfig(epsilon=0.0),
     )
     model = build_encoder(config, VOCABULARY_SIZE)
     tables = {f"{name}_embedding/embeddings" for name in ("token", "position")}
@@ -114,7 +121,12 @@ def test_wide_vectors_by_hand():
 def test_tied_scores_by_hand():
     """What was made narrow again, times the table."""
     config = DecoderConfig(
-        **{**OPTIONS, "hidden_dim": 4, "embedding_dim": 2, "position": NoPosition()}
+        **{
+            **OPTIONS,
+            "hidden_dim": 4,
+            "embedding_dim": 2,
+            "position": NoPositionConfig(),
+        }
     )
     model = build_decoder(config, 3)
     kernel = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, -1.0]], "float32")
@@ -179,9 +191,9 @@ def test_both_sides_read_one_table_and_widen_it_alike():
 
 
 def test_scores_are_scaled_by_the_width_of_what_is_scored(randomise):
-    options = {**OPTIONS, "embedding_dim": 4, "norm": RmsNorm()}
+    options = {**OPTIONS, "embedding_dim": 4, "norm": RmsNormConfig()}
     for tied, width in ((True, 4), (False, 8)):
-        config = Seq2SeqConfig(**options, tie_embeddings=tied)
+        config = Seq2SeqModelConfig(**options, tie_embeddings=tied)
         plain = randomise(build_seq2seq(config, VOCABULARY_SIZE))
         scaled = build_seq2seq(replace(config, scale_logits=True), VOCABULARY_SIZE)
         scaled.set_weights(plain.get_weights())
@@ -190,7 +202,7 @@ def test_scores_are_scaled_by_the_width_of_what_is_scored(randomise):
 
 
 def test_vectors_begin_with_the_length_that_the_width_of_the_table_gives():
-    glorot = GlorotInitializer()
+    glorot = GlorotInitializerConfig()
     config = DecoderConfig(**OPTIONS, initializer=glorot, embedding_scale=True)
     config = replace(config, embedding_dim=4)
     table = build_decoder(config, 4_000).get_layer("token_embedding")
@@ -222,7 +234,7 @@ def test_an_adapter_beside_each(randomise):
     before = logits(model)
     targets = ("embedding_projection", "logits_projection")
     there = enable_lora(model, 2, targets=targets).trainable
-    lora = LoraWeights(rank=2, targets=targets)
+    lora = LoraWeightsConfig(rank=2, targets=targets)
     shapes = backbone_shapes(MODELS["decoder"][0], VOCABULARY_SIZE)
     assert count_trained(shapes, lora).numbers == there == 2 * 2 * (3 + 8)
     np.testing.assert_allclose(logits(model), before, atol=1e-5)

@@ -11,9 +11,9 @@ from tests.model.compiling import compiled_on_jax
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from tests.model.gradients import value_and_gradients
 from transbeam.configs.schema.block import (
-    DirectedAlibiPosition,
-    LearnedPosition,
-    SinusoidalPosition,
+    DirectedAlibiPositionConfig,
+    LearnedPositionConfig,
+    SinusoidalPositionConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
@@ -83,9 +83,9 @@ def logits_and_gradients(model: keras.Model, inputs: dict[str, np.ndarray]):
 
 
 SOCKETS = [
-    pytest.param(LearnedPosition(), marks=pytest.mark.quick_on_jax),
-    SinusoidalPosition(),
-    DirectedAlibiPosition(),
+    pytest.param(LearnedPositionConfig(), marks=pytest.mark.quick_on_jax),
+    SinusoidalPositionConfig(),
+    DirectedAlibiPositionConfig(),
 ]
 
 

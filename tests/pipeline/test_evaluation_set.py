@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.model import EncoderConfig, Patches
+from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import ArraysSource
+from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.pipeline.evaluation_set import make_evaluation_set, read_held_out
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
@@ -27,10 +27,11 @@ def run_on(folder: Path) -> RunConfig:
     return RunConfig(
         name="images",
         data=DataConfig(
-            source=ArraysSource(path=str(folder / "images.npz")), shard_megabytes=0.1
+            source=ArraysSourceConfig(path=str(folder / "images.npz")),
+            shard_megabytes=0.1,
         ),
         objective=ImageClassificationConfig(labels=("0", "1"), image_size=SIDE),
-        model=EncoderConfig(patches=Patches(image_size=SIDE)),
+        model=EncoderConfig(patches=PatchesConfig(image_size=SIDE)),
     )
 
 

@@ -28,14 +28,17 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import DenseFeedForward, NormalInitializer
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import (
+    DenseFeedForwardConfig,
+    NormalInitializerConfig,
+)
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.schedules import CosineSchedule
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.schedules import CosineScheduleConfig
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.tokenizer import WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
@@ -65,18 +68,18 @@ LENGTH = 32
 
 TINY = RunConfig(
     name="tiny",
-    data=DataConfig(source=TextSource(path="corpus.txt"), sequence_length=LENGTH),
+    data=DataConfig(source=TextSourceConfig(path="corpus.txt"), sequence_length=LENGTH),
     tokenizer=WordPieceConfig(vocabulary_size=140),
     model=EncoderConfig(
         num_layers=2,
         hidden_dim=32,
         max_sequence_length=LENGTH,
-        attention=FullAttention(num_heads=2),
-        feedforward=DenseFeedForward(intermediate_dim=64),
+        attention=FullAttentionConfig(num_heads=2),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=64),
         # So large that an untrained model has opinions.
-        initializer=NormalInitializer(stddev=0.3),
+        initializer=NormalInitializerConfig(stddev=0.3),
     ),
-    training=TrainingConfig(steps=10, schedule=CosineSchedule(warmup_steps=1)),
+    training=TrainingConfig(steps=10, schedule=CosineScheduleConfig(warmup_steps=1)),
     export=ExportConfig(
         top_k=3,
         tflite_masks=4,

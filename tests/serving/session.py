@@ -17,14 +17,14 @@ import tensorflow as tf
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.client.interface import Signature
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.client.interface import SignatureTypes
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 from transbeam.serving.server.inference.servable import _options as session_options
 from transbeam.serving.signatures.task_factory import task_of
 
 
-def asking(trained: Trained) -> AskTexts:
+def asking(trained: TrainedRun) -> AskTexts:
     """Asks a model's functions, as they are before they are traced."""
     endpoints = task_of(trained).endpoints()
 
@@ -49,10 +49,10 @@ class AskingClient:
         self.ask: Callable[..., Mapping[str, np.ndarray]] = ask
         self.names = names
 
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, SignatureTypes]:
         outputs = self.ask("serving_default", {name: [""] for name in self.names})
         inputs, given = dict.fromkeys(self.names, "DT_STRING"), dict.fromkeys(outputs)
-        return {"serving_default": Signature(inputs, given)}
+        return {"serving_default": SignatureTypes(inputs, given)}
 
 
 @contextmanager

@@ -15,12 +15,12 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.serving.export_stage import export
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import judge_of
 from transbeam.serving.parity.export_parity import check_phone_files
 
-PASSED = Row("form", "check", 0.1, 0.2, True)
-FAILED = Row("form", "other check", 0.3, 0.2, False)
+PASSED = ParityCheck("form", "check", 0.1, 0.2, True)
+FAILED = ParityCheck("form", "other check", 0.3, 0.2, False)
 ASKED = SimpleNamespace(
     size=1, ask_once=lambda ask: None, ask_phone_once=lambda model: None
 )

@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tests.serving.conftest import TINY, invocation_of
-from transbeam.configs.schema.sources import TextSource
-from transbeam.pipeline.batch_inference.score_command import Request, score
+from transbeam.configs.schema.sources import TextSourceConfig
+from transbeam.pipeline.batch_inference.score_command import ScoreRequest, score
 
 TEXTS = ["the [MASK] of a list", "a tensor", "[MASK] of the [MASK] .", "true"]
 
 
 def invocation(folder: Path, corpus: Path):
     corpus.write_text("\n".join(TEXTS), "utf-8")
-    source = TextSource(path=str(corpus), document="line")
+    source = TextSourceConfig(path=str(corpus), document="line")
     config = replace(TINY, data=replace(TINY.data, source=source))
     return invocation_of(folder, config)
 
 
 def test_masks_are_filled(exported, run_folder, ask, tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
-    score(invocation(run_folder, tmp_path / "a.txt"), Request(output=output))
+    score(invocation(run_folder, tmp_path / "a.txt"), ScoreRequest(output=output))
     rows = [json.loads(line) for line in output.read_bytes().splitlines()]
     expected = ask("serving_default", TEXTS)
     for i, row in enumerate(rows):
@@ -35,7 +35,7 @@ def test_masks_are_filled(exported, run_folder, ask, tmp_path: Path) -> None:
 
 def test_texts_are_embedded(exported, run_folder, ask, tmp_path: Path) -> None:
     output = tmp_path / "vectors.parquet"
-    request = Request(output=output, model=exported.saved_model, signature="embed")
+    request = ScoreRequest(output=output, model=exported.saved_model, signature="embed")
     score(invocation(run_folder, tmp_path / "a.txt"), request)
     rows = pq.read_table(output)["outputs"].to_pylist()
     vectors = np.array([row["embedding"] for row in rows], np.float32)

@@ -23,14 +23,14 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import (
     word_splitter,
 )
 from transbeam.serving.base.golden_requests import write_golden
-from transbeam.serving.base.trained_run import Trained, build
+from transbeam.serving.base.trained_run import TrainedRun, build
 from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import (
     write_endpoints,
     write_saved_model,
 )
 from transbeam.serving.export.warmup_inputs import write_warm_up
-from transbeam.serving.signatures.base.interface import Task
+from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.task_factory import task_of
 
 TINY = Path(__file__).parents[2] / "configs/tiny"
@@ -38,7 +38,7 @@ SPREAD = 0.1  # of what is added to the weights: so a model has opinions
 _TEXTS = 60  # of Python's own documentation: some 100 kB
 
 
-def untrained(name: str, folder: Path) -> Trained:
+def untrained(name: str, folder: Path) -> TrainedRun:
     """The model of a tiny configuration, and a tokenizer of its kind.
 
     Args:
@@ -48,17 +48,17 @@ def untrained(name: str, folder: Path) -> Trained:
     return untrained_of(load_run(TINY / f"{name}.yaml", with_model=True), folder)
 
 
-def untrained_of(config: RunConfig, folder: Path) -> Trained:
+def untrained_of(config: RunConfig, folder: Path) -> TrainedRun:
     """The model of any configuration, likewise."""
     tokenizer = load_tokenizer(learned(folder, config.tokenizer))
     model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
         weight.assign(weight + SPREAD * chance.standard_normal(weight.shape))
-    return Trained(config, tokenizer, model)
+    return TrainedRun(config, tokenizer, model)
 
 
-def write_version(trained: Trained, folder: Path) -> Task:
+def write_version(trained: TrainedRun, folder: Path) -> SignatureTask:
     """Writes a version folder with all that `transbeam export` puts into one."""
     write_saved_model(trained, folder)
     task = task_of(trained)
@@ -67,7 +67,7 @@ def write_version(trained: Trained, folder: Path) -> Task:
     return task
 
 
-def write_signatures(trained: Trained, folder: Path, *names: str) -> None:
+def write_signatures(trained: TrainedRun, folder: Path, *names: str) -> None:
     """Writes a SavedModel with some of its signatures: each has to be traced."""
     endpoints = task_of(trained).endpoints()
     asked = {name: endpoints[name] for name in names}

@@ -7,13 +7,13 @@ import keras
 import numpy as np
 
 from transbeam.configs.loader.compatibility import FAMILIES, WITH_SEGMENTS
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import DenseFeedForward
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import DenseFeedForwardConfig
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
-    Patches,
-    Seq2SeqConfig,
+    PatchesConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -26,11 +26,9 @@ from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
     RegressionConfig,
+    Seq2SeqConfig,
     SpanQAConfig,
     TokenClassificationConfig,
-)
-from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig as TranslationConfig,
 )
 from transbeam.model.build import build_model
 
@@ -42,7 +40,7 @@ OBJECTIVES: dict[str, Objective] = {
     "sentence_pairs": SentencePairsConfig(),
     "causal": CausalConfig(),
     "prefix": PrefixConfig(),
-    "seq2seq": TranslationConfig(),
+    "seq2seq": Seq2SeqConfig(),
     "classification": ClassificationConfig(labels=LABELS),
     "regression": RegressionConfig(),
     "token_classification": TokenClassificationConfig(labels=LABELS),
@@ -66,8 +64,8 @@ def small_model(
         "num_layers": 1,
         "hidden_dim": 16,
         "dropout": dropout,
-        "attention": FullAttention(num_heads=2, dropout=dropout),
-        "feedforward": DenseFeedForward(intermediate_dim=32),
+        "attention": FullAttentionConfig(num_heads=2, dropout=dropout),
+        "feedforward": DenseFeedForwardConfig(intermediate_dim=32),
         "max_sequence_length": LENGTH,
         **keys,
     }
@@ -75,12 +73,14 @@ def small_model(
     if objective.kind in WITH_SEGMENTS:
         options["num_segments"] = 2
     if objective.kind == "image_classification":
-        options["patches"] = Patches(image_size=SIDE, patch_size=4, num_channels=1)
+        options["patches"] = PatchesConfig(
+            image_size=SIDE, patch_size=4, num_channels=1
+        )
         del options["max_sequence_length"]
     kinds: dict[str, Callable] = {
         "encoder": EncoderConfig,
         "decoder": DecoderConfig,
-        "seq2seq": Seq2SeqConfig,
+        "seq2seq": Seq2SeqModelConfig,
     }
     return build_model(
         kinds[family](**options),

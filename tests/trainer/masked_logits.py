@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 
 
-def scores(trained: Trained, texts: list[str]) -> tuple[list[list[str]], list]:
+def scores(trained: TrainedRun, texts: list[str]) -> tuple[list[list[str]], list]:
     """Of each text its pieces, and the model's scores of all its places."""
     pieces, answers = [], []
     for text in texts:

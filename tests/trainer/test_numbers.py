@@ -28,7 +28,7 @@ from transbeam.trainer.evaluation.evaluation_loop import describe, evaluate, mea
 from transbeam.trainer.loop.metrics_log import read_metrics
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.objective_metrics import scorers_of
-from transbeam.trainer.objectives.targets import NumberAsk, asks_of
+from transbeam.trainer.objectives.targets import NumberTarget, asks_of
 from transbeam.trainer.run import train
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
@@ -94,7 +94,7 @@ def test_a_teachers_numbers_by_hand() -> None:
         )
         stub = cast("keras.Model", SimpleNamespace(output={}))
         loss = DistillationLoss(
-            (NumberAsk("score", "label"),), student=stub, teacher=stub, config=config
+            (NumberTarget("score", "label"),), student=stub, teacher=stub, config=config
         )
         batch = {
             "label": np.array([1.0, 1.0], "float32"),

@@ -17,7 +17,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError, UserError
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.pipeline.stage import data
 from transbeam.trainer.base.training_stage import build_trainable, training_stage
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluation_loop import NotFiniteError
@@ -179,7 +179,7 @@ def test_workers_that_do_not_agree_move_no_training_aside(trained) -> None:
     with pytest.raises(
         ArtifactError, match=r"records: \w+ at worker 0, other at worker"
     ):
-        train(asked, OtherRecords(Place()))
+        train(asked, OtherRecords(ProcessInfo()))
     assert not (asked.run_folder / "superseded").exists()
     assert train(trained()) == {**result_of(trained()), "skipped": True}
 

@@ -8,9 +8,9 @@ import keras
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.adaptation import (
     Adaptation,
-    AllWeights,
-    FrozenWeights,
-    LoraWeights,
+    AllWeightsConfig,
+    FrozenWeightsConfig,
+    LoraWeightsConfig,
 )
 from transbeam.model.adaptation.freezing import (
     ParameterCount,
@@ -50,7 +50,7 @@ def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
     Example:
     >>> inputs = keras.Input((3,))
     >>> model = keras.Model(inputs, keras.layers.Dense(2, name="pooler")(inputs))
-    >>> print(adapt(model, FrozenWeights(frozen=("*/kernel",)), seed=0))
+    >>> print(adapt(model, FrozenWeightsConfig(frozen=("*/kernel",)), seed=0))
     2 of 8 parameters trained (25.00%)
     """
     try:
@@ -67,11 +67,11 @@ def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
 
 def _adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
     match config:
-        case AllWeights():
+        case AllWeightsConfig():
             return count_parameters(model)
-        case FrozenWeights(frozen=patterns):
+        case FrozenWeightsConfig(frozen=patterns):
             return freeze(model, patterns)
-        case LoraWeights(targets=targets, also_trained=patterns):
+        case LoraWeightsConfig(targets=targets, also_trained=patterns):
             if patterns is None:
                 patterns = [w.path for w in model.weights if is_head(w.path)]
             enable_lora(model, config.rank, config.alpha, targets=targets, seed=seed)

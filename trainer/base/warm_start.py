@@ -19,11 +19,11 @@ from transbeam.configs.base.reflection import plain
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    KernelAttention,
-    LowRankAttention,
+    BlockSparseAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
 )
-from transbeam.configs.schema.block import LearnedPosition
+from transbeam.configs.schema.block import LearnedPositionConfig
 from transbeam.configs.schema.model import Model
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
@@ -206,8 +206,8 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
     >>> from dataclasses import replace
     >>> from transbeam.configs.schema.data import DataConfig
     >>> from transbeam.configs.schema.model import EncoderConfig
-    >>> from transbeam.configs.schema.sources import TextSource
-    >>> data = DataConfig(source=TextSource(path="corpus.txt"))
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
     >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
     >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
     >>> differences(four, six)
@@ -228,16 +228,16 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
 
 
 def _has_a_weight_per_place(model: Model) -> bool:
-    return isinstance(model.position, LearnedPosition) or isinstance(
-        model.attention, LowRankAttention
+    return isinstance(model.position, LearnedPositionConfig) or isinstance(
+        model.attention, LowRankAttentionConfig
     )
 
 
 def _draws_by_seed(model: Model) -> bool:
     match model.attention:
-        case KernelAttention(feature_map=features):
+        case KernelAttentionConfig(feature_map=features):
             return features != "elu"
-        case BlockSparseAttention(num_random_blocks=number):
+        case BlockSparseAttentionConfig(num_random_blocks=number):
             return number > 0
     return False
 

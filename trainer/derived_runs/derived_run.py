@@ -50,7 +50,7 @@ from transbeam.trainer.importing.next_steps import is_ready
 from transbeam.trainer.importing.run_config import name_of
 
 
-class Smaller(NamedTuple):
+class DerivedModel(NamedTuple):
     """A model with the weights that are left; how many there were; its new head's."""
 
     model: keras.Model
@@ -129,7 +129,7 @@ def build_smaller(
     old: Mapping[str, np.ndarray],
     weights: Mapping[str, np.ndarray],
     where: str,
-) -> Smaller:
+) -> DerivedModel:
     """The model of the new run, with the weights that are left.
 
     Args:
@@ -151,11 +151,13 @@ def build_smaller(
         seed=config.seed,
     )
     new = take_over(model, weights, where)
-    return Smaller(model, weights, sum(values.size for values in old.values()), new)
+    return DerivedModel(
+        model, weights, sum(values.size for values in old.values()), new
+    )
 
 
 @dataclass(frozen=True)
-class SmallerRun:
+class DerivedRun:
     """A run that is made of another one.
 
     Attributes:
@@ -171,14 +173,14 @@ class SmallerRun:
     inputs: Mapping[str, Any]
 
     @classmethod
-    def of(
+    def from_origin(
         cls,
         origin: Origin,
         config: RunConfig,
         run_folder: Path,
         verb: str,
         **decided_by: Any,
-    ) -> "SmallerRun":
+    ) -> "DerivedRun":
         """Gathers what decides the weights.
 
         Args:
@@ -213,13 +215,15 @@ class SmallerRun:
         run = shlex.join([str(folder / RUN_FILE), "--run", str(folder)])
         return f"`transbeam {name} {run}`"
 
-    def is_exportable(self, smaller: Smaller, tokenizer: TokenizerModel | None) -> bool:
+    def is_exportable(
+        self, smaller: DerivedModel, tokenizer: TokenizerModel | None
+    ) -> bool:
         """Whether it can be exported as it is."""
         return is_ready(self.config, tokenizer, smaller.new)
 
     def write(
         self,
-        smaller: Smaller,
+        smaller: DerivedModel,
         tokenizer: TokenizerModel | None,
         told: Mapping[str, Any],
         console: Console,

@@ -38,8 +38,8 @@ from transbeam.trainer.base.training_stage import (
 )
 from transbeam.trainer.base.warm_start import Origin, differences, origin_of
 from transbeam.trainer.derived_runs.derived_run import (
-    Smaller,
-    SmallerRun,
+    DerivedModel,
+    DerivedRun,
     build_smaller,
     config_of,
     folder_for,
@@ -98,7 +98,7 @@ def prune_run(
     smaller_config = dataclasses.replace(origin.config, model=model)
     config = _config(smaller_config, run_folder, overrides)
     records = _records(origin)
-    run = SmallerRun.of(
+    run = DerivedRun.from_origin(
         origin,
         config,
         run_folder,
@@ -226,7 +226,7 @@ def _gone(importance: Parts, kept: Mapping[str, Sequence[int]]) -> dict[str, flo
 
 
 def _summary(
-    run: SmallerRun, smaller: Smaller, gone: Mapping[str, float], exportable: bool
+    run: DerivedRun, smaller: DerivedModel, gone: Mapping[str, float], exportable: bool
 ) -> str:
     shares = " and ".join(f"{share:.1%} of the {w}'" for w, share in gone.items())
     next_step = f"{run.command('data')} and {run.command('train')} train it on"

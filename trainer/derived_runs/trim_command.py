@@ -25,8 +25,8 @@ from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, 
 from transbeam.trainer.base.training_stage import IMPORTED, TOKENIZER, weights_of
 from transbeam.trainer.base.warm_start import Origin, origin_of
 from transbeam.trainer.derived_runs.derived_run import (
-    Smaller,
-    SmallerRun,
+    DerivedModel,
+    DerivedRun,
     build_smaller,
     config_of,
     folder_for,
@@ -74,7 +74,7 @@ def trim_run(
         )
     config = _config(origin.config, run_folder, overrides)
     sources = config.data.source, config.data.validation_source
-    run = SmallerRun.of(
+    run = DerivedRun.from_origin(
         origin,
         config,
         run_folder,
@@ -108,7 +108,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     return config_of(old, run_folder, overrides, distillation=None, datasets=())
 
 
-def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> Smaller:
+def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedModel:
     pieces = len(trimmed.old_ids)
     old = origin.values()
     rows = table_rows(config.model, pieces)
@@ -117,7 +117,7 @@ def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> Smaller:
 
 
 def _told(
-    run: SmallerRun, smaller: Smaller, trimmed: Trimmed, reading: Mapping[str, Any]
+    run: DerivedRun, smaller: DerivedModel, trimmed: Trimmed, reading: Mapping[str, Any]
 ) -> dict[str, Any]:
     pieces = len(trimmed.old_ids)
     changed = f"{trimmed.changed:,} of the corpus's {trimmed.words:,} words"

@@ -24,7 +24,7 @@ from transbeam.model.functional.input_validation import CheckedModel
 from transbeam.model.stack.layer_stack import LayerStack
 from transbeam.trainer.distillation.teacher import begin_as, load_teacher
 from transbeam.trainer.objectives.losses import Loss, Sums
-from transbeam.trainer.objectives.targets import Ask, NumberAsk
+from transbeam.trainer.objectives.targets import NumberTarget, Target
 
 _VECTORS = "sequence_output"
 _TEACHER = "teacher/"
@@ -86,7 +86,7 @@ def with_vectors(model: keras.Model) -> keras.Model:
         `encoder_sequence_output` and `decoder_sequence_output`.
     """
     vectors = {
-        prefix + _VECTORS: LayerStack.of(model, prefix).output
+        prefix + _VECTORS: LayerStack.from_model(model, prefix).output
         for prefix in _stacks_of(model)
     }
     return CheckedModel(model.input, {**model.output, **vectors}, name=model.name)
@@ -194,7 +194,7 @@ class DistillationLoss(Loss):
         for ask, count in zip(self.asks, of_targets, strict=True):
             answers = outputs[ask.output], batch[_TEACHER + ask.output]
             apart, scale = _apart(ask, *answers, config.temperature)
-            _, real = ask.of(batch)
+            _, real = ask.read(batch)
             part = sums[f"teacher_{ask.output}"] = _sums(apart, real)
             weight = config.teacher_weight * scale
             total = total + weight * part["cost"] / ops.maximum(count, 1.0)
@@ -215,10 +215,10 @@ class DistillationLoss(Loss):
 
 
 def _apart(
-    ask: Ask, student: Any, teacher: Any, temperature: float
+    ask: Target, student: Any, teacher: Any, temperature: float
 ) -> tuple[Any, float]:
     """How far apart the answers to each target are, and what that is scaled by."""
-    if isinstance(ask, NumberAsk):
+    if isinstance(ask, NumberTarget):
         return ops.square(student - teacher), 1.0
     return divergence(student, teacher, temperature), temperature**2
 

@@ -80,7 +80,7 @@ def dial(address: str) -> socket.socket:
     return found
 
 
-class Connection:
+class JsonConnection:
     """A socket that carries JSON objects, one a line.
 
     Args:
@@ -88,7 +88,7 @@ class Connection:
         timeout: Seconds to wait for a line.
 
     Example:
-    >>> here, there = (Connection(end) for end in socket.socketpair())
+    >>> here, there = (JsonConnection(end) for end in socket.socketpair())
     >>> here.send({"worker": 1})
     >>> there.receive()
     {'worker': 1}

@@ -11,7 +11,7 @@ import keras
 from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.native_log import NativeLog
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import LostWorkerError, Rendezvous
 from transbeam.trainer.distribution.workers import Workers
 
@@ -62,7 +62,7 @@ def joined(
 
 
 def _as_user_error(
-    error: BaseException, place: Place, workers: Workers | None
+    error: BaseException, place: ProcessInfo, workers: Workers | None
 ) -> BaseException:
     """What an error of the backend means to the user, or the error itself."""
     if workers is not None and workers.is_loss(error):
@@ -88,7 +88,7 @@ def _leave(code: int, is_chief: bool, log: NativeLog) -> None:
     os._exit(code)
 
 
-def _connect(place: Place, config: TrainingConfig) -> Workers:
+def _connect(place: ProcessInfo, config: TrainingConfig) -> Workers:
     if keras.backend.backend() == "jax":
         from transbeam.trainer.distribution import on_jax
 

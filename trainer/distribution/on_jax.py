@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
 from transbeam.configs.system.native_output import output_held_back
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers
 
 _ROWS, _MODEL = "rows", "model"
@@ -34,7 +34,7 @@ _CUT = (
 _OF_LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "heartbeat", "barrier")
 
 
-def connect(place: Place, config: Distribution, address: str) -> Workers:
+def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
     """Joins the other workers, and takes all devices of this one.
 
     Args:
@@ -62,7 +62,7 @@ def connect(place: Place, config: Distribution, address: str) -> Workers:
     return workers
 
 
-def _check_devices(place: Place, spread: int) -> None:
+def _check_devices(place: ProcessInfo, spread: int) -> None:
     if spread == 1:
         return
     # A model stays within a worker, whose devices reach one another fastest.
@@ -106,7 +106,7 @@ class MeshWorkers(Workers):
 
     def __init__(
         self,
-        place: Place,
+        place: ProcessInfo,
         devices: Sequence[Any] | None = None,
         model_devices: int = 1,
     ):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers
 
 _LARGE_PRIME = 1_000_003  # keeps the seeds of replicas apart
@@ -24,7 +24,7 @@ _OF_LOSS = (
 )
 
 
-def connect(place: Place, config: Distribution) -> Workers:
+def connect(place: ProcessInfo, config: Distribution) -> Workers:
     """Joins the other workers, or takes all devices of this one.
 
     Raises:
@@ -41,7 +41,7 @@ def connect(place: Place, config: Distribution) -> Workers:
 
 # One for the process: those of TensorFlow take each other's sums for their own.
 @functools.cache
-def _strategy(place: Place) -> tf.distribute.Strategy | None:
+def _strategy(place: ProcessInfo) -> tf.distribute.Strategy | None:
     if place.count > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if "TPU_NAME" in os.environ:
@@ -65,7 +65,7 @@ class StrategyWorkers(Workers):
         place: Which worker this is.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, place: Place):
+    def __init__(self, strategy: tf.distribute.Strategy, place: ProcessInfo):
         super().__init__(place, strategy.num_replicas_in_sync)
         self.strategy = strategy
         self._sum = tf.function(self._sum_of_workers, autograph=False)

@@ -14,7 +14,7 @@ _JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessInfo:
     """A worker among the others.
 
     Attributes:
@@ -37,7 +37,7 @@ class Place:
         return self.number == 0
 
 
-def find_place(environment: Mapping[str, str]) -> Place:
+def find_place(environment: Mapping[str, str]) -> ProcessInfo:
     """Reads which worker this is, for the backend that the environment names.
 
     Args:
@@ -52,18 +52,18 @@ def find_place(environment: Mapping[str, str]) -> Place:
     >>> cluster = '{"worker": ["a:1", "b:1"]}'
     >>> task = '{"type": "worker", "index": 1}'
     >>> find_place({"TF_CONFIG": f'{{"cluster": {cluster}, "task": {task}}}'})
-    Place(number=1, count=2)
+    ProcessInfo(number=1, count=2)
     >>> find_place({})
-    Place(number=0, count=1)
+    ProcessInfo(number=0, count=1)
     """
     if _is_on_jax(environment):
         return _by_jax(environment)
     return _by_tf_config(environment.get("TF_CONFIG", ""))
 
 
-def _by_tf_config(text: str) -> Place:
+def _by_tf_config(text: str) -> ProcessInfo:
     if not text.strip():
-        return Place()
+        return ProcessInfo()
     try:
         config = json.loads(text)
         cluster = config.get("cluster", {})
@@ -74,7 +74,7 @@ def _by_tf_config(text: str) -> Place:
             for index in range(len(cluster.get(kind, ())))
         ]
         if len(tasks) < 2:
-            return Place()
+            return ProcessInfo()
         task = config["task"]
         number = tasks.index((task["type"], int(task["index"])))
         addresses = tuple(str(cluster[kind][index]) for kind, index in tasks)
@@ -86,13 +86,13 @@ def _by_tf_config(text: str) -> Place:
             "variable, for a single one"
         ) from None
     _check_addresses("TF_CONFIG", addresses)
-    return Place(number, len(tasks), addresses, addresses[number])
+    return ProcessInfo(number, len(tasks), addresses, addresses[number])
 
 
-def _by_jax(environment: Mapping[str, str]) -> Place:
+def _by_jax(environment: Mapping[str, str]) -> ProcessInfo:
     given = {name: environment.get(name, "") for name in _JAX}
     if not any(given.values()):
-        return Place()
+        return ProcessInfo()
     address, *numbers = given.values()
     try:
         count, number = (int(text) for text in numbers)
@@ -106,12 +106,12 @@ def _by_jax(environment: Mapping[str, str]) -> Place:
             "the three, for a single one"
         )
     if count == 1:
-        return Place()
+        return ProcessInfo()
     bound = environment.get("JAX_COORDINATOR_BIND_ADDRESS") or address
     _check_addresses("JAX's variables", (address,))
     _check_addresses("JAX's variables", (bound,))
     addresses = (address, *[""] * (count - 1))
-    return Place(number, count, addresses, "" if number else bound)
+    return ProcessInfo(number, count, addresses, "" if number else bound)
 
 
 def _check_addresses(source: str, addresses: Sequence[str]) -> None:

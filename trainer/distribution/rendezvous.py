@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from transbeam.configs.base.errors import ArtifactError, UserError
 from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.trainer.distribution.connection import listen
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ class Rendezvous:
         place: Which worker this is.
 
     Example:
-    >>> Rendezvous(Place()).exchange("a fact")
+    >>> Rendezvous(ProcessInfo()).exchange("a fact")
     ['a fact']
     """
 
-    def __init__(self, place: Place):
+    def __init__(self, place: ProcessInfo):
         self.place = place
 
     def exchange(self, facts: Any) -> list[Any]:
@@ -134,7 +134,7 @@ class SeveralRendezvous(Rendezvous):
     """
 
     def __init__(
-        self, place: Place, say: Callable[[str], None], seconds: float = SECONDS
+        self, place: ProcessInfo, say: Callable[[str], None], seconds: float = SECONDS
     ):
         super().__init__(place)
         self.listener = listen(place.listens_at) if place.listens_at else None

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from transbeam.configs.system.daemon_threads import SideThread
-from transbeam.trainer.distribution.connection import Connection, dial
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.connection import JsonConnection, dial
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,
@@ -26,10 +26,10 @@ class ChiefRendezvous(SeveralRendezvous):
     """
 
     def __init__(
-        self, place: Place, say: Callable[[str], None], seconds: float = SECONDS
+        self, place: ProcessInfo, say: Callable[[str], None], seconds: float = SECONDS
     ):
         super().__init__(place, say, seconds)
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, JsonConnection] = {}
         self._facts: dict[int, Any] = {}
         self._unreached: dict[int, str] = {}
         self._told_at = 0.0
@@ -99,10 +99,10 @@ class ChiefRendezvous(SeveralRendezvous):
                 continue
             except OSError:
                 return
-            connection = Connection(connected, _SECONDS_TO_GREET)
+            connection = JsonConnection(connected, _SECONDS_TO_GREET)
             SideThread(lambda c=connection: self._read(c), "rendezvous").start()
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: JsonConnection) -> None:
         hello = connection.receive()
         if hello is None or not isinstance(hello.get("worker"), int):
             connection.close()  # a stranger
@@ -133,7 +133,7 @@ class ChiefRendezvous(SeveralRendezvous):
         del self._unreached[number]
 
     def _welcome(
-        self, number: int, connection: Connection, hello: Mapping[str, Any]
+        self, number: int, connection: JsonConnection, hello: Mapping[str, Any]
     ) -> None:
         count = hello.get("of")
         refused = ""
@@ -157,7 +157,7 @@ class ChiefRendezvous(SeveralRendezvous):
         self._facts[number] = hello.get("facts")
 
     def _take(
-        self, number: int, connection: Connection, message: Mapping[str, Any]
+        self, number: int, connection: JsonConnection, message: Mapping[str, Any]
     ) -> None:
         if self._connections.get(number) is not connection:
             return
@@ -166,7 +166,7 @@ class ChiefRendezvous(SeveralRendezvous):
         if "ended" in message and self.all_are_met:
             raise LostWorkerError(message["ended"])
 
-    def _lose(self, number: int, connection: Connection) -> None:
+    def _lose(self, number: int, connection: JsonConnection) -> None:
         if self._connections.get(number) is not connection:
             return
         if self.all_are_met:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from transbeam.configs.system.daemon_threads import SideThread
-from transbeam.trainer.distribution.connection import Connection, dial
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.connection import JsonConnection, dial
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,
@@ -22,10 +22,10 @@ class MemberRendezvous(SeveralRendezvous):
     """Rendezvous as others than the chief have it; see `SeveralRendezvous`."""
 
     def __init__(
-        self, place: Place, say: Callable[[str], None], seconds: float = SECONDS
+        self, place: ProcessInfo, say: Callable[[str], None], seconds: float = SECONDS
     ):
         super().__init__(place, say, seconds)
-        self._chief: Connection | None = None
+        self._chief: JsonConnection | None = None
         self._missing: dict[int, str] = {0: ""}
         self._facts: Any = None
         self._found: list[Any] | None = None
@@ -64,10 +64,10 @@ class MemberRendezvous(SeveralRendezvous):
                 why = error.strerror or str(error)
                 self.post(self._miss_chief, why)
             else:
-                self._read(Connection(connected, _SECONDS_TO_ANSWER))
+                self._read(JsonConnection(connected, _SECONDS_TO_ANSWER))
             time.sleep(_SECONDS_BETWEEN)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: JsonConnection) -> None:
         self.post(self._greet, connection)
         while (message := connection.receive()) is not None:
             if "all" in message:
@@ -78,7 +78,7 @@ class MemberRendezvous(SeveralRendezvous):
 
     # ------------------------------------------------ in the thread that waits
 
-    def _greet(self, connection: Connection) -> None:
+    def _greet(self, connection: JsonConnection) -> None:
         self._chief, self._missing = connection, {0: _NO_ANSWER}
         hello = {"worker": self.place.number, "of": self.place.count}
         connection.send({**hello, "facts": self._facts})

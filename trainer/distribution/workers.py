@@ -18,11 +18,11 @@ import keras
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 
 # So many steps later the answers are there, and reading them waits for no device.
 _STEPS_TO_HEAR = 2
-_ONLY = Place()
+_ONLY = ProcessInfo()
 
 
 class Workers:
@@ -33,7 +33,7 @@ class Workers:
         replicas: How many copies of the model there are, of all workers.
     """
 
-    def __init__(self, place: Place = _ONLY, replicas: int = 1):
+    def __init__(self, place: ProcessInfo = _ONLY, replicas: int = 1):
         self.place = place
         self.replicas = replicas
         self._heard: deque[Any] = deque()

@@ -7,7 +7,7 @@ import numpy as np
 
 from transbeam.trainer.metrics.classification import confusion
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
-from transbeam.trainer.objectives.targets import Ask
+from transbeam.trainer.objectives.targets import Target
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Confusions:
         table: int64 (C, C), targets in rows and guesses in columns.
     """
 
-    ask: Ask
+    ask: Target
     labels: tuple[str, ...]
     table: np.ndarray = field(init=False)
 
@@ -34,7 +34,7 @@ class Confusions:
 
 
 @dataclass(frozen=True)
-class Row:
+class EvaluatedRecord:
     """A record, what is asked of it, and what a model says.
 
     Attributes:
@@ -70,11 +70,11 @@ class WorstRows:
         rows: Those kept, the costliest first.
     """
 
-    ask: Ask
+    ask: Target
     most: int
     wrong_only: bool
     per_target: bool = False
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EvaluatedRecord] = field(default_factory=list)
     _seen: int = 0
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
@@ -94,7 +94,9 @@ class WorstRows:
         self._seen += len(cost)
 
 
-def row_of(ask: Ask, number: int, place: int, answers: Answers, batch: Batch) -> Row:
+def row_of(
+    ask: Target, number: int, place: int, answers: Answers, batch: Batch
+) -> EvaluatedRecord:
     """A record of a batch with what is asked of it and what the model says.
 
     Args:
@@ -111,7 +113,7 @@ def row_of(ask: Ask, number: int, place: int, answers: Answers, batch: Batch) ->
         if ask.weights is None
         else batch[ask.weights][place] > 0
     )
-    return Row(
+    return EvaluatedRecord(
         number,
         float(answer["cost"][place]),
         targets[real],
@@ -139,7 +141,7 @@ class CostsByDocument:
             where a record has one document.
     """
 
-    asks: Sequence[Ask]
+    asks: Sequence[Target]
     document_ids: str | None = None
     _costs: list[np.ndarray] = field(default_factory=list)
 
@@ -156,7 +158,7 @@ class CostsByDocument:
         sums = np.bincount(cells.ravel(), nats.ravel(), len(documents) * columns)
         self._costs.append(sums.reshape(-1, columns)[:, 1:])
 
-    def of(self, rows: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
+    def select(self, rows: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
         """Nats, float64 (P,), of documents by row and place in it, counted from 1."""
         widest = max(costs.shape[1] for costs in self._costs)
         padded = [np.pad(c, ((0, 0), (0, widest - c.shape[1]))) for c in self._costs]

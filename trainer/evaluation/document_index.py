@@ -10,7 +10,7 @@ from transbeam.trainer.input.batches import validation_order
 
 
 @dataclass(frozen=True)
-class Places:
+class DocumentIndex:
     """Where documents stand in the rows of all batches; all arrays int64 (P,).
 
     Attributes:
@@ -28,7 +28,7 @@ class Places:
         return self.document[self.ordinal == 1]
 
 
-def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> Places:
+def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> DocumentIndex:
     """Finds the documents of the rows of `validation_batches`.
 
     Args:
@@ -48,4 +48,4 @@ def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> Places:
         documents.append(placement.document)
     row, ordinal, document = map(np.concatenate, (rows, ordinals, documents))
     order = np.lexsort((ordinal, row))
-    return Places(row[order], ordinal[order], document[order])
+    return DocumentIndex(row[order], ordinal[order], document[order])

@@ -22,9 +22,9 @@ from transbeam.trainer.evaluation.collectors import (
     CostsByDocument,
     WorstRows,
 )
-from transbeam.trainer.evaluation.document_index import Places
+from transbeam.trainer.evaluation.document_index import DocumentIndex
 from transbeam.trainer.evaluation.evaluate_export import outputs_by, written_by_export
-from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import Watcher, on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
@@ -48,8 +48,8 @@ from transbeam.trainer.evaluation.span_qa import (
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
-from transbeam.trainer.metrics.squad import SpanAnswers
-from transbeam.trainer.objectives.targets import NumberAsk, asks_of
+from transbeam.trainer.metrics.squad import SpanAnswerScores
+from transbeam.trainer.objectives.targets import NumberTarget, asks_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
             return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
 
 
-def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
+def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Findings:
     """Makes examples and further scores of what was kept.
 
     Args:
@@ -103,14 +103,14 @@ def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
         case (Confusions() as confusions, WorstRows(rows=rows)):
             found = class_examples(rows, places, held_out, confusions.labels)
             return Findings(examples=found, confusions=confusions)
-        case (WorstRows(ask=NumberAsk(), rows=rows),):
+        case (WorstRows(ask=NumberTarget(), rows=rows),):
             return Findings(examples=number_examples(rows, places, held_out))
         case (WorstRows(rows=rows),):
             found = token_examples(rows, places, held_out, subject.tokenizer)
             return Findings(examples=found)
         case (CostsByDocument() as costs,):
             nats = np.bincount(
-                places.document, costs.of(places.row, places.ordinal), len(held_out)
+                places.document, costs.select(places.row, places.ordinal), len(held_out)
             )
             if isinstance(subject.config.objective, SpanQAConfig):
                 return _questions(subject, places, nats)
@@ -119,7 +119,7 @@ def find_out(subject: Subject, watchers: Sequence[Watcher]) -> Findings:
             raise ValueError(f"{watchers}: not those of watchers_of")
 
 
-def _written(subject: Subject, nats: np.ndarray) -> Findings:
+def _written(subject: EvaluationContext, nats: np.ndarray) -> Findings:
     config = subject.config
     if not writes_answers(config):
         return Findings()
@@ -134,7 +134,9 @@ def _written(subject: Subject, nats: np.ndarray) -> Findings:
     return Findings(answered.scores, examples, answered=answered)
 
 
-def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
+def _questions(
+    subject: EvaluationContext, places: DocumentIndex, nats: np.ndarray
+) -> Findings:
     config, held_out = subject.config, subject.held_out
     batches = validation_batches(subject.manifest, config.training.batch_size)
     if subject.export is not None:
@@ -154,7 +156,7 @@ def _questions(subject: Subject, places: Places, nats: np.ndarray) -> Findings:
         may_be_none=not all(golds),
     )
     said = answer_texts(held_out.texts(), first, last, subject.tokenizer)
-    metric = SpanAnswers()
+    metric = SpanAnswerScores()
     statistics = metric.statistics(said, golds)
     scores = intervals(statistics, metric.scores, config.seed)
     right = statistics[:, 0] > 0

@@ -30,7 +30,7 @@ from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import Findings, find_out, watchers_of
 from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
-from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
     Evaluation,
     Forward,
@@ -48,7 +48,7 @@ from transbeam.trainer.step.build import build_evaluation
 
 
 @dataclass(frozen=True)
-class Examined:
+class EvaluatedModel:
     """What is evaluated.
 
     Attributes:
@@ -115,7 +115,7 @@ def evaluate_run(
     examined = (
         _test(invocation, tokenizer, folder)
         if on_test
-        else Examined(name, config, read_manifest(own.texts))
+        else EvaluatedModel(name, config, read_manifest(own.texts))
     )
     examined.manifest.check_files()
     if not examined.manifest.has_validation:
@@ -129,7 +129,7 @@ def evaluate_run(
 
     # 2. What the model says of them, and what that tells.
     held_out = read_held_out(examined.manifest, examined.config.data)
-    subject = Subject(
+    subject = EvaluationContext(
         examined.config,
         examined.manifest,
         held_out,
@@ -211,7 +211,10 @@ def _folder_name(model: Path) -> str:
 
 
 def _evaluate(
-    subject: Subject, exported: Forward | None, examined: Examined, own: RunModel
+    subject: EvaluationContext,
+    exported: Forward | None,
+    examined: EvaluatedModel,
+    own: RunModel,
 ) -> tuple[Evaluation, Findings]:
     """The scores of the targets, and what else there is to say."""
     config, console = subject.config, subject.console
@@ -238,7 +241,7 @@ def _evaluate(
     return evaluation, findings
 
 
-def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examined:
+def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> EvaluatedModel:
     """The records of the run's test set, made anew."""
     config = invocation.config
     if config.evaluation.test is None:
@@ -249,7 +252,9 @@ def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> Examine
     made = make_evaluation_set(
         config, config.evaluation.test, tokenizer, folder / "data"
     )
-    return Examined("test", made.config, made.manifest, made.left_out, made.reading)
+    return EvaluatedModel(
+        "test", made.config, made.manifest, made.left_out, made.reading
+    )
 
 
 def _nothing_beside(invocation: Invocation, name: str) -> str:
@@ -260,13 +265,13 @@ def _nothing_beside(invocation: Invocation, name: str) -> str:
     )
 
 
-def _title(examined: Examined, result: Mapping[str, Any]) -> str:
+def _title(examined: EvaluatedModel, result: Mapping[str, Any]) -> str:
     name = examined.config.name
     of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
     return f"{of} on its {examined.measured_on} documents"
 
 
-def _facts(examined: Examined, result: Mapping[str, Any]) -> dict[str, str]:
+def _facts(examined: EvaluatedModel, result: Mapping[str, Any]) -> dict[str, str]:
     """What was evaluated and how, for the report."""
     config, wanted = examined.config, examined.config.evaluation
     source = config.data.validation_source or config.data.source

@@ -36,14 +36,14 @@ from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.trainer.evaluation.evaluation_loop import Forward
 from transbeam.trainer.evaluation.exported_signature import (
     Arrays,
-    Asked,
-    AskedOnPhones,
-    AskedSavedModel,
+    ExportedSignature,
     Outputs,
+    SavedModelSignature,
+    TFLiteSignature,
     asked,
 )
 from transbeam.trainer.evaluation.generation_eval import Write
-from transbeam.trainer.evaluation.unpacked_documents import Documents, Unpacked
+from transbeam.trainer.evaluation.unpacked_documents import DocumentRows, Unpacked
 from transbeam.trainer.objectives.losses import loss_of
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
 
@@ -167,7 +167,7 @@ def _of_all_tokens(path: Path, vocabulary_size: int, sides: tuple[str, ...]) -> 
     ask = asked(path, "logits_ids")
 
     def outputs(batch: Batch) -> Arrays:
-        documents = {side: Unpacked.of(batch, side) for side in sides}
+        documents = {side: Unpacked.from_batch(batch, side) for side in sides}
         inputs = {}
         for side, of in documents.items():
             inputs[f"{side}token_ids"] = of.token_ids
@@ -200,7 +200,7 @@ def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
     ask = asked(path, "fill_mask")
 
     def outputs(batch: Batch) -> Arrays:
-        documents = Documents.of(batch)
+        documents = DocumentRows.from_batch(batch)
         logits = _at_masks(ask, documents)
         _check_vocabulary(path, logits, vocabulary_size)
         return {"logits": documents.put_back(logits)}
@@ -208,12 +208,12 @@ def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
     return outputs
 
 
-def _at_masks(ask: Asked, documents: Documents) -> np.ndarray:
+def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
     """The scores of all pieces at the documents' masks, float32 (D, M, V)."""
     positions, masks = documents.masked_positions, documents.masks
     # A phone's file can be asked at so many places at a time.
     most = positions.shape[1]
-    if isinstance(ask, AskedOnPhones):
+    if isinstance(ask, TFLiteSignature):
         most = ask.sizes["masked_positions"]
     found = np.zeros((*positions.shape, 0), np.float32)
     for start in range(0, positions.shape[1], most):
@@ -243,7 +243,7 @@ def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write
     columns = {name: held_out.texts(name) for name in asked_texts(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
-        ask = AskedSavedModel(path, "serving_default")
+        ask = SavedModelSignature(path, "serving_default")
         answers = [""] * len(texts)
         # Those of one length together: none waits long for another.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))

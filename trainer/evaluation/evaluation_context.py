@@ -10,11 +10,11 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.trainer.evaluation.document_index import Places, places_of
+from transbeam.trainer.evaluation.document_index import DocumentIndex, places_of
 
 
 @dataclass(frozen=True)
-class Subject:
+class EvaluationContext:
     """What is evaluated, and by whom.
 
     Attributes:
@@ -35,7 +35,7 @@ class Subject:
     console: Console
     export: Path | None = None
 
-    def places(self) -> Places:
+    def places(self) -> DocumentIndex:
         """Where documents stand in the rows of all batches."""
         batch_size = self.config.training.batch_size
         return places_of(self.manifest, self.held_out, batch_size)

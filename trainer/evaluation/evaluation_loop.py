@@ -18,7 +18,7 @@ from transbeam.trainer.objectives.baselines import (
 )
 from transbeam.trainer.objectives.losses import Sums
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
-from transbeam.trainer.objectives.targets import Ask, NumberAsk
+from transbeam.trainer.objectives.targets import NumberTarget, Target
 
 Forward = Callable[[Batch], Any]  # answers, as the backend has them
 Watcher = Callable[[Answers, Batch], None]
@@ -33,7 +33,7 @@ class NotFiniteError(UserError):
 
 
 @dataclass(frozen=True)
-class Means:
+class EvaluationMetrics:
     """What sums over targets come to.
 
     Attributes:
@@ -58,7 +58,7 @@ class Means:
         return {"loss": self.loss, **known, **parts}
 
 
-def means(sums: Sums) -> Means:
+def means(sums: Sums) -> EvaluationMetrics:
     """Divides costs, hits and errors by the targets there were.
 
     Example:
@@ -80,7 +80,7 @@ def means(sums: Sums) -> Means:
     }
     loss = sum(found[name] for name in answers)
     parts = found if len(found) > 1 else {}
-    return Means(loss, judged.get("accuracy"), parts, judged.get("mae"))
+    return EvaluationMetrics(loss, judged.get("accuracy"), parts, judged.get("mae"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
 
 def evaluate(
     forward: Forward,
-    asks: Sequence[Ask],
+    asks: Sequence[Target],
     scorers: Sequence[Scorer],
     batches: tf.data.Dataset,
     seed: int,
@@ -194,7 +194,7 @@ def evaluate(
         parts=found.parts,
         scores=scores,
     )
-    if isinstance(first, NumberAsk):
+    if isinstance(first, NumberTarget):
         return replace(common, variance=variance(asked[first.output]))
     entropy = sum(unigram_entropy(of) for of in asked.values())
     return replace(

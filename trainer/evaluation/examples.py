@@ -11,8 +11,8 @@ import tensorflow as tf
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.trainer.evaluation.collectors import Row
-from transbeam.trainer.evaluation.document_index import Places
+from transbeam.trainer.evaluation.collectors import EvaluatedRecord
+from transbeam.trainer.evaluation.document_index import DocumentIndex
 from transbeam.trainer.evaluation.generation_eval import Answered
 
 _TARGETS_SHOWN = 12
@@ -62,7 +62,10 @@ def save_examples(path: Path, examples: Sequence[Example]) -> None:
 
 
 def class_examples(
-    rows: Iterable[Row], places: Places, held_out: HeldOut, labels: Sequence[str]
+    rows: Iterable[EvaluatedRecord],
+    places: DocumentIndex,
+    held_out: HeldOut,
+    labels: Sequence[str],
 ) -> list[Example]:
     """Examples of classes or of tags: `labels` names what the model says."""
     return [
@@ -78,7 +81,7 @@ def class_examples(
 
 
 def number_examples(
-    rows: Iterable[Row], places: Places, held_out: HeldOut
+    rows: Iterable[EvaluatedRecord], places: DocumentIndex, held_out: HeldOut
 ) -> list[Example]:
     """Examples of numbers, with the target as the corpus has it."""
     examples = []
@@ -105,7 +108,10 @@ def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str
 
 
 def token_examples(
-    rows: Iterable[Row], places: Places, held_out: HeldOut, tokenizer: Tokenizer
+    rows: Iterable[EvaluatedRecord],
+    places: DocumentIndex,
+    held_out: HeldOut,
+    tokenizer: Tokenizer,
 ) -> list[Example]:
     """Examples of a language model: the costliest tokens of each record."""
     examples = []

@@ -17,7 +17,7 @@ Arrays = Mapping[str, np.ndarray]
 Outputs = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
-class Asked(Protocol):
+class ExportedSignature(Protocol):
     """A signature from ids."""
 
     @property
@@ -33,7 +33,7 @@ class Asked(Protocol):
         ...
 
 
-def asked(path: Path, signature: str) -> "Asked":
+def asked(path: Path, signature: str) -> "ExportedSignature":
     """A signature of an export.
 
     Args:
@@ -44,11 +44,11 @@ def asked(path: Path, signature: str) -> "Asked":
         ArtifactError: It cannot be loaded, or has no such signature.
     """
     if path.suffix == ".tflite":
-        return AskedOnPhones(path, signature)
-    return AskedSavedModel(path, signature)
+        return TFLiteSignature(path, signature)
+    return SavedModelSignature(path, signature)
 
 
-class AskedSavedModel:
+class SavedModelSignature:
     """A SavedModel in Python."""
 
     def __init__(self, folder: Path, signature: str):
@@ -76,7 +76,7 @@ class AskedSavedModel:
         return {name: value.numpy() for name, value in answers.items()}
 
 
-class AskedOnPhones:
+class TFLiteSignature:
     """A TFLite file in the interpreter that phones have: row by row, in fixed shapes.
 
     Attributes:

@@ -12,7 +12,7 @@ from transbeam.trainer.evaluation.comparison import Comparison
 from transbeam.trainer.evaluation.error_analysis import Findings
 from transbeam.trainer.evaluation.html_examples import EXAMPLES, examples
 from transbeam.trainer.metrics.confidence_intervals import Interval
-from transbeam.trainer.metrics.counts import Counts
+from transbeam.trainer.metrics.counts import ClassCounts
 
 _MOST_EXAMPLES = 40
 _WIDEST_TABLE = 20
@@ -155,7 +155,7 @@ def _confusions(found: Confusions) -> Iterator[str]:
         yield _section("What was taken for what", _confusion_table(labels, table))
     else:
         yield _section("What was taken for what", _confused_pairs(labels, table))
-    counts = Counts(np.diag(table), table.sum(axis=0), table.sum(axis=1))
+    counts = ClassCounts(np.diag(table), table.sum(axis=0), table.sum(axis=1))
     rows = "".join(
         f"<tr><th scope='row'>{html.escape(label)}</th>"
         + "".join(f"<td class='number'>{value:.3f}</td>" for value in of[:3])

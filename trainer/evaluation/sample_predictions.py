@@ -22,8 +22,8 @@ from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.model.generation.ragged import unpad
 from transbeam.trainer.evaluation.batch_generate import write_answers
-from transbeam.trainer.evaluation.collectors import Row, row_of
-from transbeam.trainer.evaluation.evaluation_context import Subject
+from transbeam.trainer.evaluation.collectors import EvaluatedRecord, row_of
+from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
@@ -42,7 +42,7 @@ from transbeam.trainer.evaluation.span_qa import (
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
-from transbeam.trainer.objectives.targets import Ask, NumberAsk, asks_of
+from transbeam.trainer.objectives.targets import NumberTarget, Target, asks_of
 
 _PROMPT = 16  # tokens that a model writes on from
 _WRITTEN = 48
@@ -58,9 +58,9 @@ class FirstRows:
         rows: Those kept.
     """
 
-    ask: Ask
+    ask: Target
     most: int
-    rows: list[Row] = field(default_factory=list)
+    rows: list[EvaluatedRecord] = field(default_factory=list)
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
         here = len(answers[self.ask.output]["cost"])
@@ -69,7 +69,9 @@ class FirstRows:
             self.rows.append(row_of(self.ask, before + place, place, answers, batch))
 
 
-def samples(subject: Subject, rows: Sequence[Row]) -> list[Example]:
+def samples(
+    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
+) -> list[Example]:
     """A few documents, with what is right and what a model says.
 
     Args:
@@ -89,14 +91,14 @@ def samples(subject: Subject, rows: Sequence[Row]) -> list[Example]:
         case CausalConfig() if found := _continued(subject, rows):
             return found
     places = subject.places()
-    if isinstance(asks_of(objective)[0], NumberAsk):
+    if isinstance(asks_of(objective)[0], NumberTarget):
         return number_examples(rows, places, held_out)
     if labels := getattr(objective, "labels", ()):
         return class_examples(rows, places, held_out, labels)
     return token_examples(rows, places, held_out, subject.tokenizer)
 
 
-def _unpacked(subject: Subject) -> keras.Model:
+def _unpacked(subject: EvaluationContext) -> keras.Model:
     """The model on single documents, with its weights."""
     config = subject.config
     model = build_model(
@@ -111,7 +113,9 @@ def _unpacked(subject: Subject) -> keras.Model:
     return model
 
 
-def _continued(subject: Subject, rows: Sequence[Row]) -> list[Example]:
+def _continued(
+    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
+) -> list[Example]:
     """Prompts written on from; none where the model cannot, or records are short."""
     rows = [row for row in rows if len(row.tokens) > _PROMPT]
     most = min(_WRITTEN, subject.config.model.max_sequence_length - _PROMPT)
@@ -152,7 +156,7 @@ def _to(end: int | None, tokens: np.ndarray) -> np.ndarray:
     return tokens[: np.argmax(tokens == end)] if end in tokens else tokens
 
 
-def _written(subject: Subject, count: int) -> list[Example]:
+def _written(subject: EvaluationContext, count: int) -> list[Example]:
     """The first texts with the model's answers."""
     texts, references = (
         column[:count]
@@ -176,7 +180,7 @@ def _written(subject: Subject, count: int) -> list[Example]:
     ]
 
 
-def _answered(subject: Subject, count: int) -> list[Example]:
+def _answered(subject: EvaluationContext, count: int) -> list[Example]:
     """The first questions with the model's answers, by the windows of a batch."""
     config, held_out = subject.config, subject.held_out
     batch = validation_batches(subject.manifest, config.training.batch_size).take(1)

@@ -24,7 +24,7 @@ _TEXTS_KEPT = 16
 
 
 @dataclass(frozen=True)
-class Windows:
+class AnswerWindows:
     """What a model says of windows; all arrays (R,).
 
     Attributes:
@@ -47,7 +47,7 @@ def outputs_of(model: keras.Model) -> Outputs:
 
 def read_windows(
     outputs: Outputs, batches: Iterable[Batch], max_length: int
-) -> Windows:
+) -> AnswerWindows:
     """Asks a model about windows, and finds the best answer in each.
 
     Args:
@@ -71,7 +71,7 @@ def read_windows(
         to_text = batch["context_start"] - np.argmax(inside, axis=1)
         none = start[:, 0] + end[:, 0]
         found.append((begins + to_text, ends + to_text, score, none))
-    return Windows(*map(np.concatenate, zip(*found, strict=True)))
+    return AnswerWindows(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def best_spans(
@@ -114,7 +114,7 @@ def best_spans(
 
 
 def best_of_windows(
-    windows: Windows, question: np.ndarray, count: int, *, may_be_none: bool
+    windows: AnswerWindows, question: np.ndarray, count: int, *, may_be_none: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best answer to each question.
 

@@ -7,7 +7,7 @@ import numpy as np
 from transbeam.configs.schema.evaluation import TextScore
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
 from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
-from transbeam.trainer.metrics.language_modeling import Accuracy
+from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 TextMetric = BLEU | ChrF | Rouge
 
@@ -50,7 +50,7 @@ def text_scores(
         metric = _metric(name)
         if metric is None:
             right = np.array([a == r for a, r in zip(answers, references, strict=True)])
-            metric = Accuracy()
+            metric = TokenAccuracy()
             statistics = metric.statistics(right, np.ones(len(right), bool))
         else:
             statistics = metric.statistics(answers, references)

@@ -29,7 +29,7 @@ class Unpacked:
     column: np.ndarray
 
     @classmethod
-    def of(cls, batch: Batch, side: str = "") -> "Unpacked":
+    def from_batch(cls, batch: Batch, side: str = "") -> "Unpacked":
         """Takes the documents out of records.
 
         Args:
@@ -63,7 +63,7 @@ class Unpacked:
         ...     "document_ids": np.array([[1, 1, 2, 0]]),
         ...     "position_ids": np.array([[0, 1, 0, 0]]),
         ... }
-        >>> documents = Unpacked.of(records)
+        >>> documents = Unpacked.from_batch(records)
         >>> documents.token_ids.tolist(), documents.padding_mask.tolist()
         ([[7, 4], [8, 0]], [[1, 1], [1, 0]])
         >>> documents.put_back(documents.token_ids[:, :, None])[0, :, 0].tolist()
@@ -75,7 +75,7 @@ class Unpacked:
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentRows:
     """The documents of a batch of records that have a mask, one a row.
 
     Attributes:
@@ -97,7 +97,7 @@ class Documents:
     column: np.ndarray
 
     @classmethod
-    def of(cls, batch: Batch) -> "Documents":
+    def from_batch(cls, batch: Batch) -> "DocumentRows":
         """Takes the documents out of records of the objective `masked`."""
         # Each document of each record has a number; 0 of a record is its padding.
         ordinal = batch["document_ids"]
@@ -135,7 +135,7 @@ class Documents:
         ...     "masked_positions": np.array([[1, 3, 0]]),
         ...     "masked_weights": np.array([[1.0, 1.0, 0.0]]),
         ... }
-        >>> documents = Documents.of(records)
+        >>> documents = DocumentRows.from_batch(records)
         >>> documents.token_ids.tolist(), documents.masked_positions.tolist()
         ([[7, 4], [8, 4]], [[1], [1]])
         >>> documents.put_back(np.array([[[5.0]], [[6.0]]])).tolist()

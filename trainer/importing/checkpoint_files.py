@@ -7,7 +7,7 @@ from pathlib import Path
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig
-from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import EncoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
@@ -112,7 +112,7 @@ def _warn_of(
     if generation.left_out:
         listed = ", ".join(f"{k}={shown(v)}" for k, v in generation.left_out.items())
         console.warn(f"{generation.where}: not taken over: {listed}")
-    if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqConfig):
+    if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqModelConfig):
         return
     special = tokenizer.special
     start = special.pad if special.begin is None else special.begin

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.cli.console import Console
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.pipeline.tokenizers.base.file_reading import decode_utf8, read_bytes
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
@@ -83,7 +83,7 @@ def _pieces_around(
     return pieces_around(file)
 
 
-def _chat_template(folder: Path, told: Settings, console: Console) -> str | None:
+def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None:
     """The template: in a file of its own, as newer checkpoints have it, or not."""
     if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
         named = ", ".join(file.name for file in more)
@@ -94,7 +94,7 @@ def _chat_template(folder: Path, told: Settings, console: Console) -> str | None
         return text.replace("\r\n", "\n")  # as it is read as text
     older = folder / "chat_template.json"
     if older.is_file():
-        told = Settings.of_file(older)
+        told = HFConfig.of_file(older)
     template = told.values.get("chat_template")
     if isinstance(template, list):
         template = _default_of(template, told, console)
@@ -103,7 +103,7 @@ def _chat_template(folder: Path, told: Settings, console: Console) -> str | None
     return template
 
 
-def _default_of(templates: list[Any], told: Settings, console: Console) -> Any:
+def _default_of(templates: list[Any], told: HFConfig, console: Console) -> Any:
     """The template without a name of its own; the others are named."""
     named: dict[str, Any] = {}
     for one in templates:

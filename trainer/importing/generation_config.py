@@ -14,7 +14,7 @@ from transbeam.configs.schema.generation import (
     Method,
     SampleConfig,
 )
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
 FILE = "generation_config.json"
 
@@ -106,7 +106,7 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
     """
     path = folder / FILE
     older = _of_older(folder)
-    told = Settings.of_file(path) if path.is_file() else older
+    told = HFConfig.of_file(path) if path.is_file() else older
     method, left_out = _method(told)
     most = told.integer("max_new_tokens") if "max_new_tokens" in told else None
     left_out |= {
@@ -127,16 +127,16 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
     )
 
 
-def _of_older(folder: Path) -> Settings:
+def _of_older(folder: Path) -> HFConfig:
     """Settings from before there was a file of their own."""
     path = folder / "config.json"
-    told = Settings.of_file(path).values if path.is_file() else {}
+    told = HFConfig.of_file(path).values if path.is_file() else {}
     # Of `config.json` the rest is of the model.
     known = _KNOWN | _DEFAULTS.keys() | _OLDER
-    return Settings({k: v for k, v in told.items() if k in known}, str(path))
+    return HFConfig({k: v for k, v in told.items() if k in known}, str(path))
 
 
-def _method(told: Settings) -> tuple[Any, dict[str, Any]]:
+def _method(told: HFConfig) -> tuple[Any, dict[str, Any]]:
     """The method by which transformers would write, and what of it we do not have."""
     beams, draws = told.integer("num_beams", 1), told.flag("do_sample", False)
     early = told.values.get("early_stopping", False)
@@ -158,7 +158,7 @@ def _method(told: Settings) -> tuple[Any, dict[str, Any]]:
     return GreedyConfig(), left_out
 
 
-def _sampling(told: Settings) -> Method:
+def _sampling(told: HFConfig) -> Method:
     return SampleConfig(
         temperature=told.number("temperature", 1.0),
         top_k=told.integer("top_k", _TOP_K, minimum=0),
@@ -167,7 +167,7 @@ def _sampling(told: Settings) -> Method:
     )
 
 
-def _beams(told: Settings, beams: int, early_stopping: bool) -> Method:
+def _beams(told: HFConfig, beams: int, early_stopping: bool) -> Method:
     return BeamConfig(
         num_beams=beams,
         length_penalty=told.number("length_penalty", 1.0),

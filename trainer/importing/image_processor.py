@@ -9,7 +9,7 @@ to 1: what a ViT has where the file says nothing else.
 from pathlib import Path
 from typing import Any
 
-from transbeam.model.weights.checkpoints.hf_config import Settings, shown
+from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 
 FILE = "preprocessor_config.json"
 
@@ -41,7 +41,7 @@ def image_differences(folder: Path, image_size: int) -> list[str]:
     file = folder / FILE
     if not file.is_file():
         return []
-    told = Settings.of_file(file).values
+    told = HFConfig.of_file(file).values
     others = {
         key: told[key]
         for key, ours in _OURS.items()

@@ -22,13 +22,17 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.schedules import CosineSchedule
-from transbeam.configs.schema.sources import ImagesSource, Source, TextSource
+from transbeam.configs.schema.schedules import CosineScheduleConfig
+from transbeam.configs.schema.sources import (
+    ImagesSourceConfig,
+    Source,
+    TextSourceConfig,
+)
 from transbeam.configs.schema.table_sources import (
-    Columns,
-    ConllSource,
-    CsvSource,
-    SquadSource,
+    ColumnsConfig,
+    ConllSourceConfig,
+    CsvSourceConfig,
+    SquadSourceConfig,
 )
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
@@ -79,7 +83,7 @@ def config_of_checkpoint(
         "training": TrainingConfig(
             steps=10_000,
             # What the papers train further with, a hundredth of a first training's.
-            schedule=CosineSchedule(peak=5e-5, warmup_steps=500),
+            schedule=CosineScheduleConfig(peak=5e-5, warmup_steps=500),
             initial_weights=str(imported / INITIAL_WEIGHTS),
         ),
         "export": files.export,
@@ -136,18 +140,18 @@ def _place_for(objective: Objective) -> Source:
     """A source that is not there, in the format that most examples are in."""
     match objective:
         case ImageClassificationConfig(image_size=image_size):
-            return ImagesSource(path=f"{_PLACE}/*/*", image_size=image_size)
+            return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=image_size)
         case TokenClassificationConfig():
-            return ConllSource(path=f"{_PLACE}/*.conll")
+            return ConllSourceConfig(path=f"{_PLACE}/*.conll")
         case SpanQAConfig():
-            return SquadSource(path=f"{_PLACE}/*.json")
+            return SquadSourceConfig(path=f"{_PLACE}/*.json")
         case ClassificationConfig() | RegressionConfig():
-            columns = Columns(label="label")
+            columns = ColumnsConfig(label="label")
         case PairClassificationConfig() | PairRegressionConfig():
-            columns = Columns(second_text="second_text", label="label")
+            columns = ColumnsConfig(second_text="second_text", label="label")
         case _:
-            return TextSource(path=f"{_PLACE}/*.txt")
-    return CsvSource(path=f"{_PLACE}/*.csv", columns=columns)
+            return TextSourceConfig(path=f"{_PLACE}/*.txt")
+    return CsvSourceConfig(path=f"{_PLACE}/*.csv", columns=columns)
 
 
 def _multiple(rows: int, pieces: int, where: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ExportConfig
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
 MODULES = "modules.json"
 
@@ -122,7 +122,7 @@ def _modules(file: Path) -> list[tuple[str, str]]:
 
 
 def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
-    told = Settings.of_file(folder / "config.json")
+    told = HFConfig.of_file(folder / "config.json")
     flags = {
         key: value
         for key, value in told.values.items()
@@ -149,7 +149,7 @@ def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
 def _read_length(found: SentenceTransformer) -> int | None:
     # Older versions named it for the class of the model: sentence_roberta_config.json.
     for file in sorted(found.body.glob("sentence_*_config.json")):
-        told = Settings.of_file(file)
+        told = HFConfig.of_file(file)
         if told.flag("do_lower_case", False):
             found.problems.append(
                 f"{file}: do_lower_case is not taken over: texts are folded as the "
@@ -158,7 +158,7 @@ def _read_length(found: SentenceTransformer) -> int | None:
         if "max_seq_length" in told:
             return told.integer("max_seq_length", minimum=_SHORTEST)
     file = found.body / "tokenizer_config.json"
-    told = Settings.of_file(file) if file.is_file() else Settings({}, str(file))
+    told = HFConfig.of_file(file) if file.is_file() else HFConfig({}, str(file))
     length = told.values.get("model_max_length")
     # Where there is no limit, transformers writes 1e30.
     is_limit = type(length) is int and _SHORTEST <= length < _NO_LIMIT
@@ -169,7 +169,7 @@ def _read_prompts(folder: Path, found: SentenceTransformer) -> None:
     file = folder / "config_sentence_transformers.json"
     if not file.is_file():
         return
-    told = Settings.of_file(file)
+    told = HFConfig.of_file(file)
     prompts = told.section("prompts").values
     if any(prompts.values()):
         listed = ", ".join(f"{name}={text!r}" for name, text in prompts.items())
@@ -191,7 +191,7 @@ def score_activation(folder: Path) -> str | None:
         Its name, such as `Sigmoid`, which it is where nothing else is said; None if
         scores are given as they are.
     """
-    told = Settings.of_file(folder / "config.json")
+    told = HFConfig.of_file(folder / "config.json")
     newer = told.section("sentence_transformers").values.get("activation_fn")
     older = told.values.get("sbert_ce_default_activation_function")
     name = str(newer or older or "Sigmoid").rpartition(".")[2]

@@ -8,7 +8,7 @@ from transbeam.configs.base.errors import UserError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.pipeline.tokenizers.base.file_reading import (
     parse_json_object,
     read_bytes,
@@ -115,7 +115,7 @@ def _listed(tokens: Iterable[AddedToken]) -> str:
 
 
 def _read_tokenizer_files(
-    folder: Path, told: Settings, family: str, num_rows: int | None = None
+    folder: Path, told: HFConfig, family: str, num_rows: int | None = None
 ) -> TokenizerModel:
     sentinels = (
         told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
@@ -133,6 +133,6 @@ def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
     assets = folder / "assets/tokenizer"
     text, pieces = assets / "vocabulary.txt", assets / "vocabulary.spm"
     if text.is_file():
-        told = Settings.of_file(folder / "tokenizer.json").section("config")
+        told = HFConfig.of_file(folder / "tokenizer.json").section("config")
         return import_tokenizer(text, lowercase=told.flag("lowercase", False))
     return import_tokenizer(pieces if pieces.is_file() else assets)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.model.weights.checkpoints.hf_config import Settings, shown
+from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 from transbeam.pipeline.tokenizers.base.file_reading import (
     parse_json_object,
     read_bytes,
@@ -43,13 +43,13 @@ _SPECIAL = {
 }
 
 
-def tokenizer_settings(folder: Path) -> Settings:
+def tokenizer_settings(folder: Path) -> HFConfig:
     """Reads `tokenizer_config.json`; no settings if it is not there."""
     named = folder / "tokenizer_config.json"
-    return Settings.of_file(named) if named.is_file() else Settings({}, str(named))
+    return HFConfig.of_file(named) if named.is_file() else HFConfig({}, str(named))
 
 
-def check_settings(folder: Path, told: Settings, tokenizer: TokenizerModel) -> None:
+def check_settings(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
     """Refuses settings of a WordPiece or byte-level BPE tokenizer that ours lacks.
 
     Args:
@@ -78,7 +78,7 @@ def check_settings(folder: Path, told: Settings, tokenizer: TokenizerModel) -> N
         _check_agreement(told, "add_prefix_space", tokenizer.add_prefix_space)
 
 
-def check_framing(folder: Path, told: Settings, tokenizer: TokenizerModel) -> None:
+def check_framing(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
     """Refuses an encoder's tokenizer with other pieces around a text than ours.
 
     Args:
@@ -90,7 +90,7 @@ def check_framing(folder: Path, told: Settings, tokenizer: TokenizerModel) -> No
         ArtifactError: Special pieces are others, or stand elsewhere.
     """
     file = folder / "special_tokens_map.json"
-    for said in (told, Settings.of_file(file)) if file.is_file() else (told,):
+    for said in (told, HFConfig.of_file(file)) if file.is_file() else (told,):
         for key, name in _SPECIAL.items():
             ours = _piece(tokenizer, name)
             theirs = _content(said.values.get(key))
@@ -101,13 +101,13 @@ def check_framing(folder: Path, told: Settings, tokenizer: TokenizerModel) -> No
         _check_post_processor(file, tokenizer)
 
 
-def _check_class(told: Settings, known: tuple[str, ...]) -> None:
+def _check_class(told: HFConfig, known: tuple[str, ...]) -> None:
     name = told.values.get("tokenizer_class")
     if name is not None and str(name).removesuffix("Fast") not in known:
         raise told.refusal("tokenizer_class", f"one of {', '.join(known)}")
 
 
-def _check_agreement(told: Settings, key: str, ours: bool) -> None:
+def _check_agreement(told: HFConfig, key: str, ours: bool) -> None:
     """Refuses what a `tokenizer.json` has otherwise; transformers takes this one."""
     if key in told and told.flag(key, ours) != ours:
         raise told.refusal(

@@ -19,9 +19,9 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.pipeline.records.features import Feature, differences
 from transbeam.pipeline.records.manifest import FILE, Manifest
 from transbeam.pipeline.records.tf_example import parse_records
-from transbeam.trainer.input.dataset_mixture import Turns, as_written
+from transbeam.trainer.input.dataset_mixture import DatasetMixture, as_written
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
-from transbeam.trainer.input.streams import Stream, streams_of
+from transbeam.trainer.input.streams import RecordStream, streams_of
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]
@@ -92,7 +92,9 @@ def training_batches(
     """
     workers = worker[1]
     streams, shares = _streams(data, batch_size, accumulation, workers)
-    turns = Turns.by_share(shares, sum(stream.batches for stream in streams), seed)
+    turns = DatasetMixture.by_share(
+        shares, sum(stream.batches for stream in streams), seed
+    )
     records = sum(stream.records for stream in streams)
 
     view = _View(masking, *worker)
@@ -102,7 +104,7 @@ def training_batches(
         in_memory = math.ceil(shuffle_records * stream.records / records)
         pieces = stream.epochs(in_memory, seed, read * stream.batch_size)
         batches = pieces.rebatch(stream.batch_size, drop_remainder=True)
-        parts.append(view.of(stream, batches.enumerate(read)))
+        parts.append(view.apply(stream, batches.enumerate(read)))
     if len(parts) == 1:
         return _ready(parts[0])
     order = turns.order(batches_read)
@@ -126,12 +128,12 @@ def rows_of_batches(
 
 def _streams(
     data: Data, batch_size: int, accumulation: int, workers: int
-) -> tuple[list[Stream], list[float]]:
+) -> tuple[list[RecordStream], list[float]]:
     """The streams of all data sets, and the share of the batches that each gives."""
     sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
     _check_sets(sets)
     total = sum(weight for _, weight in sets)
-    streams: list[Stream] = []
+    streams: list[RecordStream] = []
     shares: list[float] = []
     for manifest, weight in sets:
         found = streams_of(
@@ -176,7 +178,7 @@ def validation_batches(
     view = _View(masking, *worker)
     streams = streams_of(manifest, "validation", batch_size, workers=worker[1])
     parts = [
-        view.of(stream, stream.once().batch(stream.batch_size).enumerate())
+        view.apply(stream, stream.once().batch(stream.batch_size).enumerate())
         for stream in streams
     ]
     order = _spread(streams)
@@ -189,7 +191,7 @@ def validation_batches(
     return _ready(batches).apply(length)
 
 
-def _spread(streams: Sequence[Stream]) -> np.ndarray:
+def _spread(streams: Sequence[RecordStream]) -> np.ndarray:
     """int64 (batches,): which stream each is of, evenly over the whole."""
     numbers, places = [], []
     for stream in streams:
@@ -237,7 +239,7 @@ class _View:
     worker: int
     workers: int
 
-    def of(self, stream: Stream, batches: tf.data.Dataset) -> tf.data.Dataset:
+    def apply(self, stream: RecordStream, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Parses numbered batches of a stream, after cutting out the worker's rows."""
 
         @as_written

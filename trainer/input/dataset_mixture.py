@@ -32,7 +32,7 @@ def stirred(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
 
 
 @dataclass(frozen=True)
-class Turns:
+class DatasetMixture:
     """An order of streams without end.
 
     Attributes:
@@ -40,7 +40,7 @@ class Turns:
         seed: The run's seed.
 
     Example:
-    >>> turns = Turns((2.0, 1.0), seed=0)
+    >>> turns = DatasetMixture((2.0, 1.0), seed=0)
     >>> turns.before(6).tolist()
     [4, 2]
     >>> sorted(turns.order(3).take(3).as_numpy_iterator())
@@ -51,7 +51,9 @@ class Turns:
     seed: int
 
     @classmethod
-    def by_share(cls, shares: Sequence[float], batches: float, seed: int) -> "Turns":
+    def by_share(
+        cls, shares: Sequence[float], batches: float, seed: int
+    ) -> "DatasetMixture":
         """Turns in proportion to shares.
 
         Args:

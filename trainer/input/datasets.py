@@ -6,7 +6,7 @@ from typing import Any
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.training import Dataset
+from transbeam.configs.schema.training import DatasetConfig
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.stage import data_stage
 from transbeam.trainer.input.batches import check_contract
@@ -43,7 +43,7 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
     return sets
 
 
-def sha256_of_records(dataset: Dataset) -> str | None:
+def sha256_of_records(dataset: DatasetConfig) -> str | None:
     """The fingerprint of another run's records; None if they are not there."""
     stage = data_stage(Path(dataset.run))
     if not (stage.path / "stage.json").is_file():

@@ -25,7 +25,7 @@ _USUAL_WORKERS = 8
 
 
 @dataclass(frozen=True)
-class Stream:
+class RecordStream:
     """The records of one length in a split of a data set.
 
     Attributes:
@@ -140,7 +140,7 @@ def streams_of(
     workers: int = 1,
     parts: int = 1,
     first: int = 0,
-) -> list[Stream]:
+) -> list[RecordStream]:
     """A stream for each length of record in a split, the shortest first.
 
     Args:
@@ -168,7 +168,7 @@ def streams_of(
         by_length.setdefault(shard.sequence_length, []).append(shard)
     longest = max([*by_length, *manifest.buckets])
     return [
-        Stream(
+        RecordStream(
             number,
             manifest.folder,
             tuple(shards),

@@ -13,7 +13,11 @@ import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.progress import Bar
-from transbeam.trainer.evaluation.evaluation_loop import Means, NotFiniteError, means
+from transbeam.trainer.evaluation.evaluation_loop import (
+    EvaluationMetrics,
+    NotFiniteError,
+    means,
+)
 from transbeam.trainer.loop.tensorboard import (
     TensorBoard,
     cut_events,
@@ -134,7 +138,7 @@ class TrainingLog:
         """Leaves what has happened since the last line out of the rates."""
         self._began, self._input_seconds = time.perf_counter(), 0.0
 
-    def validated(self, found: Means) -> None:
+    def validated(self, found: EvaluationMetrics) -> None:
         """Writes down what a validation found, but for what is not finite."""
         numbers = {f"val_{name}": value for name, value in found.as_json().items()}
         finite = {name: x for name, x in numbers.items() if math.isfinite(x)}

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.workers import Workers
-from transbeam.trainer.evaluation.evaluation_loop import Means
+from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import Checkpoints
 from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.step.state import TrainState
@@ -39,7 +39,7 @@ class Stop:
 def run_steps(
     update: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     batches: Iterator[Mapping[str, Any]],
-    validate: Callable[[], Means],
+    validate: Callable[[], EvaluationMetrics],
     *,
     state: TrainState,
     config: TrainingConfig,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from transbeam.trainer.metrics.counts import (
+    ClassCounts,
     ClassScores,
-    Counts,
     mean,
     ratio,
     real_pairs,
@@ -16,7 +16,7 @@ from transbeam.trainer.metrics.counts import (
 
 
 @dataclass(frozen=True)
-class Classification:
+class ClassificationScores:
     """Accuracy, macro F1 and Matthews' correlation of one answer or many per unit.
 
     They need no confusion matrix, only three counts per class: how often it was
@@ -65,13 +65,13 @@ class Classification:
         """Makes `accuracy`, `macro_f1` and `matthews_correlation` of sums (..., 3C).
 
         Example:
-        >>> metric = Classification(("no", "yes"))
+        >>> metric = ClassificationScores(("no", "yes"))
         >>> statistics = metric.statistics([0, 0, 1, 1], [0, 0, 0, 1])
         >>> scores = metric.scores(statistics.sum(axis=0))
         >>> {name: round(score.item(), 4) for name, score in scores.items()}
         {'accuracy': 0.75, 'macro_f1': 0.7333, 'matthews_correlation': 0.5774}
         """
-        counts = Counts.of(sums)
+        counts = ClassCounts.from_sums(sums)
         together = counts.together()
         return {
             "accuracy": mean(together.correct, together.asked),
@@ -81,16 +81,16 @@ class Classification:
 
     def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
         """Precision, recall, F1 and support of every class, of sums (3C,)."""
-        return Counts.of(sums).table(self.labels)
+        return ClassCounts.from_sums(sums).table(self.labels)
 
 
-def macro_f1(counts: Counts) -> np.ndarray:
+def macro_f1(counts: ClassCounts) -> np.ndarray:
     """The mean F1 of the classes that were asked for or predicted at all."""
     met = (counts.predicted + counts.asked > 0).sum(axis=-1)
     return mean(counts.f1().sum(axis=-1), met)
 
 
-def matthews_correlation(counts: Counts) -> np.ndarray:
+def matthews_correlation(counts: ClassCounts) -> np.ndarray:
     """How much predictions tell about targets: 1 all, 0 nothing, below 0 misleading.
 
     For any number of classes the correlation coefficient of
@@ -120,7 +120,7 @@ def confusion(
     """How often each class was taken for each.
 
     Args:
-        predictions: As for `Classification`.
+        predictions: As for `ClassificationScores`.
         targets: As there.
         labels: As there.
         weights: As there.

@@ -59,8 +59,8 @@ def intervals(
         DataError: There are no units.
 
     Example:
-    >>> from transbeam.trainer.metrics.language_modeling import Accuracy
-    >>> metric = Accuracy()
+    >>> from transbeam.trainer.metrics.language_modeling import TokenAccuracy
+    >>> metric = TokenAccuracy()
     >>> statistics = metric.statistics(np.arange(100) % 4 > 0, np.ones(100, int))
     >>> intervals(statistics, metric.scores, seed=1)
     {'accuracy': Interval(score=0.75, low=0.66, high=0.83)}
@@ -139,8 +139,8 @@ def differences(
         ValueError: The statistics are not of as many units.
 
     Example:
-    >>> from transbeam.trainer.metrics.language_modeling import Accuracy
-    >>> metric, asked = Accuracy(), np.ones(100, int)
+    >>> from transbeam.trainer.metrics.language_modeling import TokenAccuracy
+    >>> metric, asked = TokenAccuracy(), np.ones(100, int)
     >>> ours = metric.statistics(np.arange(100) % 10 > 0, asked)
     >>> theirs = metric.statistics(np.arange(100) % 5 > 0, asked)
     >>> better = differences(ours, theirs, metric.scores, seed=1)["accuracy"]

@@ -8,7 +8,7 @@ import numpy as np
 from transbeam.configs.base.errors import DataError
 
 
-class Pairs(NamedTuple):
+class TargetPairs(NamedTuple):
     """The real targets of all units in one row of `M`, and what was predicted.
 
     Attributes:
@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
 
 def real_pairs(
     predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
-) -> Pairs:
+) -> TargetPairs:
     """Leaves out padding and whatever else nobody asked for.
 
     Args:
@@ -46,7 +46,7 @@ def real_pairs(
             f"predictions {predictions.shape}, targets {targets.shape} and weights "
             f"{real.shape} must have one shape"
         )
-    return Pairs(
+    return TargetPairs(
         np.nonzero(real)[0],
         predictions[real].astype(np.int64),
         targets[real].astype(np.int64),
@@ -112,7 +112,7 @@ class ClassScores(NamedTuple):
     support: int
 
 
-class Counts(NamedTuple):
+class ClassCounts(NamedTuple):
     """Counts per class, each `(..., C)`; what statistics of classes add up to.
 
     Attributes:
@@ -126,13 +126,13 @@ class Counts(NamedTuple):
     asked: np.ndarray
 
     @classmethod
-    def of(cls, sums: np.ndarray) -> "Counts":
+    def from_sums(cls, sums: np.ndarray) -> "ClassCounts":
         """Reads statistics `(..., 3C)` with the counts one behind the other."""
         return cls(*np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0))
 
-    def together(self) -> "Counts":
+    def together(self) -> "ClassCounts":
         """Summed over the classes, each `(...)`."""
-        return Counts(*(count.sum(axis=-1) for count in self))
+        return ClassCounts(*(count.sum(axis=-1) for count in self))
 
     def precision(self) -> np.ndarray:
         return ratio(self.correct, self.predicted)

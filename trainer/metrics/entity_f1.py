@@ -17,17 +17,17 @@ import numpy as np
 from transbeam.configs.base.bio_tags import EntityTags, marks_entities
 from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import (
+    ClassCounts,
     ClassScores,
-    Counts,
     real_pairs,
     require_labels,
     tally,
 )
-from transbeam.trainer.metrics.language_modeling import Accuracy
+from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 
 @dataclass(frozen=True)
-class Tagging:
+class TaggingScores:
     """Accuracy of tags, and precision, recall and F1 of entities over all types.
 
     Args:
@@ -103,7 +103,7 @@ class Tagging:
 
         return np.hstack(
             [
-                Accuracy().statistics(predictions, targets, weights),
+                TokenAccuracy().statistics(predictions, targets, weights),
                 per_type(right, asked_type),
                 per_type(predicted >= 0, predicted_type),
                 per_type(asked >= 0, asked_type),
@@ -114,16 +114,16 @@ class Tagging:
         """Makes `accuracy`, `entity_precision`, `_recall` and `_f1` of sums.
 
         Example:
-        >>> metric = Tagging(("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
+        >>> metric = TaggingScores(("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
         >>> statistics = metric.statistics([[1, 0, 0, 4]], [[1, 2, 0, 3]])
         >>> scores = metric.scores(statistics.sum(axis=0))
         >>> {name: score.item() for name, score in scores.items()}
         {'accuracy': 0.5, 'entity_precision': 0.5, 'entity_recall': 0.5, \
 'entity_f1': 0.5}
         """
-        entities = Counts.of(sums[..., 2:]).together()
+        entities = ClassCounts.from_sums(sums[..., 2:]).together()
         return {
-            **Accuracy().scores(sums[..., :2]),
+            **TokenAccuracy().scores(sums[..., :2]),
             "entity_precision": entities.precision(),
             "entity_recall": entities.recall(),
             "entity_f1": entities.f1(),
@@ -131,7 +131,7 @@ class Tagging:
 
     def per_type(self, sums: np.ndarray) -> dict[str, ClassScores]:
         """Precision, recall, F1 and support of every type, of sums (2 + 3E,)."""
-        return Counts.of(sums[2:]).table(self.types)
+        return ClassCounts.from_sums(sums[2:]).table(self.types)
 
 
 def _entity_ends(

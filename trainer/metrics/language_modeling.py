@@ -71,7 +71,7 @@ class BitsPerByte:
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class TokenAccuracy:
     """Share of right first guesses, of masked or next tokens, from any vocabulary."""
 
     def statistics(
@@ -102,7 +102,7 @@ class Accuracy:
         """Makes `accuracy` of sums (..., 2).
 
         Example:
-        >>> metric = Accuracy()
+        >>> metric = TokenAccuracy()
         >>> statistics = metric.statistics(
         ...     [[8, 9], [5, 0]], [[8, 7], [5, 0]], [[1, 1], [1, 0]]
         ... )

@@ -13,7 +13,7 @@ _LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class Regression:
+class RegressionScores:
     """Mean squared and absolute error, R², and Pearson's correlation."""
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ class Regression:
         the same. The correlation is 0 where targets or predictions are.
 
         Example:
-        >>> metric = Regression()
+        >>> metric = RegressionScores()
         >>> statistics = metric.statistics([1.0, 2.0, 6.0], [1.0, 3.0, 5.0])
         >>> scores = metric.scores(statistics.sum(axis=0))
         >>> {name: round(score.item(), 4) for name, score in scores.items()}
@@ -79,7 +79,7 @@ class RankCorrelation:
     """
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Both numbers of each unit, float64 (n, 2); see `Regression`."""
+        """Both numbers of each unit, float64 (n, 2); see `RegressionScores`."""
         return _as_pairs(predictions, targets)
 
     def scores_of_draws(

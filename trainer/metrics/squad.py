@@ -44,7 +44,7 @@ def token_f1(prediction: str, target: str) -> float:
 
 
 @dataclass(frozen=True)
-class SpanAnswers:
+class SpanAnswerScores:
     """Share of answers that are right to the letter, and mean F1 of their words."""
 
     def statistics(
@@ -77,7 +77,7 @@ class SpanAnswers:
         """Makes `exact_match` and `f1`, between 0 and 1, of sums (..., 3).
 
         Example:
-        >>> metric = SpanAnswers()
+        >>> metric = SpanAnswerScores()
         >>> statistics = metric.statistics(
         ...     ["The Elbe.", "the river Spree"], [["Elbe"], ["Spree", "the Spree"]]
         ... )

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transbeam.trainer.objectives.objective_metrics import Batch
-from transbeam.trainer.objectives.targets import Ask, NumberAsk
+from transbeam.trainer.objectives.targets import NumberTarget, Target
 
 
-class Yardstick(NamedTuple):
+class Baseline(NamedTuple):
     """What a loss is held against.
 
     Attributes:
@@ -23,7 +23,7 @@ class Yardstick(NamedTuple):
     loss: float
 
 
-def yardstick(evaluation: Mapping[str, Any]) -> Yardstick:
+def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
     """What the losses of a training are held against.
 
     Args:
@@ -31,27 +31,27 @@ def yardstick(evaluation: Mapping[str, Any]) -> Yardstick:
 
     Example:
     >>> yardstick({"loss": 0.5, "variance": 2.0})
-    Yardstick(unit='squared error per target', name='variance', loss=2.0)
+    Baseline(unit='squared error per target', name='variance', loss=2.0)
     """
     if "variance" in evaluation:
         least = evaluation["variance"]
-        return Yardstick("squared error per target", "variance", least)
+        return Baseline("squared error per target", "variance", least)
     least = evaluation["unigram_entropy"]
-    return Yardstick("nats per target", "unigram entropy", least)
+    return Baseline("nats per target", "unigram entropy", least)
 
 
-def target_sums(ask: Ask, batch: Batch) -> np.ndarray:
+def target_sums(ask: Target, batch: Batch) -> np.ndarray:
     """What is to be known of targets for the best guess that looks at no input."""
-    if isinstance(ask, NumberAsk):
+    if isinstance(ask, NumberTarget):
         return number_sums(ask, batch)
     return target_counts(ask, batch)
 
 
-def number_sums(ask: NumberAsk, batch: Batch) -> np.ndarray:
+def number_sums(ask: NumberTarget, batch: Batch) -> np.ndarray:
     """float64 (3,): how many targets there are, their sum, the sum of their squares.
 
     Example:
-    >>> number_sums(NumberAsk("score", "label"), {"label": np.array([2.0, -3.0])})
+    >>> number_sums(NumberTarget("score", "label"), {"label": np.array([2.0, -3.0])})
     array([ 2., -1., 13.])
     """
     targets = batch[ask.targets].astype(np.float64)
@@ -69,11 +69,11 @@ def variance(sums: np.ndarray) -> float:
     return max(float(sums[2] / count - (sums[1] / count) ** 2), 0.0)
 
 
-def target_counts(ask: Ask, batch: Batch) -> np.ndarray:
+def target_counts(ask: Target, batch: Batch) -> np.ndarray:
     """int64 (C',): how often each id is asked for.
 
     Example:
-    >>> target_counts(Ask("logits", "label"), {"label": np.array([2, 0, 2])})
+    >>> target_counts(Target("logits", "label"), {"label": np.array([2, 0, 2])})
     array([1, 0, 2])
     """
     targets = batch[ask.targets]

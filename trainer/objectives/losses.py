@@ -13,10 +13,10 @@ import keras
 from keras import ops
 
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.functional.deferred_logits import UnmadeScores
+from transbeam.model.functional.deferred_logits import DeferredLogits
 from transbeam.model.kernels.cross_entropy import cross_entropy
 from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
-from transbeam.trainer.objectives.targets import Ask, NumberAsk, asks_of
+from transbeam.trainer.objectives.targets import NumberTarget, Target, asks_of
 
 # By the output asked: cost, count, and what the answers are judged by, `correct` or
 # `absolute_error`. What is made small beside the answers, and is no part of the loss
@@ -55,13 +55,13 @@ class Loss:
             ([Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5).
     """
 
-    asks: tuple[Ask, ...]
+    asks: tuple[Target, ...]
     label_smoothing: float = 0.0
     z_loss: float = 0.0
 
     @property
     def reads_scores(self) -> bool:
-        """Whether it wants all scores, and cannot do with `UnmadeScores`."""
+        """Whether it wants all scores, and cannot do with `DeferredLogits`."""
         return False
 
     @property
@@ -75,7 +75,7 @@ class Loss:
 
     def counts(self, batch: Mapping[str, Any]) -> list[Any]:
         """How many targets there are of each ask: float32 scalars."""
-        return [ops.sum(ask.of(batch)[1]) for ask in self.asks]
+        return [ops.sum(ask.read(batch)[1]) for ask in self.asks]
 
     def no_sums(self) -> Sums:
         """What `sums` of no records are."""
@@ -95,7 +95,7 @@ class Loss:
         """The share that some records have in the loss of a batch.
 
         Args:
-            outputs: The model's, for these records; or `UnmadeScores` of a
+            outputs: The model's, for these records; or `DeferredLogits` of a
                 vocabulary in place of them.
             batch: Their features.
             counts: Of the whole batch that they are part of, as `counts` gives them.
@@ -107,7 +107,7 @@ class Loss:
 
         Example:
         >>> import numpy as np
-        >>> loss = Loss((Ask("logits", "ids", "weights"),))
+        >>> loss = Loss((Target("logits", "ids", "weights"),))
         >>> batch = {"ids": np.array([[0, 1]]), "weights": np.array([[1.0, 0.0]])}
         >>> scores = {"logits": np.log([[[0.25, 0.75], [0.5, 0.5]]])}
         >>> value, sums = loss(scores, batch, loss.counts(batch))
@@ -116,7 +116,7 @@ class Loss:
         """
         total, sums = ops.zeros((), "float32"), {}
         for ask, count in zip(self.asks, counts, strict=True):
-            targets, weights = ask.of(batch)
+            targets, weights = ask.read(batch)
             answers = outputs[ask.output]
             cost, told, judged = self._of_all(ask, answers, targets, weights)
             # Without any target there is nothing to divide, and nothing to learn.
@@ -145,7 +145,7 @@ class Loss:
         """
         found = {}
         for ask in self.asks:
-            targets, weights = ask.of(batch)
+            targets, weights = ask.read(batch)
             each = self._of_each(ask, outputs[ask.output], targets)
             found[ask.output] = {
                 "guesses": each.guesses,
@@ -156,9 +156,9 @@ class Loss:
             }
         return found
 
-    def _of_all(self, ask: Ask, scores, targets, weights) -> tuple[Any, Any, Any]:
+    def _of_all(self, ask: Target, scores, targets, weights) -> tuple[Any, Any, Any]:
         """What all targets cost, the same as it is told, and how they are judged."""
-        if isinstance(scores, UnmadeScores):
+        if isinstance(scores, DeferredLogits):
             width = scores.vectors.shape[-1]
             return vocabulary_loss(
                 ops.reshape(scores.vectors, (-1, width)),
@@ -176,8 +176,8 @@ class Loss:
             ops.sum(each.judged * weights),
         )
 
-    def _of_each(self, ask: Ask, answers, targets) -> _Each:
-        if isinstance(ask, NumberAsk):
+    def _of_each(self, ask: Target, answers, targets) -> _Each:
+        if isinstance(ask, NumberTarget):
             error = answers - ops.cast(targets, "float32")
             costs = ops.square(error)
             return _Each(answers, costs, ops.zeros_like(costs), ops.abs(error))

@@ -18,16 +18,16 @@ from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import (
     Interval,
     intervals,
     intervals_of_draws,
 )
-from transbeam.trainer.metrics.entity_f1 import Tagging
-from transbeam.trainer.metrics.language_modeling import Accuracy, Perplexity
-from transbeam.trainer.metrics.regression import RankCorrelation, Regression
-from transbeam.trainer.objectives.targets import Ask, asks_of
+from transbeam.trainer.metrics.entity_f1 import TaggingScores
+from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
+from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
+from transbeam.trainer.objectives.targets import Target, asks_of
 
 Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
 Batch = Mapping[str, np.ndarray]
@@ -99,25 +99,25 @@ def scorers_of(
             | PairClassificationConfig(labels=labels)
             | ImageClassificationConfig(labels=labels)
         ):
-            return (_guesses(Classification(labels), first),)
+            return (_guesses(ClassificationScores(labels), first),)
         case TokenClassificationConfig(labels=labels, all_pieces=all_pieces):
             # Asked at every piece, a word's tag comes several times.
             by_entity = marks_entities(labels) and not all_pieces
             if not by_entity:
-                return (_guesses(Classification(labels), first),)
-            return (_guesses(Tagging(labels, strict_entities), first),)
+                return (_guesses(ClassificationScores(labels), first),)
+            return (_guesses(TaggingScores(labels, strict_entities), first),)
         case RegressionConfig() | PairRegressionConfig():
             return _numbers(first)
         case SpanQAConfig():
             return (_both_places(first, rest[0]),)
         case SentencePairsConfig():
-            pair = _guesses(Accuracy(), rest[0], prefix="pair_")
-            return (_perplexity(first), _guesses(Accuracy(), first), pair)
+            pair = _guesses(TokenAccuracy(), rest[0], prefix="pair_")
+            return (_perplexity(first), _guesses(TokenAccuracy(), first), pair)
         case _:
-            return (_perplexity(first), _guesses(Accuracy(), first))
+            return (_perplexity(first), _guesses(TokenAccuracy(), first))
 
 
-def _perplexity(ask: Ask) -> Scorer:
+def _perplexity(ask: Target) -> Scorer:
     metric = Perplexity()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
@@ -127,7 +127,7 @@ def _perplexity(ask: Ask) -> Scorer:
     return Scorer(metric, statistics)
 
 
-def _guesses(metric: Any, ask: Ask, prefix: str = "") -> Scorer:
+def _guesses(metric: Any, ask: Target, prefix: str = "") -> Scorer:
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
         weights = None if ask.weights is None else batch[ask.weights]
         return metric.statistics(
@@ -137,22 +137,22 @@ def _guesses(metric: Any, ask: Ask, prefix: str = "") -> Scorer:
     return Scorer(metric, statistics, prefix)
 
 
-def _numbers(ask: Ask) -> tuple[Scorer, Scorer]:
-    def statistics_by(metric: Regression | RankCorrelation):
+def _numbers(ask: Target) -> tuple[Scorer, Scorer]:
+    def statistics_by(metric: RegressionScores | RankCorrelation):
         return lambda answers, batch: metric.statistics(
             answers[ask.output]["guesses"], batch[ask.targets]
         )
 
-    errors, ranks = Regression(), RankCorrelation()
+    errors, ranks = RegressionScores(), RankCorrelation()
     return (
         Scorer(errors, statistics_by(errors)),
         RankScorer(ranks, statistics_by(ranks)),
     )
 
 
-def _both_places(start: Ask, end: Ask) -> Scorer:
+def _both_places(start: Target, end: Target) -> Scorer:
     """How often a window's answer begins and ends where it should."""
-    metric = Accuracy()
+    metric = TokenAccuracy()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
         right = [

@@ -23,7 +23,7 @@ from transbeam.configs.schema.objectives.supervised import (
 
 
 @dataclass(frozen=True)
-class Ask:
+class Target:
     """One choice that records ask for: which token, which class, which place.
 
     Attributes:
@@ -40,12 +40,13 @@ class Ask:
     targets: str
     weights: str | None = None
 
-    def of(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+    def read(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
         """Targets and their weights, float32, in a batch.
 
         Example:
         >>> import numpy as np
-        >>> targets, weights = Ask("logits", "label").of({"label": np.array([3, 1])})
+        >>> batch = {"label": np.array([3, 1])}
+        >>> targets, weights = Target("logits", "label").read(batch)
         >>> ops.convert_to_numpy(weights)
         array([1., 1.], dtype=float32)
         """
@@ -56,7 +57,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class NumberAsk(Ask):
+class NumberTarget(Target):
     """One number that records ask for, and not a choice.
 
     Attributes:
@@ -68,32 +69,32 @@ class NumberAsk(Ask):
     judged: ClassVar[str] = "absolute_error"
 
 
-def asks_of(objective: Objective) -> tuple[Ask, ...]:
+def asks_of(objective: Objective) -> tuple[Target, ...]:
     """What the records of an objective ask; the loss is the sum over these.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
     >>> asks_of(CausalConfig())
-    (Ask(output='logits', targets='target_ids', weights='target_weights'),)
+    (Target(output='logits', targets='target_ids', weights='target_weights'),)
     """
-    masked = Ask("logits", "masked_ids", "masked_weights")
+    masked = Target("logits", "masked_ids", "masked_weights")
     match objective:
         case MaskedConfig():
             return (masked,)
         case SentencePairsConfig(task=task):
-            return masked, Ask("pair_logits", f"{task}_label")
+            return masked, Target("pair_logits", f"{task}_label")
         case (
             ClassificationConfig()
             | PairClassificationConfig()
             | ImageClassificationConfig()
         ):
-            return (Ask("logits", "label"),)
+            return (Target("logits", "label"),)
         case RegressionConfig() | PairRegressionConfig():
-            return (NumberAsk("score", "label"),)
+            return (NumberTarget("score", "label"),)
         case TokenClassificationConfig():
-            return (Ask("logits", "label_ids", "label_weights"),)
+            return (Target("logits", "label_ids", "label_weights"),)
         case SpanQAConfig():
-            start = Ask("start_logits", "start_position")
-            return start, Ask("end_logits", "end_position")
+            start = Target("start_logits", "start_position")
+            return start, Target("end_logits", "end_position")
         case _:
-            return (Ask("logits", "target_ids", "target_weights"),)
+            return (Target("logits", "target_ids", "target_weights"),)

@@ -8,13 +8,13 @@ import keras
 from keras import ops
 
 from transbeam.configs.schema.schedules import (
-    ConstantSchedule,
-    CosineSchedule,
-    InverseSqrtSchedule,
-    LinearSchedule,
-    NoamSchedule,
+    ConstantScheduleConfig,
+    CosineScheduleConfig,
+    InverseSqrtScheduleConfig,
+    LinearScheduleConfig,
+    NoamScheduleConfig,
     Schedule,
-    WsdSchedule,
+    WsdScheduleConfig,
     warmup_of,
 )
 
@@ -152,26 +152,26 @@ def build_schedule(config: Schedule, steps: int, hidden_dim: int) -> Warmup:
         hidden_dim: The model's width, which Noam's peak depends on.
 
     Example:
-    >>> schedule = build_schedule(NoamSchedule(warmup_steps=4), 10, hidden_dim=16)
+    >>> schedule = build_schedule(NoamScheduleConfig(warmup_steps=4), 10, hidden_dim=16)
     >>> [float(schedule(step)) for step in (0, 3)]
     [0.03125, 0.125]
     """
     warmup = warmup_of(config, steps)
     match config:
-        case CosineSchedule() | LinearSchedule():
+        case CosineScheduleConfig() | LinearScheduleConfig():
             fraction = config.final_fraction
             return WarmupDecay(
                 config.peak, warmup, steps, steps - warmup, config.kind, fraction
             )
-        case ConstantSchedule():
+        case ConstantScheduleConfig():
             return Warmup(config.peak, warmup)
-        case InverseSqrtSchedule():
+        case InverseSqrtScheduleConfig():
             return WarmupInverseSqrt(config.peak, warmup)
-        case NoamSchedule():
+        case NoamScheduleConfig():
             # The paper's two branches meet at the last step of the warm-up.
             peak = config.factor * (hidden_dim * warmup) ** -0.5
             return WarmupInverseSqrt(peak, warmup)
-        case WsdSchedule():
+        case WsdScheduleConfig():
             return WarmupDecay(
                 config.peak,
                 warmup,

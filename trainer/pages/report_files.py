@@ -8,7 +8,7 @@ import keras
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.schema.run import RunConfig
-from transbeam.trainer.objectives.baselines import Yardstick, yardstick
+from transbeam.trainer.objectives.baselines import Baseline, yardstick
 from transbeam.trainer.pages.training_page import training_report
 
 
@@ -40,7 +40,7 @@ def write_report(
 
 
 def draw_loss(
-    rows: Sequence[Mapping[str, float]], least: Yardstick, picture: Path
+    rows: Sequence[Mapping[str, float]], least: Baseline, picture: Path
 ) -> None:
     """Draws training and validation loss against the step, as a PNG.
 

@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """One curve of a picture.
 
     Attributes:
@@ -38,7 +38,7 @@ class Line:
 
 
 def curves(
-    lines: Sequence[Line], what: str, limit: tuple[str, float] | None = None
+    lines: Sequence[Curve], what: str, limit: tuple[str, float] | None = None
 ) -> str:
     """Draws curves over one axis of steps.
 
@@ -51,7 +51,7 @@ def curves(
         An `<svg>` element; empty when there is nothing to draw.
     """
     shown = [
-        Line(line.name, kept, line.dots)
+        Curve(line.name, kept, line.dots)
         for line in lines
         if (kept := [point for point in line.points if math.isfinite(point[1])])
     ]

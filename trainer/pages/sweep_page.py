@@ -10,7 +10,7 @@ from transbeam.configs.base.html_page import page
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.loader.sweep import Sweep
 from transbeam.trainer.loop.metrics_log import read_metrics
-from transbeam.trainer.pages.svg_curves import STYLE, Line, curves, short
+from transbeam.trainer.pages.svg_curves import STYLE, Curve, curves, short
 
 _MOST_CURVES = 8
 _MOST_DOTS = 30  # more would hide the line
@@ -76,7 +76,7 @@ def _picture(ranked: Sequence[Mapping[str, Any]]) -> str:
     for number, run in enumerate(ranked[:_MOST_CURVES], start=1):
         rows = read_metrics(Path(run["run"]) / "training")
         points = [(row["step"], row["val_loss"]) for row in rows if "val_loss" in row]
-        lines.append(Line(f"no. {number}", points, dots=len(points) <= _MOST_DOTS))
+        lines.append(Curve(f"no. {number}", points, dots=len(points) <= _MOST_DOTS))
     told = f"<p>per target; the best {len(lines)}, by their place below</p>"
     return told + curves(lines, "validation loss of the best runs against the step")
 

@@ -9,9 +9,9 @@ from transbeam.configs.base.html_page import page
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.schema.run import RunConfig
 from transbeam.trainer.evaluation.html_examples import EXAMPLES
-from transbeam.trainer.objectives.baselines import Yardstick, yardstick
+from transbeam.trainer.objectives.baselines import Baseline, yardstick
 from transbeam.trainer.pages.nearest_preset import nearest_preset
-from transbeam.trainer.pages.svg_curves import STYLE, Line, curves
+from transbeam.trainer.pages.svg_curves import STYLE, Curve, curves
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -73,14 +73,14 @@ def _points(rows: Rows, name: str) -> list[tuple[float, float]]:
 
 def _curve(rows: Rows, name: str) -> str:
     told = name.replace("_", " ")
-    return curves([Line("", _points(rows, name))], f"{told} against the step")
+    return curves([Curve("", _points(rows, name))], f"{told} against the step")
 
 
-def _loss(rows: Rows, least: Yardstick) -> str:
+def _loss(rows: Rows, least: Baseline) -> str:
     return curves(
         [
-            Line("training", _points(rows, "loss")),
-            Line("validation", _points(rows, "val_loss"), dots=True),
+            Curve("training", _points(rows, "loss")),
+            Curve("validation", _points(rows, "val_loss"), dots=True),
         ],
         f"loss in {least.unit} against the step",
         (least.name.partition(" ")[0], least.loss),

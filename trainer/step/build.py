@@ -6,7 +6,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.state import TrainState
-from transbeam.trainer.step.update_rule import Rules
+from transbeam.trainer.step.update_rule import UpdateRule
 
 
 def build_step(
@@ -26,7 +26,7 @@ def build_step(
         `loss` (with smoothing and z-loss), `gradient_norm` (before clipping),
         `skipped` (0 or 1), `tokens` (real ones read), and `sums` as `Loss` has them.
     """
-    rules = Rules(state, config)
+    rules = UpdateRule(state, config)
     if keras.backend.backend() == "jax":
         from transbeam.trainer.step.on_jax import build
     else:

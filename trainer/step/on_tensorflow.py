@@ -15,10 +15,10 @@ from transbeam.trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from transbeam.trainer.step.update_rule import Rules
+from transbeam.trainer.step.update_rule import UpdateRule
 
 
-def build(rules: Rules, loss: Loss, accumulation: int, workers: Workers):
+def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
     """See `transbeam.trainer.step.build.build_step`."""
     model = rules.state.model
     weights = model.trainable_variables

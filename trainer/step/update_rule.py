@@ -11,7 +11,7 @@ from transbeam.trainer.step.state import TrainState
 _STEPS_TO_DOUBLE = 2_000
 
 
-class Rules:
+class UpdateRule:
     """What is done with gradients before the optimizer has them, and after it.
 
     Everything here is `keras.ops` on variables, for both backends to trace.

@@ -9,7 +9,7 @@ from transbeam.configs.base.fields import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masking:
+class MaskingConfig:
     """How tokens are chosen and hidden; the part that two objectives share."""
 
     kind: str = ""
@@ -59,7 +59,7 @@ class Masking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedConfig(Masking):
+class MaskedConfig(MaskingConfig):
     """Masked language modelling (BERT): some tokens are hidden and asked for."""
 
     kind: Literal["masked"] = "masked"
@@ -85,7 +85,7 @@ class MaskedConfig(Masking):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentencePairsConfig(Masking):
+class SentencePairsConfig(MaskingConfig):
     """Masked language modelling on pairs of segments (BERT, ALBERT).
 
     The model also says what the second segment is to the first.

@@ -11,7 +11,7 @@ from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.blockwise import block_starts, cut_ids
 from transbeam.model.layers.attention.document_masks import (
-    Documents,
+    DocumentMasks,
     flat_index,
     look_up,
     read_places,
@@ -22,7 +22,7 @@ from transbeam.model.layers.attention.global_token_attention import (
 )
 from transbeam.model.layers.attention.local_attention import (
     Far,
-    Window,
+    LocalWindow,
     attend_to_window,
     window_of,
 )
@@ -131,7 +131,7 @@ class BlockSparseAttention(Attention):
         outermost = ops.reshape(outermost, (*ops.shape(query)[:2], 1, 1))
         return ops.where(outermost, outer, inner)
 
-    def _near(self, documents, last, window: Window):
+    def _near(self, documents, last, window: LocalWindow):
         """Keys of a window that are in a neighbouring block or an outermost one."""
         number = documents.positions // self.block_size
         keys, last_keys = window.around(number), window.around(last)
@@ -142,7 +142,7 @@ class BlockSparseAttention(Attention):
             window.visible(documents), ops.logical_or(near, outermost)
         )
 
-    def _far(self, documents, last, window: Window) -> Far:
+    def _far(self, documents, last, window: LocalWindow) -> Far:
         """The outermost blocks outside of the windows, and the drawn ones."""
         size = self.block_size
         blocks, last = documents.cut(size), self._cut(last)
@@ -173,7 +173,7 @@ class BlockSparseAttention(Attention):
             ops.concatenate([allowed, drawn.allowed], axis=4),
         )
 
-    def _drawn(self, documents, blocks: Documents, last) -> Far:
+    def _drawn(self, documents, blocks: DocumentMasks, last) -> Far:
         """The drawn blocks of the document that a block of the row begins in.
 
         Of any other document it holds the first block at most, which draws none.
@@ -241,7 +241,7 @@ class BlockSparseAttention(Attention):
         allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
         return Scattered(look_up(query, index), key, value, index, allowed)
 
-    def _outermost(self, documents, blocks: Documents, last, token):
+    def _outermost(self, documents, blocks: DocumentMasks, last, token):
         """The first and the last block of the document that a token of a block is of.
 
         Returns:
@@ -275,11 +275,11 @@ class BlockSparseAttention(Attention):
         }
 
 
-def last_blocks(documents: Documents, size: int):
+def last_blocks(documents: DocumentMasks, size: int):
     """The number of the last block of each token's document.
 
     Args:
-        documents: `Documents`.
+        documents: `DocumentMasks`.
         size: Tokens in a block.
 
     Returns:

@@ -16,7 +16,7 @@ from transbeam.model.layers.attention.blockwise import cut_ids, rows_at
 from transbeam.model.layers.sequence_info import packed
 
 
-class Documents(NamedTuple):
+class DocumentMasks(NamedTuple):
     """Where the tokens of rows stand; all int32 `(B, T)`, or in blocks `(N, B, b)`.
 
     Attributes:
@@ -34,10 +34,10 @@ class Documents(NamedTuple):
     packed: bool
     aligned: bool
 
-    def cut(self, size: int) -> "Documents":
+    def cut(self, size: int) -> "DocumentMasks":
         """The same in blocks; the last one is filled up with padding."""
         ids, positions, starts = (cut_ids(part, size) for part in self[:3])
-        return Documents(ids, positions, starts, self.packed, self.aligned)
+        return DocumentMasks(ids, positions, starts, self.packed, self.aligned)
 
     def ids_at(self, index):
         """The documents of tokens by their index in the row; 0 outside of the row.
@@ -57,7 +57,7 @@ class Documents(NamedTuple):
         return ops.logical_and(real, ops.equal(key_ids, query_ids))
 
 
-def read_places(places, length, name: str) -> Documents:
+def read_places(places, length, name: str) -> DocumentMasks:
     """Reads what `transbeam.model.layers.sequence_info` describes.
 
     Args:
@@ -86,13 +86,13 @@ def read_places(places, length, name: str) -> Documents:
     index = ops.zeros_like(ids) + ops.arange(length, dtype="int32")  # (B, T)
     if "position_ids" not in places:
         starts = ops.zeros_like(ids)
-        return Documents(ids, index, starts, packed=False, aligned=True)
+        return DocumentMasks(ids, index, starts, packed=False, aligned=True)
     positions = ops.cast(places["position_ids"], "int32")
     # What stands in padding is nobody's business: it gets places of no meaning.
     real = ops.not_equal(ids, 0)
     positions = ops.where(real, positions, 0)
     starts = ops.where(real, ops.maximum(index - positions, 0), index)
-    return Documents(ids, positions, starts, packed(places), aligned=False)
+    return DocumentMasks(ids, positions, starts, packed(places), aligned=False)
 
 
 def look_up(x, index):

@@ -7,7 +7,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.tensor_checks import check_rank
 from transbeam.model.layers.attention.blockwise import block_starts
 from transbeam.model.layers.attention.document_masks import (
-    Documents,
+    DocumentMasks,
     look_up,
     read_places,
 )
@@ -17,7 +17,7 @@ from transbeam.model.layers.attention.global_token_attention import (
 )
 from transbeam.model.layers.attention.local_attention import (
     Far,
-    Window,
+    LocalWindow,
     attend_to_window,
     window_of,
 )
@@ -102,11 +102,11 @@ class GlobalWindowAttention(SlidingWindowAttention):
         )
         return self.join(ops.where(is_global, some, everyone))
 
-    def _is_global(self, documents: Documents):
+    def _is_global(self, documents: DocumentMasks):
         first = documents.positions < self.num_global_tokens
         return ops.logical_and(ops.not_equal(documents.ids, 0), first)  # (B, T)
 
-    def _global_index(self, blocks: Documents):
+    def _global_index(self, blocks: DocumentMasks):
         """The global tokens of the document that a block begins in: `(N, B, g)`."""
         numbers = ops.arange(self.num_global_tokens, dtype="int32")
         return blocks.starts[:, :, :1] + numbers
@@ -125,7 +125,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         bias_table = places.get("bias_table")
         return attend_to_window(self, heads, window, allowed, bias_table, far, training)
 
-    def _far_keys(self, documents: Documents, window: Window) -> Far:
+    def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
         They are of the document that the block begins in: any other that it has tokens
@@ -167,7 +167,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
             self, scattered, places.get("bias_table"), training
         )
 
-    def _looking_on(self, documents: Documents, blocks: Documents):
+    def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
         """Which global tokens look at the keys of each block.
 
         Those of the document that it begins in, wherever they are; and of documents

@@ -10,7 +10,7 @@ from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.chunked_linear_attention import attend_in_chunks
 from transbeam.model.layers.attention.document_masks import (
-    Documents,
+    DocumentMasks,
     flat_index,
     read_places,
 )
@@ -114,7 +114,7 @@ class KernelAttention(Attention):
             return self._mean(outputs)
         return self._mean(self._attend_both_ways(*heads, documents))
 
-    def _attend_both_ways(self, query, key, value, documents: Documents):
+    def _attend_both_ways(self, query, key, value, documents: DocumentMasks):
         """Sums over whole documents: `(B, T, H, K + 1)`."""
         query, key = self._features(query, key, documents)
         if documents.packed:
@@ -185,13 +185,13 @@ class KernelAttention(Attention):
         excited, key = self._excited(key)
         return log_query, excited - ops.sum(ops.square(key), -1, keepdims=True) / 2.0
 
-    def _features(self, query, key, documents: Documents):
+    def _features(self, query, key, documents: DocumentMasks):
         """Features of queries and keys that see each other; padding's are zero.
 
         Args:
             query: `(B, T, H, K)`.
             key: `(B, T, G, K)`.
-            documents: `Documents`.
+            documents: `DocumentMasks`.
 
         Returns:
             float32 `(B, T, H, F)` and `(B, T, G, F)`.
@@ -268,12 +268,12 @@ class KernelAttention(Attention):
         }
 
 
-def _peaks(log_key, documents: Documents):
+def _peaks(log_key, documents: DocumentMasks):
     """The largest logarithm of each feature among the keys of a token's document.
 
     Args:
         log_key: float32 `(B, T, G, F)`.
-        documents: `Documents`.
+        documents: `DocumentMasks`.
 
     Returns:
         float32 `(B, T, G, F)`, or `(B, 1, G, F)` when rows are single documents.

@@ -24,11 +24,11 @@ from transbeam.model.layers.attention.blockwise import (
     window_scores,
     windows,
 )
-from transbeam.model.layers.attention.document_masks import Documents, flat_index
+from transbeam.model.layers.attention.document_masks import DocumentMasks, flat_index
 from transbeam.model.layers.masks import forbidden, softmax
 
 
-class Window(NamedTuple):
+class LocalWindow(NamedTuple):
     """The blocks of keys that a block of queries is multiplied with.
 
     Attributes:
@@ -51,7 +51,7 @@ class Window(NamedTuple):
         columns = cut_ids(ids, *self)
         return ops.expand_dims(windows(columns, self.width, axis=-1), 2)
 
-    def visible(self, documents: Documents):
+    def visible(self, documents: DocumentMasks):
         """Which columns are real and of the query's document: bool `(N, B, 1|b, W b)`.
 
         The third axis is 1 when all queries of a row see the same.
@@ -63,7 +63,7 @@ class Window(NamedTuple):
         """How far ahead of each query the columns stand: int32 `(b, W b)`.
 
         Example:
-        >>> Window(2, before=1, after=0).ahead()
+        >>> LocalWindow(2, before=1, after=0).ahead()
         array([[-2, -1,  0,  1],
                [-3, -2, -1,  0]], dtype=int32)
         """
@@ -84,20 +84,20 @@ class Far(NamedTuple):
     allowed: Any
 
 
-def window_of(reach: tuple[int, int], size: int, length) -> Window:
+def window_of(reach: tuple[int, int], size: int, length) -> LocalWindow:
     """The window in which a query sees so many tokens before and after it.
 
     A row that is known to be short has no blocks so far away.
 
     Example:
     >>> window_of((7, 0), size=4, length=100)
-    Window(size=4, before=2, after=0)
+    LocalWindow(size=4, before=2, after=0)
     >>> window_of((7, 7), size=4, length=3)
-    Window(size=4, before=1, after=1)
+    LocalWindow(size=4, before=1, after=1)
     """
     if isinstance(length, int):
         reach = (min(reach[0], length - 1), min(reach[1], length - 1))
-    return Window(size, *(count_blocks(tokens, size) for tokens in reach))
+    return LocalWindow(size, *(count_blocks(tokens, size) for tokens in reach))
 
 
 def attend_to_window(
@@ -111,7 +111,7 @@ def attend_to_window(
     Args:
         attention: The `Attention` layer, for its score bias, seam and dropout.
         heads: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
-        window: The `Window`.
+        window: The `LocalWindow`.
         allowed: bool, broadcastable to `(N, B, b, W b)`.
         bias_table: The score bias's table, if it has one.
         far: `Far` or None.

@@ -6,7 +6,7 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import seeded
 from transbeam.model.layers.attention.base_attention import Attention
-from transbeam.model.layers.attention.document_masks import Documents, read_places
+from transbeam.model.layers.attention.document_masks import DocumentMasks, read_places
 from transbeam.model.layers.attention.local_attention import forbid, pass_seam
 from transbeam.model.layers.masks import softmax
 
@@ -122,7 +122,7 @@ class LowRankAttention(Attention):
                 "weights"
             )
 
-    def _sum_up(self, x, summary, documents: Documents):
+    def _sum_up(self, x, summary, documents: DocumentMasks):
         """The sums of each document: `(B, T, G, K)` to `(B, S, G, K)`.
 
         `S` is `r`, or `M r` in packed rows, document by document.
@@ -143,22 +143,22 @@ class LowRankAttention(Attention):
         sums = ops.matmul(ops.swapaxes(weights, -1, -2), x)
         return ops.reshape(sums, (batch, weights.shape[-1], groups, width))
 
-    def _membership(self, documents: Documents):
+    def _membership(self, documents: DocumentMasks):
         """Which document each token is of: bool `(B, T, M)`; none for padding."""
         numbers = ops.arange(1, self._room(documents) + 1, dtype="int32")
         return ops.equal(ops.expand_dims(documents.ids, 2), numbers)
 
-    def _room(self, documents: Documents) -> int:
+    def _room(self, documents: DocumentMasks) -> int:
         return self.max_documents if documents.packed else 1
 
-    def _own_sums(self, documents: Documents):
+    def _own_sums(self, documents: DocumentMasks):
         """Which sums each token may look at, broadcastable to `(B, H, T, S)`."""
         if documents.aligned:
             return True
         own = ops.repeat(self._membership(documents), self.rank, axis=2)
         return ops.expand_dims(own, 1)
 
-    def _spoil_crowded_rows(self, outputs, documents: Documents):
+    def _spoil_crowded_rows(self, outputs, documents: DocumentMasks):
         if not documents.packed:
             return outputs
         crowded = ops.any(documents.ids > self.max_documents, axis=1)

@@ -12,7 +12,7 @@ from transbeam.model.layers.attention.kv_cache import (
     extend_cache,
 )
 from transbeam.model.layers.attention.local_attention import (
-    Window,
+    LocalWindow,
     attend_to_window,
     window_of,
 )
@@ -83,7 +83,7 @@ class SlidingWindowAttention(Attention):
             training=training,
         )
 
-    def within_reach(self, window: Window):
+    def within_reach(self, window: LocalWindow):
         """Which columns of a window are near enough to each query: `(b, W b)`."""
         before, after = self.reach
         ahead = window.ahead()

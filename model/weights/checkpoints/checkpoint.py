@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.model import EncoderConfig, Model, Seq2SeqConfig
+from transbeam.configs.schema.model import EncoderConfig, Model, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.model.cost.parameters import count_parameters
 from transbeam.model.weights.checkpoints.model_family import Description
 from transbeam.model.weights.checkpoints.tensor_sources import Source
 from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 from transbeam.model.weights.checkpoints.weight_mapping import (
-    Link,
-    Row,
+    MappingRow,
+    WeightMapping,
     link,
     parts_by_name,
 )
@@ -43,7 +43,7 @@ class Checkpoint:
     format: str
     family: str
     description: Description
-    rows: tuple[Row, ...]
+    rows: tuple[MappingRow, ...]
     source: Source
     names: Mapping[str, str]
     copies: Mapping[str, str] = field(default_factory=dict)
@@ -111,14 +111,14 @@ class Checkpoint:
         taken = {found.theirs for found in links} | set(self.copies)
         return sorted(self.names[name] for name in self.names if name not in taken)
 
-    def _read(self, links: list[Link]) -> Iterator[tuple[str, np.ndarray]]:
+    def _read(self, links: list[WeightMapping]) -> Iterator[tuple[str, np.ndarray]]:
         for found in links:
             tensor = self.source.read(self.names[found.theirs])
             for path, array in found.to_ours(tensor):
                 with np.errstate(over="ignore"):  # `assign` refuses what is not finite
                     yield path, np.asarray(array, dtype="float32")
 
-    def _check(self, links: list[Link]) -> None:
+    def _check(self, links: list[WeightMapping]) -> None:
         there = self.source.shapes
         wrong = []
         for found in links:
@@ -141,7 +141,7 @@ class Checkpoint:
             )
         self._check_copies({found.theirs for found in links})
 
-    def _remedy(self, links: list[Link], num_wrong: int) -> str:
+    def _remedy(self, links: list[WeightMapping], num_wrong: int) -> str:
         """The advice behind a list of tensors that are not as they should be."""
         no_body = [f for f in links if f.row.part != "body"]
         lost = [found for found in no_body if found.theirs not in self.names]
@@ -152,11 +152,11 @@ class Checkpoint:
             )
         return "The configuration and the weights must be of one model"
 
-    def _strangers(self, links: list[Link]) -> list[str]:
+    def _strangers(self, links: list[WeightMapping]) -> list[str]:
         """Names that are nothing of this model, not even a head left out."""
         config = self.config
         deepest = config.num_layers
-        if isinstance(config, Seq2SeqConfig):
+        if isinstance(config, Seq2SeqModelConfig):
             deepest = max(deepest, config.decoder_layers)
         parts = parts_by_name(self.rows, deepest)
         taken = {found.theirs for found in links} | set(self.copies)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _LARGEST = 2**31 - 1
 
 
-class Settings:
+class HFConfig:
     """The keys of a `config.json`, asked for one by one.
 
     A key that is null counts as left out, as in Hugging Face's classes.
@@ -28,7 +28,7 @@ class Settings:
         where: The file, for messages.
 
     Example:
-    >>> settings = Settings({"hidden_act": "gelu"}, "config.json")
+    >>> settings = HFConfig({"hidden_act": "gelu"}, "config.json")
     >>> settings.choice("hidden_act", {"gelu": "gelu", "gelu_new": "gelu_tanh"})
     'gelu'
     >>> settings.integer("hidden_size")
@@ -41,7 +41,7 @@ class Settings:
         self.where = where
 
     @classmethod
-    def of_file(cls, path: Path) -> "Settings":
+    def of_file(cls, path: Path) -> "HFConfig":
         """Reads a file.
 
         Raises:
@@ -111,12 +111,12 @@ class Settings:
         if self.values.get(key, default) != value:
             raise self.refusal(key, f"{value!r}, the only one that our models do")
 
-    def section(self, key: str) -> "Settings":
+    def section(self, key: str) -> "HFConfig":
         """The settings below a key; none if it is left out."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.refusal(key, "a JSON object")
-        return Settings(value, f"{self.where}: {key}")
+        return HFConfig(value, f"{self.where}: {key}")
 
     def refusal(self, key: str, expected: str) -> ArtifactError:
         """The error for a setting that cannot be taken over."""

@@ -9,9 +9,9 @@ from typing import Any
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.tensor_transforms import Sizes
-from transbeam.model.weights.checkpoints.weight_mapping import Row
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow
 
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
@@ -78,7 +78,7 @@ def _outer_prefix(names: Iterable[str], prefix: str) -> str:
     return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)
 
 
-def inner_prefix(names: Iterable[str], rows: Iterable[Row]) -> str:
+def inner_prefix(names: Iterable[str], rows: Iterable[MappingRow]) -> str:
     """The part before those names that the table does not know, if it is the same one.
 
     Args:
@@ -86,7 +86,8 @@ def inner_prefix(names: Iterable[str], rows: Iterable[Row]) -> str:
         rows: The table.
 
     Example:
-    >>> rows = [Row("a", "encoder.{i}.weight"), Row("b", "head.weight", part="head")]
+    >>> head = MappingRow("b", "head.weight", part="head")
+    >>> rows = [MappingRow("a", "encoder.{i}.weight"), head]
     >>> inner_prefix(["model.encoder.0.weight", "head.weight"], rows)
     'model.'
     >>> inner_prefix(["encoder.0.weight", "other.head.weight"], rows)
@@ -107,7 +108,7 @@ def inner_prefix(names: Iterable[str], rows: Iterable[Row]) -> str:
     return found.pop() if len(found) == 1 and has_body else ""
 
 
-def _pattern(row: Row) -> re.Pattern[str]:
+def _pattern(row: MappingRow) -> re.Pattern[str]:
     return re.compile(re.escape(row.theirs).replace(r"\{i\}", r"\d+"))
 
 
@@ -127,8 +128,8 @@ class Family:
 
     model_type: str
     prefix: str = ""
-    rows: Callable[[Description], tuple[Row, ...]]
-    read: Callable[[Settings, Container[str]], Description]
+    rows: Callable[[Description], tuple[MappingRow, ...]]
+    read: Callable[[HFConfig, Container[str]], Description]
     write: Callable[[Description], dict[str, Any]]
     copies: Mapping[str, str] = field(default_factory=dict)
     ignored: str = r"(?!)"

@@ -21,7 +21,7 @@ Part = Literal["body", "pooler", "head"]
 
 
 @dataclass(frozen=True)
-class Row:
+class MappingRow:
     """One line of a table; `{i}` stands for the number of a block on both sides.
 
     Attributes:
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Link:
+class WeightMapping:
     """A row for one block, held against the weights of a model.
 
     Attributes:
@@ -55,7 +55,7 @@ class Link:
         sizes: What the transform must know besides.
     """
 
-    row: Row
+    row: MappingRow
     ours: tuple[str, ...]
     ours_shapes: tuple[Shape, ...]
     theirs: str
@@ -72,7 +72,7 @@ class Link:
         return self.row.transform.to_theirs(arrays, self.sizes)
 
 
-def dense(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+def dense(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
     """Kernel and bias of a dense layer, named and laid out as PyTorch does.
 
     Example:
@@ -80,12 +80,12 @@ def dense(ours: str, theirs: str, part: Part = "body") -> list[Row]:
     ['pooler.dense.weight', 'pooler.dense.bias']
     """
     return [
-        Row(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSE, part),
-        Row(f"{ours}/bias", f"{theirs}.bias", SAME, part),
+        MappingRow(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSE, part),
+        MappingRow(f"{ours}/bias", f"{theirs}.bias", SAME, part),
     ]
 
 
-def norm(ours: str, theirs: str, part: Part = "body") -> list[Row]:
+def norm(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
     """Scale and shift of a norm, named as PyTorch does.
 
     Example:
@@ -93,14 +93,14 @@ def norm(ours: str, theirs: str, part: Part = "body") -> list[Row]:
     ['final_norm/gamma', 'final_norm/beta']
     """
     return [
-        Row(f"{ours}/gamma", f"{theirs}.weight", SAME, part),
-        Row(f"{ours}/beta", f"{theirs}.bias", SAME, part),
+        MappingRow(f"{ours}/gamma", f"{theirs}.weight", SAME, part),
+        MappingRow(f"{ours}/beta", f"{theirs}.bias", SAME, part),
     ]
 
 
 def link(
-    rows: Iterable[Row], shapes: Mapping[str, Shape], sizes: Sizes, where: str
-) -> list[Link]:
+    rows: Iterable[MappingRow], shapes: Mapping[str, Shape], sizes: Sizes, where: str
+) -> list[WeightMapping]:
     """Holds a table against the weights of a model.
 
     A row whose weights the model does not have is passed over: what is left out of a
@@ -117,7 +117,7 @@ def link(
 
     Example:
     >>> links = link(
-    ...     [Row("layer_{i}/gamma", "norm.{i}.weight")],
+    ...     [MappingRow("layer_{i}/gamma", "norm.{i}.weight")],
     ...     {"layer_0/gamma": (4,), "layer_1/gamma": (4,)},
     ...     Sizes(vocabulary_size=5, head_dim=2),
     ...     "example",
@@ -137,7 +137,9 @@ def link(
     return links
 
 
-def _links(row: Row, shapes: Mapping[str, Shape], sizes: Sizes) -> Iterator[Link]:
+def _links(
+    row: MappingRow, shapes: Mapping[str, Shape], sizes: Sizes
+) -> Iterator[WeightMapping]:
     number = 0
     while True:
         ours = tuple(path.replace("{i}", str(number)) for path in row.paths)
@@ -146,7 +148,7 @@ def _links(row: Row, shapes: Mapping[str, Shape], sizes: Sizes) -> Iterator[Link
         ours_shapes = tuple(tuple(shapes[path]) for path in ours)
         # Of the size of the real ones, but all their numbers are one in memory.
         dummies = [np.broadcast_to(np.int8(0), shape) for shape in ours_shapes]
-        yield Link(
+        yield WeightMapping(
             row=row,
             ours=ours,
             ours_shapes=ours_shapes,
@@ -159,11 +161,12 @@ def _links(row: Row, shapes: Mapping[str, Shape], sizes: Sizes) -> Iterator[Link
         number += 1
 
 
-def parts_by_name(rows: Iterable[Row], num_blocks: int) -> dict[str, Part]:
+def parts_by_name(rows: Iterable[MappingRow], num_blocks: int) -> dict[str, Part]:
     """All names that a table knows, for some blocks, and the parts they are of.
 
     Example:
-    >>> parts_by_name([Row("a", "x"), Row("b_{i}", "y.{i}", SAME, "head")], 2)
+    >>> head = MappingRow("b_{i}", "y.{i}", SAME, "head")
+    >>> parts_by_name([MappingRow("a", "x"), head], 2)
     {'x': 'body', 'y.0': 'head', 'y.1': 'head'}
     """
     return {

@@ -3,14 +3,14 @@
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    LayerNorm,
-    LearnedPosition,
-    NormalInitializer,
+    DenseFeedForwardConfig,
+    LayerNormConfig,
+    LearnedPositionConfig,
+    NormalInitializerConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Pooler
+from transbeam.configs.schema.model import EncoderConfig, PoolerConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
@@ -22,11 +22,11 @@ from transbeam.configs.schema.objectives.supervised import (
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
-from transbeam.model.weights.checkpoints.weight_mapping import Row, dense, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -39,9 +39,15 @@ _BLOCK = "encoder.layer.{i}"
 
 # What RoBERTa has too.
 BODY = (
-    Row("token_embedding/embeddings", "embeddings.word_embeddings.weight", VOCABULARY),
-    Row("position_embedding/embeddings", "embeddings.position_embeddings.weight"),
-    Row("segment_embedding/embeddings", "embeddings.token_type_embeddings.weight"),
+    MappingRow(
+        "token_embedding/embeddings", "embeddings.word_embeddings.weight", VOCABULARY
+    ),
+    MappingRow(
+        "position_embedding/embeddings", "embeddings.position_embeddings.weight"
+    ),
+    MappingRow(
+        "segment_embedding/embeddings", "embeddings.token_type_embeddings.weight"
+    ),
     *norm("embeddings_norm", "embeddings.LayerNorm"),
     *dense(f"{_OUR_BLOCK}/self_attention/query", f"{_BLOCK}.attention.self.query"),
     *dense(f"{_OUR_BLOCK}/self_attention/key", f"{_BLOCK}.attention.self.key"),
@@ -61,7 +67,7 @@ ROWS = (
     *dense("pooler", "pooler.dense", "pooler"),
     *dense("head_dense", "cls.predictions.transform.dense", "head"),
     *norm("head_norm", "cls.predictions.transform.LayerNorm", "head"),
-    Row("head_bias/bias", "cls.predictions.bias", VOCABULARY, "head"),
+    MappingRow("head_bias/bias", "cls.predictions.bias", VOCABULARY, "head"),
     *dense("pair_classifier", "cls.seq_relationship", "head"),
     *dense("classifier", "classifier", "head"),
     *dense("regressor", "classifier", "head"),
@@ -79,13 +85,13 @@ HEADS: Heads = {
 }
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`; also the `bert_config.json` of the first BERT."""
     return read_encoder(settings, names, HEADS)
 
 
 def read_encoder(
-    settings: Settings,
+    settings: HFConfig,
     names: Container[str],
     heads: Heads,
     *,
@@ -107,23 +113,23 @@ def read_encoder(
     settings.only("tie_word_embeddings", True)
     segments = settings.integer("type_vocab_size", num_segments)
     places = settings.integer("max_position_embeddings", minimum=position_offset + 1)
-    pooler = Pooler(projection=True) if "pooler.dense.weight" in names else None
+    pooler = PoolerConfig(projection=True) if "pooler.dense.weight" in names else None
     config = EncoderConfig(
         num_layers=settings.integer("num_hidden_layers"),
         hidden_dim=settings.integer("hidden_size"),
         max_sequence_length=places - position_offset,
         num_segments=segments,
         dropout=settings.number("hidden_dropout_prob", 0.1),
-        initializer=NormalInitializer(
+        initializer=NormalInitializerConfig(
             stddev=settings.number("initializer_range", 0.02)
         ),
-        position=LearnedPosition(offset=position_offset),
-        attention=FullAttention(
+        position=LearnedPositionConfig(offset=position_offset),
+        attention=FullAttentionConfig(
             num_heads=settings.integer("num_attention_heads"),
             dropout=settings.number("attention_probs_dropout_prob", 0.1),
         ),
-        norm=LayerNorm(epsilon=settings.number("layer_norm_eps", 1e-12)),
-        feedforward=DenseFeedForward(
+        norm=LayerNormConfig(epsilon=settings.number("layer_norm_eps", 1e-12)),
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_size"),
             activation=settings.choice("hidden_act", ACTIVATIONS, "gelu"),
         ),

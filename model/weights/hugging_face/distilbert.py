@@ -3,13 +3,13 @@
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    LayerNorm,
-    NormalInitializer,
+    DenseFeedForwardConfig,
+    LayerNormConfig,
+    NormalInitializerConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Pooler
+from transbeam.configs.schema.model import EncoderConfig, PoolerConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
@@ -18,11 +18,11 @@ from transbeam.configs.schema.objectives.supervised import (
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
-from transbeam.model.weights.checkpoints.weight_mapping import Row, dense, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.bert import OTHER_HEADS
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
@@ -35,8 +35,12 @@ _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "transformer.layer.{i}"
 
 ROWS = (
-    Row("token_embedding/embeddings", "embeddings.word_embeddings.weight", VOCABULARY),
-    Row("position_embedding/embeddings", "embeddings.position_embeddings.weight"),
+    MappingRow(
+        "token_embedding/embeddings", "embeddings.word_embeddings.weight", VOCABULARY
+    ),
+    MappingRow(
+        "position_embedding/embeddings", "embeddings.position_embeddings.weight"
+    ),
     *norm("embeddings_norm", "embeddings.LayerNorm"),
     *dense(f"{_OUR_BLOCK}/self_attention/query", f"{_BLOCK}.attention.q_lin"),
     *dense(f"{_OUR_BLOCK}/self_attention/key", f"{_BLOCK}.attention.k_lin"),
@@ -48,7 +52,7 @@ ROWS = (
     *norm(f"{_OUR_BLOCK}/feedforward_norm", f"{_BLOCK}.output_layer_norm"),
     *dense("head_dense", "vocab_transform", "head"),
     *norm("head_norm", "vocab_layer_norm", "head"),
-    Row("head_bias/bias", "vocab_projector.bias", VOCABULARY, "head"),
+    MappingRow("head_bias/bias", "vocab_projector.bias", VOCABULARY, "head"),
     *dense("pooler", "pre_classifier", "head"),
     *dense("classifier", "classifier", "head"),
     *dense("regressor", "classifier", "head"),
@@ -65,7 +69,7 @@ HEADS: Heads = {
 }
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`. Sinusoidal positions are in the file like learned ones."""
     settings.only("tie_word_embeddings", True)
     is_classifier = "pre_classifier.weight" in names
@@ -74,20 +78,22 @@ def read(settings: Settings, names: Container[str]) -> Description:
         hidden_dim=settings.integer("dim"),
         max_sequence_length=settings.integer("max_position_embeddings"),
         dropout=settings.number("dropout", 0.1),
-        initializer=NormalInitializer(
+        initializer=NormalInitializerConfig(
             stddev=settings.number("initializer_range", 0.02)
         ),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=settings.integer("n_heads"),
             dropout=settings.number("attention_dropout", 0.1),
         ),
         # Not a setting of theirs.
-        norm=LayerNorm(epsilon=1e-12),
-        feedforward=DenseFeedForward(
+        norm=LayerNormConfig(epsilon=1e-12),
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("hidden_dim"),
             activation=settings.choice("activation", ACTIVATIONS, "gelu"),
         ),
-        pooler=Pooler(projection=True, activation="relu") if is_classifier else None,
+        pooler=PoolerConfig(projection=True, activation="relu")
+        if is_classifier
+        else None,
     )
     return Description(
         config=config,

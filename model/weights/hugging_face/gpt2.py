@@ -3,18 +3,18 @@
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    LayerNorm,
-    NormalInitializer,
+    DenseFeedForwardConfig,
+    LayerNormConfig,
+    NormalInitializerConfig,
 )
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import (
@@ -22,7 +22,7 @@ from transbeam.model.weights.checkpoints.tensor_transforms import (
     SIDE_BY_SIDE,
     VOCABULARY,
 )
-from transbeam.model.weights.checkpoints.weight_mapping import Row, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -35,24 +35,24 @@ _QUERY_KEY_VALUE = [
 ]
 
 
-def _dense(ours: str, theirs: str) -> list[Row]:
+def _dense(ours: str, theirs: str) -> list[MappingRow]:
     """A dense layer; GPT-2's kernels are (in, out), as ours are."""
     return [
-        Row(f"{ours}/kernel", f"{theirs}.weight"),
-        Row(f"{ours}/bias", f"{theirs}.bias"),
+        MappingRow(f"{ours}/kernel", f"{theirs}.weight"),
+        MappingRow(f"{ours}/bias", f"{theirs}.bias"),
     ]
 
 
 ROWS = (
-    Row("token_embedding/embeddings", "wte.weight", VOCABULARY),
-    Row("position_embedding/embeddings", "wpe.weight"),
+    MappingRow("token_embedding/embeddings", "wte.weight", VOCABULARY),
+    MappingRow("position_embedding/embeddings", "wpe.weight"),
     *norm(f"{_OUR_BLOCK}/self_attention_norm", "h.{i}.ln_1"),
-    Row(
+    MappingRow(
         tuple(f"{name}/kernel" for name in _QUERY_KEY_VALUE),
         "h.{i}.attn.c_attn.weight",
         SIDE_BY_SIDE,
     ),
-    Row(
+    MappingRow(
         tuple(f"{name}/bias" for name in _QUERY_KEY_VALUE),
         "h.{i}.attn.c_attn.bias",
         SIDE_BY_SIDE,
@@ -62,7 +62,7 @@ ROWS = (
     *_dense(f"{_OUR_BLOCK}/feedforward/intermediate", "h.{i}.mlp.c_fc"),
     *_dense(f"{_OUR_BLOCK}/feedforward/output", "h.{i}.mlp.c_proj"),
     *norm("final_norm", "ln_f"),
-    Row("logits/kernel", "lm_head.weight", SCORES, "head"),
+    MappingRow("logits/kernel", "lm_head.weight", SCORES, "head"),
 )
 HEADS: Heads = {
     "GPT2LMHeadModel": lambda labels: CausalConfig(),
@@ -70,7 +70,7 @@ HEADS: Heads = {
 }
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`."""
     settings.only("scale_attn_weights", True)
     settings.only("scale_attn_by_inverse_layer_idx", False)
@@ -82,17 +82,17 @@ def read(settings: Settings, names: Container[str]) -> Description:
         hidden_dim=width,
         max_sequence_length=settings.integer("n_positions"),
         dropout=dropout,
-        initializer=NormalInitializer(
+        initializer=NormalInitializerConfig(
             stddev=settings.number("initializer_range", 0.02), scale_residual=True
         ),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=settings.integer("n_head"),
             dropout=settings.number("attn_pdrop", 0.1),
         ),
-        norm=LayerNorm(
+        norm=LayerNormConfig(
             placement="pre", epsilon=settings.number("layer_norm_epsilon", 1e-5)
         ),
-        feedforward=DenseFeedForward(
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("n_inner", 4 * width),
             activation=settings.choice("activation_function", ACTIVATIONS, "gelu_new"),
         ),

@@ -15,13 +15,13 @@ from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
     TextToTextConfig,
 )
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
 # From a class of theirs to what its head was trained for, given the labels.
 Heads = Mapping[str, Callable[[tuple[str, ...]], Objective | None]]
 
 
-def read_objective(settings: Settings, heads: Heads) -> Objective | None:
+def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
     """What the head of a checkpoint was trained for; None if it has none.
 
     Raises:
@@ -64,7 +64,7 @@ def sequence_head(labels: tuple[str, ...]) -> Objective:
 _CROSS_ENCODER = ("sbert_ce_default_activation_function", "sentence_transformers")
 
 
-def _reads_pairs(settings: Settings) -> bool:
+def _reads_pairs(settings: HFConfig) -> bool:
     return any(key in settings for key in _CROSS_ENCODER)
 
 
@@ -82,7 +82,7 @@ def _of_pairs(objective: Objective | None) -> Objective | None:
 _MOST_LABELS = 100_000
 
 
-def _labels(settings: Settings) -> tuple[str, ...]:
+def _labels(settings: HFConfig) -> tuple[str, ...]:
     """The names of the classes; two without names if nothing is said of them."""
     named = settings.values.get("id2label")
     if named is None:

@@ -4,27 +4,27 @@ from collections.abc import Container
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    GatedFeedForward,
-    LinearStretch,
-    NormalInitializer,
-    NoStretch,
-    NtkStretch,
-    RmsNorm,
-    RopePosition,
-    YarnStretch,
+    GatedFeedForwardConfig,
+    LinearStretchConfig,
+    NormalInitializerConfig,
+    NoStretchConfig,
+    NtkStretchConfig,
+    RmsNormConfig,
+    RopePositionConfig,
+    YarnStretchConfig,
 )
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import SCORES, VOCABULARY
-from transbeam.model.weights.checkpoints.weight_mapping import Row, dense
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -35,26 +35,28 @@ _OUR_BLOCK = "decoder_layer_{i}"
 _BLOCK = "layers.{i}"
 
 ROWS = (
-    Row("token_embedding/embeddings", "embed_tokens.weight", VOCABULARY),
-    Row(f"{_OUR_BLOCK}/self_attention_norm/gamma", f"{_BLOCK}.input_layernorm.weight"),
+    MappingRow("token_embedding/embeddings", "embed_tokens.weight", VOCABULARY),
+    MappingRow(
+        f"{_OUR_BLOCK}/self_attention_norm/gamma", f"{_BLOCK}.input_layernorm.weight"
+    ),
     *dense(f"{_OUR_BLOCK}/self_attention/query", f"{_BLOCK}.self_attn.q_proj"),
     *dense(f"{_OUR_BLOCK}/self_attention/key", f"{_BLOCK}.self_attn.k_proj"),
     *dense(f"{_OUR_BLOCK}/self_attention/value", f"{_BLOCK}.self_attn.v_proj"),
     *dense(f"{_OUR_BLOCK}/self_attention/output", f"{_BLOCK}.self_attn.o_proj"),
-    Row(
+    MappingRow(
         f"{_OUR_BLOCK}/feedforward_norm/gamma",
         f"{_BLOCK}.post_attention_layernorm.weight",
     ),
     *dense(f"{_OUR_BLOCK}/feedforward/gate", f"{_BLOCK}.mlp.gate_proj"),
     *dense(f"{_OUR_BLOCK}/feedforward/intermediate", f"{_BLOCK}.mlp.up_proj"),
     *dense(f"{_OUR_BLOCK}/feedforward/output", f"{_BLOCK}.mlp.down_proj"),
-    Row("final_norm/gamma", "norm.weight"),
-    Row("logits/kernel", "lm_head.weight", SCORES, "head"),
+    MappingRow("final_norm/gamma", "norm.weight"),
+    MappingRow("logits/kernel", "lm_head.weight", SCORES, "head"),
 )
 HEADS: Heads = {"LlamaForCausalLM": lambda labels: CausalConfig()}
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`, as transformers 4 and 5 write it."""
     heads = settings.integer("num_attention_heads")
     key_value_heads = settings.integer("num_key_value_heads", heads)
@@ -66,11 +68,11 @@ def read(settings: Settings, names: Container[str]) -> Description:
         hidden_dim=width,
         max_sequence_length=settings.integer("max_position_embeddings", 2048),
         dropout=0.0,
-        initializer=NormalInitializer(
+        initializer=NormalInitializerConfig(
             stddev=settings.number("initializer_range", 0.02)
         ),
         position=_read_rotation(settings),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=heads,
             num_key_value_heads=None if key_value_heads == heads else key_value_heads,
             head_dim=None if head_dim * heads == width else head_dim,
@@ -78,8 +80,8 @@ def read(settings: Settings, names: Container[str]) -> Description:
             output_bias=has_bias,
             dropout=settings.number("attention_dropout", 0.0),
         ),
-        norm=RmsNorm(epsilon=settings.number("rms_norm_eps", 1e-6)),
-        feedforward=GatedFeedForward(
+        norm=RmsNormConfig(epsilon=settings.number("rms_norm_eps", 1e-6)),
+        feedforward=GatedFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_size"),
             activation=settings.choice("hidden_act", ACTIVATIONS, "silu"),
             use_bias=settings.flag("mlp_bias", False),
@@ -93,7 +95,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
     )
 
 
-def _read_rotation(settings: Settings) -> RopePosition:
+def _read_rotation(settings: HFConfig) -> RopePositionConfig:
     """Transformers 5 keeps in `rope_parameters` what 4 has in two keys."""
     settings.only("partial_rotary_factor", 1.0)
     key = "rope_parameters" if "rope_parameters" in settings else "rope_scaling"
@@ -104,23 +106,23 @@ def _read_rotation(settings: Settings) -> RopePosition:
     kinds = {name: name for name in ("default", "linear", "dynamic", "yarn")}
     match scaling.choice(word, kinds, "default"):
         case "linear":
-            return RopePosition(
-                base=base, stretch=LinearStretch(factor=scaling.number("factor"))
+            return RopePositionConfig(
+                base=base, stretch=LinearStretchConfig(factor=scaling.number("factor"))
             )
         case "yarn":
-            return RopePosition(base=base, stretch=_read_yarn(scaling, settings))
+            return RopePositionConfig(base=base, stretch=_read_yarn(scaling, settings))
         case _:
             # `dynamic` changes nothing up to max_position_embeddings, and we read
             # nothing longer.
-            return RopePosition(base=base, stretch=NoStretch())
+            return RopePositionConfig(base=base, stretch=NoStretchConfig())
 
 
-def _read_yarn(scaling: Settings, settings: Settings) -> YarnStretch:
+def _read_yarn(scaling: HFConfig, settings: HFConfig) -> YarnStretchConfig:
     for key in ("attention_factor", "mscale", "mscale_all_dim"):
         if key in scaling:
             raise scaling.refusal(key, "no such key: our YaRN has the paper's own")
     scaling.only("truncate", True)
-    return YarnStretch(
+    return YarnStretchConfig(
         factor=scaling.number("factor"),
         original_length=scaling.integer(
             "original_max_position_embeddings",
@@ -142,7 +144,7 @@ def write(description: Description) -> dict[str, Any]:
         "max_position_embeddings": config.max_sequence_length,
         "initializer_range": getattr(config.initializer, "stddev", 0.02),
         "rope_theta": getattr(position, "base", 10_000.0),
-        "rope_scaling": _write_stretch(getattr(position, "stretch", NoStretch())),
+        "rope_scaling": _write_stretch(getattr(position, "stretch", NoStretchConfig())),
         "num_attention_heads": attention.num_heads,
         "num_key_value_heads": attention.key_value_heads,
         "head_dim": config.head_dim(attention),
@@ -163,9 +165,9 @@ def write(description: Description) -> dict[str, Any]:
 
 def _write_stretch(stretch: Any) -> dict[str, Any] | None:
     match stretch:
-        case LinearStretch(factor=factor):
+        case LinearStretchConfig(factor=factor):
             return {"type": "linear", "rope_type": "linear", "factor": factor}
-        case YarnStretch():
+        case YarnStretchConfig():
             return {
                 "type": "yarn",
                 "rope_type": "yarn",
@@ -174,7 +176,7 @@ def _write_stretch(stretch: Any) -> dict[str, Any] | None:
                 "beta_fast": stretch.beta_fast,
                 "beta_slow": stretch.beta_slow,
             }
-        case NtkStretch():
+        case NtkStretchConfig():
             raise ArtifactError(
                 "position.stretch.kind=ntk: LLaMA's `dynamic` grows with the text and "
                 "is another. Train with linear or yarn to export it"

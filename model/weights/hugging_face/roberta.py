@@ -8,10 +8,10 @@ from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
-from transbeam.model.weights.checkpoints.weight_mapping import Row, dense, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.bert import (
     BODY,
     OTHER_HEADS,
@@ -30,7 +30,7 @@ ROWS = (
     *BODY,
     *dense("head_dense", "lm_head.dense", "head"),
     *norm("head_norm", "lm_head.layer_norm", "head"),
-    Row("head_bias/bias", "lm_head.bias", VOCABULARY, "head"),
+    MappingRow("head_bias/bias", "lm_head.bias", VOCABULARY, "head"),
     *dense("classifier", "classifier.out_proj", "head"),
     *dense("regressor", "classifier.out_proj", "head"),
     *OTHER_HEADS,
@@ -46,7 +46,7 @@ HEADS: Heads = {
 }
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`. Positions begin behind the row of the padding token."""
     offset = settings.integer("pad_token_id", 1, minimum=0) + 1
     is_classifier = "classifier.dense.weight" in names
@@ -67,7 +67,7 @@ def write(description: Description) -> dict[str, Any]:
     }
 
 
-def rows(description: Description) -> tuple[Row, ...]:
+def rows(description: Description) -> tuple[MappingRow, ...]:
     """The table of names, by the head."""
     # What we call a pooler is the first layer of their classifier; their own pooler is
     # of a model without a head.

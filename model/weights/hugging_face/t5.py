@@ -6,21 +6,21 @@ v1.1 scores by a table of its own, and does not scale what it scores.
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
+    DenseFeedForwardConfig,
     FeedForward,
-    GatedFeedForward,
-    RelativeBiasPosition,
-    RmsNorm,
+    GatedFeedForwardConfig,
+    RelativeBiasPositionConfig,
+    RmsNormConfig,
 )
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
     Activation,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import (
@@ -28,7 +28,7 @@ from transbeam.model.weights.checkpoints.tensor_transforms import (
     TRANSPOSE,
     VOCABULARY,
 )
-from transbeam.model.weights.checkpoints.weight_mapping import Row
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -38,26 +38,26 @@ from transbeam.model.weights.hugging_face.heads import (
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
-def _attention(ours: str, theirs: str, theirs_norm: str) -> list[Row]:
+def _attention(ours: str, theirs: str, theirs_norm: str) -> list[MappingRow]:
     return [
-        Row(f"{ours}_norm/gamma", f"{theirs_norm}.layer_norm.weight"),
+        MappingRow(f"{ours}_norm/gamma", f"{theirs_norm}.layer_norm.weight"),
         *(
-            Row(f"{ours}/{name}/kernel", f"{theirs}.{short}.weight", TRANSPOSE)
+            MappingRow(f"{ours}/{name}/kernel", f"{theirs}.{short}.weight", TRANSPOSE)
             for name, short in _PROJECTIONS.items()
         ),
     ]
 
 
-def _feedforward(ours: str, theirs: str, *, gated: bool) -> list[Row]:
+def _feedforward(ours: str, theirs: str, *, gated: bool) -> list[MappingRow]:
     inner = (
         {"intermediate": "wi"}
         if not gated
         else {"gate": "wi_0", "intermediate": "wi_1"}
     )
     return [
-        Row(f"{ours}_norm/gamma", f"{theirs}.layer_norm.weight"),
+        MappingRow(f"{ours}_norm/gamma", f"{theirs}.layer_norm.weight"),
         *(
-            Row(
+            MappingRow(
                 f"{ours}/{name}/kernel",
                 f"{theirs}.DenseReluDense.{word}.weight",
                 TRANSPOSE,
@@ -67,31 +67,31 @@ def _feedforward(ours: str, theirs: str, *, gated: bool) -> list[Row]:
     ]
 
 
-def _stack(kind: str, *, gated: bool) -> list[Row]:
+def _stack(kind: str, *, gated: bool) -> list[MappingRow]:
     """The rows of the encoder, or of the decoder."""
     block, ours = f"{kind}.block.{{i}}.layer", f"{kind}_layer_{{i}}"
     last = 1 if kind == "encoder" else 2
     table = f"{kind}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return [
         # In the first block, which hands it on to the others.
-        Row(f"{kind}_relative_bias/embeddings", table),
+        MappingRow(f"{kind}_relative_bias/embeddings", table),
         *_attention(f"{ours}/self_attention", f"{block}.0.SelfAttention", f"{block}.0"),
         *_attention(
             f"{ours}/cross_attention", f"{block}.1.EncDecAttention", f"{block}.1"
         ),
         *_feedforward(f"{ours}/feedforward", f"{block}.{last}", gated=gated),
-        Row(f"{kind}_final_norm/gamma", f"{kind}.final_layer_norm.weight"),
+        MappingRow(f"{kind}_final_norm/gamma", f"{kind}.final_layer_norm.weight"),
     ]
 
 
-def rows(description: Description) -> tuple[Row, ...]:
+def rows(description: Description) -> tuple[MappingRow, ...]:
     """The table of names, with gates or without."""
-    gated = isinstance(description.config.feedforward, GatedFeedForward)
+    gated = isinstance(description.config.feedforward, GatedFeedForwardConfig)
     return (
-        Row("token_embedding/embeddings", "shared.weight", VOCABULARY),
+        MappingRow("token_embedding/embeddings", "shared.weight", VOCABULARY),
         *_stack("encoder", gated=gated),
         *_stack("decoder", gated=gated),
-        Row("logits/kernel", "lm_head.weight", SCORES, "head"),
+        MappingRow("logits/kernel", "lm_head.weight", SCORES, "head"),
     )
 
 
@@ -101,7 +101,7 @@ HEADS: Heads = {
 }
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`, as transformers 4 and 5 write it."""
     width, heads = settings.integer("d_model"), settings.integer("num_heads")
     num_layers = settings.integer("num_layers")
@@ -109,7 +109,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
     head_dim = settings.integer("d_kv")
     dropout = settings.number("dropout_rate", 0.1)
     tied, scaled = _read_scores(settings, names)
-    config = Seq2SeqConfig(
+    config = Seq2SeqModelConfig(
         num_layers=num_layers,
         num_decoder_layers=None
         if num_decoder_layers == num_layers
@@ -117,11 +117,11 @@ def read(settings: Settings, names: Container[str]) -> Description:
         hidden_dim=width,
         max_sequence_length=settings.integer("n_positions", 512),
         dropout=dropout,
-        position=RelativeBiasPosition(
+        position=RelativeBiasPositionConfig(
             num_buckets=settings.integer("relative_attention_num_buckets", 32),
             max_distance=settings.integer("relative_attention_max_distance", 128),
         ),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=heads,
             head_dim=None if head_dim * heads == width else head_dim,
             projection_bias=False,
@@ -129,7 +129,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
             scale_scores=False,
             dropout=dropout,
         ),
-        norm=RmsNorm(epsilon=settings.number("layer_norm_epsilon", 1e-6)),
+        norm=RmsNormConfig(epsilon=settings.number("layer_norm_epsilon", 1e-6)),
         feedforward=_read_feedforward(settings, dropout),
         tie_embeddings=tied,
         scale_logits=scaled,
@@ -141,7 +141,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
     )
 
 
-def _read_scores(settings: Settings, names: Container[str]) -> tuple[bool, bool]:
+def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
     """Whether scores go by the embedding's table, and whether they are scaled.
 
     Transformers 4 says both with one key; 5 says that it always ties, and means it
@@ -155,7 +155,7 @@ def _read_scores(settings: Settings, names: Container[str]) -> tuple[bool, bool]
     return tied, tied
 
 
-def _read_feedforward(settings: Settings, dropout: float) -> FeedForward:
+def _read_feedforward(settings: HFConfig, dropout: float) -> FeedForward:
     known: dict[str, Activation] = {
         **ACTIVATIONS,
         **{f"gated-{name}": ours for name, ours in ACTIVATIONS.items()},
@@ -163,7 +163,7 @@ def _read_feedforward(settings: Settings, dropout: float) -> FeedForward:
     }
     activation = settings.choice("feed_forward_proj", known, "relu")
     gated = settings.values.get("feed_forward_proj", "relu").startswith("gated-")
-    kind = GatedFeedForward if gated else DenseFeedForward
+    kind = GatedFeedForwardConfig if gated else DenseFeedForwardConfig
     return kind(
         intermediate_dim=settings.integer("d_ff"),
         activation=activation,
@@ -176,7 +176,7 @@ def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
     position = config.position
-    gated = isinstance(config.feedforward, GatedFeedForward)
+    gated = isinstance(config.feedforward, GatedFeedForwardConfig)
     activation = THEIR_ACTIVATIONS[config.feedforward.activation]
     if gated:
         # `gated-gelu` means the approximate one.

@@ -3,22 +3,22 @@
 from collections.abc import Container
 from typing import Any
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    LayerNorm,
-    NormalInitializer,
+    DenseFeedForwardConfig,
+    LayerNormConfig,
+    NormalInitializerConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Patches, Pooler
+from transbeam.configs.schema.model import EncoderConfig, PatchesConfig, PoolerConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.model.weights.checkpoints.hf_config import (
     ACTIVATIONS,
     THEIR_ACTIVATIONS,
-    Settings,
+    HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_transforms import PatchKernel, Same
-from transbeam.model.weights.checkpoints.weight_mapping import Row, dense, norm
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -31,14 +31,16 @@ _SELF = f"{_BLOCK}.attention.attention"
 _FIRST_AXIS = Same(leading=1)
 
 ROWS = (
-    Row("class_token/embeddings", "embeddings.cls_token", _FIRST_AXIS),
-    Row("position_embedding/embeddings", "embeddings.position_embeddings", _FIRST_AXIS),
-    Row(
+    MappingRow("class_token/embeddings", "embeddings.cls_token", _FIRST_AXIS),
+    MappingRow(
+        "position_embedding/embeddings", "embeddings.position_embeddings", _FIRST_AXIS
+    ),
+    MappingRow(
         "patch_embedding/kernel",
         "embeddings.patch_embeddings.projection.weight",
         PatchKernel(),
     ),
-    Row("patch_embedding/bias", "embeddings.patch_embeddings.projection.bias"),
+    MappingRow("patch_embedding/bias", "embeddings.patch_embeddings.projection.bias"),
     *norm(f"{_OUR_BLOCK}/self_attention_norm", f"{_BLOCK}.layernorm_before"),
     *dense(f"{_OUR_BLOCK}/self_attention/query", f"{_SELF}.query"),
     *dense(f"{_OUR_BLOCK}/self_attention/key", f"{_SELF}.key"),
@@ -53,12 +55,12 @@ ROWS = (
 )
 
 
-def read(settings: Settings, names: Container[str]) -> Description:
+def read(settings: HFConfig, names: Container[str]) -> Description:
     """Reads `config.json`."""
     settings.only("pooler_act", "tanh")
     width = settings.integer("hidden_size")
     settings.only("pooler_output_size", width)
-    patches = Patches(
+    patches = PatchesConfig(
         image_size=settings.integer("image_size", 224),
         patch_size=settings.integer("patch_size", 16),
         num_channels=settings.integer("num_channels", 3),
@@ -68,22 +70,24 @@ def read(settings: Settings, names: Container[str]) -> Description:
         hidden_dim=width,
         max_sequence_length=patches.sequence_length,
         dropout=settings.number("hidden_dropout_prob", 0.0),
-        initializer=NormalInitializer(
+        initializer=NormalInitializerConfig(
             stddev=settings.number("initializer_range", 0.02)
         ),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=settings.integer("num_attention_heads"),
             projection_bias=settings.flag("qkv_bias", True),
             dropout=settings.number("attention_probs_dropout_prob", 0.0),
         ),
-        norm=LayerNorm(
+        norm=LayerNormConfig(
             placement="pre", epsilon=settings.number("layer_norm_eps", 1e-12)
         ),
-        feedforward=DenseFeedForward(
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_size"),
             activation=settings.choice("hidden_act", ACTIVATIONS, "gelu"),
         ),
-        pooler=Pooler(projection=True) if "pooler.dense.weight" in names else None,
+        pooler=PoolerConfig(projection=True)
+        if "pooler.dense.weight" in names
+        else None,
         patches=patches,
     )
     return Description(
@@ -93,7 +97,7 @@ def read(settings: Settings, names: Container[str]) -> Description:
     )
 
 
-def _heads(patches: Patches) -> Heads:
+def _heads(patches: PatchesConfig) -> Heads:
     return {
         "ViTModel": lambda labels: None,
         "ViTForImageClassification": lambda labels: ImageClassificationConfig(
@@ -107,7 +111,7 @@ def _heads(patches: Patches) -> Heads:
 def write(description: Description) -> dict[str, Any]:
     """Writes `config.json`."""
     config = description.config
-    patches = getattr(config, "patches", None) or Patches()
+    patches = getattr(config, "patches", None) or PatchesConfig()
     return {
         "model_type": "vit",
         "image_size": patches.image_size,

@@ -2,40 +2,40 @@
 
 from collections.abc import Callable, Mapping
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    GatedFeedForward,
-    LayerNorm,
-    LearnedPosition,
-    LinearStretch,
-    NoStretch,
-    RelativeBiasPosition,
-    RmsNorm,
-    RopePosition,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    LayerNormConfig,
+    LearnedPositionConfig,
+    LinearStretchConfig,
+    NoStretchConfig,
+    RelativeBiasPositionConfig,
+    RmsNormConfig,
+    RopePositionConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
+    PatchesConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     SpanCorruptionConfig,
 )
-from transbeam.model.weights.checkpoints.hf_config import Activation, Settings
+from transbeam.model.weights.checkpoints.hf_config import Activation, HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description
-from transbeam.model.weights.checkpoints.weight_mapping import Row
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow
 from transbeam.model.weights.keras_hub import weight_tables
 
-Described = tuple[Description, tuple[Row, ...]]
+Described = tuple[Description, tuple[MappingRow, ...]]
 
 
 def _encoder(
-    settings: Settings,
-    rows: tuple[Row, ...],
+    settings: HFConfig,
+    rows: tuple[MappingRow, ...],
     *,
     activation: Activation = "gelu",
     epsilon: float = 1e-12,
@@ -49,46 +49,46 @@ def _encoder(
         max_sequence_length=settings.integer("max_sequence_length"),
         num_segments=settings.integer("num_segments", 0, minimum=0),
         dropout=dropout,
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=settings.integer("num_heads"), dropout=dropout
         ),
-        norm=LayerNorm(epsilon=epsilon),
-        feedforward=DenseFeedForward(
+        norm=LayerNormConfig(epsilon=epsilon),
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_dim"),
             activation=activation,
         ),
-        pooler=Pooler(projection=True) if has_pooler else None,
+        pooler=PoolerConfig(projection=True) if has_pooler else None,
     )
     return Description(config=config, vocabulary_size=_vocabulary(settings)), rows
 
 
-def _bert(settings: Settings) -> Described:
+def _bert(settings: HFConfig) -> Described:
     return _encoder(
         settings, weight_tables.BERT, activation="gelu_tanh", has_pooler=True
     )
 
 
-def _roberta(settings: Settings) -> Described:
+def _roberta(settings: HFConfig) -> Described:
     return _encoder(settings, weight_tables.ROBERTA, epsilon=1e-5)
 
 
-def _distilbert(settings: Settings) -> Described:
+def _distilbert(settings: HFConfig) -> Described:
     return _encoder(settings, weight_tables.DISTILBERT)
 
 
-def _gpt2(settings: Settings) -> Described:
+def _gpt2(settings: HFConfig) -> Described:
     dropout = settings.number("dropout")
     config = DecoderConfig(
         num_layers=settings.integer("num_layers"),
         hidden_dim=settings.integer("hidden_dim"),
         max_sequence_length=settings.integer("max_sequence_length"),
         dropout=dropout,
-        position=LearnedPosition(),
-        attention=FullAttention(
+        position=LearnedPositionConfig(),
+        attention=FullAttentionConfig(
             num_heads=settings.integer("num_heads"), dropout=dropout
         ),
-        norm=LayerNorm(placement="pre", epsilon=1e-5),
-        feedforward=DenseFeedForward(
+        norm=LayerNormConfig(placement="pre", epsilon=1e-5),
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_dim"),
             activation="gelu_tanh",
         ),
@@ -96,7 +96,7 @@ def _gpt2(settings: Settings) -> Described:
     return _language_model(settings, config), weight_tables.GPT2
 
 
-def _llama(settings: Settings) -> Described:
+def _llama(settings: HFConfig) -> Described:
     if "rope_frequency_adjustment_factor" in settings:
         raise settings.refusal(
             "rope_frequency_adjustment_factor",
@@ -112,19 +112,21 @@ def _llama(settings: Settings) -> Described:
         # KerasHub does not say for what length.
         max_sequence_length=4096,
         dropout=dropout,
-        position=RopePosition(
+        position=RopePositionConfig(
             base=settings.number("rope_max_wavelength"),
-            stretch=NoStretch() if factor == 1.0 else LinearStretch(factor=factor),
+            stretch=NoStretchConfig()
+            if factor == 1.0
+            else LinearStretchConfig(factor=factor),
         ),
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=heads,
             num_key_value_heads=None if key_value_heads == heads else key_value_heads,
             projection_bias=False,
             output_bias=False,
             dropout=dropout,
         ),
-        norm=RmsNorm(epsilon=settings.number("layer_norm_epsilon")),
-        feedforward=GatedFeedForward(
+        norm=RmsNormConfig(epsilon=settings.number("layer_norm_epsilon")),
+        feedforward=GatedFeedForwardConfig(
             intermediate_dim=settings.integer("intermediate_dim")
         ),
         tie_embeddings=settings.flag("tied", True),
@@ -132,19 +134,19 @@ def _llama(settings: Settings) -> Described:
     return _language_model(settings, config), weight_tables.LLAMA
 
 
-def _t5(settings: Settings) -> Described:
+def _t5(settings: HFConfig) -> Described:
     width, heads = settings.integer("hidden_dim"), settings.integer("num_heads")
     head_dim = settings.integer("key_value_dim", width // heads)
     dropout = settings.number("dropout")
     gated = settings.flag("use_gated_activation", True)
     tied = settings.flag("tied", True)
-    kind = GatedFeedForward if gated else DenseFeedForward
-    config = Seq2SeqConfig(
+    kind = GatedFeedForwardConfig if gated else DenseFeedForwardConfig
+    config = Seq2SeqModelConfig(
         num_layers=settings.integer("num_layers"),
         hidden_dim=width,
         dropout=dropout,
-        position=RelativeBiasPosition(),
-        attention=FullAttention(
+        position=RelativeBiasPositionConfig(),
+        attention=FullAttentionConfig(
             num_heads=heads,
             head_dim=None if head_dim * heads == width else head_dim,
             projection_bias=False,
@@ -152,7 +154,7 @@ def _t5(settings: Settings) -> Described:
             scale_scores=False,
             dropout=dropout,
         ),
-        norm=RmsNorm(epsilon=settings.number("layer_norm_epsilon")),
+        norm=RmsNormConfig(epsilon=settings.number("layer_norm_epsilon")),
         feedforward=kind(
             intermediate_dim=settings.integer("intermediate_dim"),
             activation=settings.choice("activation", _T5_ACTIVATIONS),
@@ -178,7 +180,7 @@ _T5_ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-def _vit(settings: Settings) -> Described:
+def _vit(settings: HFConfig) -> Described:
     height, width, channels = settings.values["image_shape"]
     squares = settings.values["patch_size"]
     if height != width or squares[0] != squares[1]:
@@ -187,19 +189,23 @@ def _vit(settings: Settings) -> Described:
     settings.only("use_mlp_bias", True)
     settings.only("use_patch_bias", True)
     settings.only("use_mha_bias", True)
-    patches = Patches(image_size=height, patch_size=squares[0], num_channels=channels)
+    patches = PatchesConfig(
+        image_size=height, patch_size=squares[0], num_channels=channels
+    )
     dropout = settings.number("dropout_rate")
     config = EncoderConfig(
         num_layers=settings.integer("num_layers"),
         hidden_dim=settings.integer("hidden_dim"),
         max_sequence_length=patches.sequence_length,
         dropout=dropout,
-        attention=FullAttention(
+        attention=FullAttentionConfig(
             num_heads=settings.integer("num_heads"),
             dropout=settings.number("attention_dropout"),
         ),
-        norm=LayerNorm(placement="pre", epsilon=settings.number("layer_norm_epsilon")),
-        feedforward=DenseFeedForward(
+        norm=LayerNormConfig(
+            placement="pre", epsilon=settings.number("layer_norm_epsilon")
+        ),
+        feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("mlp_dim"), dropout=dropout
         ),
         patches=patches,
@@ -207,18 +213,18 @@ def _vit(settings: Settings) -> Described:
     return Description(config=config, vocabulary_size=0), weight_tables.VIT
 
 
-def _language_model(settings: Settings, config: DecoderConfig) -> Description:
+def _language_model(settings: HFConfig, config: DecoderConfig) -> Description:
     return Description(
         config=config, vocabulary_size=_vocabulary(settings), objective=CausalConfig()
     )
 
 
-def _vocabulary(settings: Settings) -> int:
+def _vocabulary(settings: HFConfig) -> int:
     return settings.integer("vocabulary_size")
 
 
 # Family, and description with table, by the name of the class.
-BACKBONES: Mapping[str, tuple[str, Callable[[Settings], Described]]] = {
+BACKBONES: Mapping[str, tuple[str, Callable[[HFConfig], Described]]] = {
     "BertBackbone": ("bert", _bert),
     "RobertaBackbone": ("roberta", _roberta),
     "DistilBertBackbone": ("distilbert", _distilbert),

@@ -11,7 +11,7 @@ import numpy as np
 from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 from transbeam.model.weights.keras_hub.backbone_configs import BACKBONES
 
@@ -98,7 +98,7 @@ def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
     source = BackboneSource(backbone)
     # Not all of the classes tell it among their arguments.
     tied = {"tied": "token_embedding/reverse_embeddings" not in source.shapes}
-    settings = Settings({**backbone.get_config(), **tied}, f"{where}: {name}")
+    settings = HFConfig({**backbone.get_config(), **tied}, f"{where}: {name}")
     description, rows = describe(settings)
     return Checkpoint(
         where=where,

@@ -13,7 +13,7 @@ from transbeam.model.weights.checkpoints.tensor_transforms import (
     Transform,
     VocabularyRows,
 )
-from transbeam.model.weights.checkpoints.weight_mapping import Part, Row
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, Part
 
 _HEADS_OUT = SplitHeads(axis=1)
 _HEADS_IN = SplitHeads(axis=0)
@@ -26,18 +26,18 @@ def _dense(
     kernel: Transform = SAME,
     bias: Transform = SAME,
     part: Part = "body",
-) -> list[Row]:
+) -> list[MappingRow]:
     return [
-        Row(f"{ours}/kernel", f"{theirs}/kernel", kernel, part),
-        Row(f"{ours}/bias", f"{theirs}/bias", bias, part),
+        MappingRow(f"{ours}/kernel", f"{theirs}/kernel", kernel, part),
+        MappingRow(f"{ours}/bias", f"{theirs}/bias", bias, part),
     ]
 
 
-def _norm(ours: str, theirs: str) -> list[Row]:
-    return [Row(f"{ours}/{end}", f"{theirs}/{end}") for end in ("gamma", "beta")]
+def _norm(ours: str, theirs: str) -> list[MappingRow]:
+    return [MappingRow(f"{ours}/{end}", f"{theirs}/{end}") for end in ("gamma", "beta")]
 
 
-def _attention(ours: str, theirs: str) -> list[Row]:
+def _attention(ours: str, theirs: str) -> list[MappingRow]:
     return [
         *(
             row
@@ -50,7 +50,7 @@ def _attention(ours: str, theirs: str) -> list[Row]:
     ]
 
 
-def _block(ours: str, attention: str) -> list[Row]:
+def _block(ours: str, attention: str) -> list[MappingRow]:
     """A block of BERT or GPT-2, which name only the attention differently."""
     block = "transformer_layer_{i}"
     return [
@@ -65,11 +65,15 @@ def _block(ours: str, attention: str) -> list[Row]:
     ]
 
 
-def _embeddings(folder: str) -> list[Row]:
+def _embeddings(folder: str) -> list[MappingRow]:
     table = "embeddings"
     return [
-        Row(f"token_embedding/{table}", f"{folder}token_embedding/{table}", VOCABULARY),
-        Row(f"position_embedding/{table}", f"{folder}position_embedding/{table}"),
+        MappingRow(
+            f"token_embedding/{table}", f"{folder}token_embedding/{table}", VOCABULARY
+        ),
+        MappingRow(
+            f"position_embedding/{table}", f"{folder}position_embedding/{table}"
+        ),
     ]
 
 
@@ -79,7 +83,7 @@ _ENCODER = (
 )
 BERT = (
     *_embeddings(""),
-    Row("segment_embedding/embeddings", "segment_embedding/embeddings"),
+    MappingRow("segment_embedding/embeddings", "segment_embedding/embeddings"),
     *_ENCODER,
     *_dense("pooler", "pooled_dense", part="pooler"),
 )
@@ -93,9 +97,9 @@ GPT2 = (
 
 _OURS, _THEIRS = "decoder_layer_{i}", "transformer_layer_{i}"
 LLAMA = (
-    Row("token_embedding/embeddings", "token_embedding/embeddings", VOCABULARY),
+    MappingRow("token_embedding/embeddings", "token_embedding/embeddings", VOCABULARY),
     *_attention(f"{_OURS}/self_attention", f"{_THEIRS}/self_attention"),
-    Row(
+    MappingRow(
         f"{_OURS}/self_attention_norm/gamma",
         f"{_THEIRS}/self_attention_layernorm/scale",
     ),
@@ -104,13 +108,15 @@ LLAMA = (
         f"{_OURS}/feedforward/intermediate", f"{_THEIRS}/feedforward_intermediate_dense"
     ),
     *_dense(f"{_OURS}/feedforward/output", f"{_THEIRS}/feedforward_output_dense"),
-    Row(f"{_OURS}/feedforward_norm/gamma", f"{_THEIRS}/feedforward_layernorm/scale"),
-    Row("final_norm/gamma", "sequence_output_layernorm/scale"),
-    Row("logits/kernel", "token_embedding/reverse_embeddings", _SCORES),
+    MappingRow(
+        f"{_OURS}/feedforward_norm/gamma", f"{_THEIRS}/feedforward_layernorm/scale"
+    ),
+    MappingRow("final_norm/gamma", "sequence_output_layernorm/scale"),
+    MappingRow("logits/kernel", "token_embedding/reverse_embeddings", _SCORES),
 )
 
 
-def _t5_stack(kind: str, *, gated: bool) -> list[Row]:
+def _t5_stack(kind: str, *, gated: bool) -> list[MappingRow]:
     ours, theirs = f"{kind}_layer_{{i}}", f"transformer_{kind}_layer_{{i}}"
     attentions = ["self_attention", "cross_attention"]
     # What KerasHub activates is the projection that it calls `input`.
@@ -119,9 +125,9 @@ def _t5_stack(kind: str, *, gated: bool) -> list[Row]:
         inner = {"gate": "input", "intermediate": "gate"}
     last = 1 if kind == "encoder" else 2
     return [
-        Row(f"{kind}_relative_bias/embeddings", f"{kind}/relative_bias"),
+        MappingRow(f"{kind}_relative_bias/embeddings", f"{kind}/relative_bias"),
         *(
-            Row(
+            MappingRow(
                 f"{ours}/{attention}/{name}/kernel",
                 f"{theirs}/{attention}/{name}_projector/kernel",
             )
@@ -129,7 +135,7 @@ def _t5_stack(kind: str, *, gated: bool) -> list[Row]:
             for name in ("query", "key", "value", "output")
         ),
         *(
-            Row(f"{ours}/{part}_norm/gamma", f"{theirs}/norm_{number}/weight")
+            MappingRow(f"{ours}/{part}_norm/gamma", f"{theirs}/norm_{number}/weight")
             for part, number in (
                 ("self_attention", 0),
                 ("cross_attention", 1),
@@ -137,30 +143,34 @@ def _t5_stack(kind: str, *, gated: bool) -> list[Row]:
             )
         ),
         *(
-            Row(
+            MappingRow(
                 f"{ours}/feedforward/{name}/kernel", f"{theirs}/{word}_projector/kernel"
             )
             for name, word in {**inner, "output": "output"}.items()
         ),
-        Row(f"{kind}_final_norm/gamma", f"{kind}_output_layer_norm/weight"),
+        MappingRow(f"{kind}_final_norm/gamma", f"{kind}_output_layer_norm/weight"),
     ]
 
 
-def t5(*, gated: bool) -> tuple[Row, ...]:
+def t5(*, gated: bool) -> tuple[MappingRow, ...]:
     """T5, with gates or without."""
     return (
-        Row("token_embedding/embeddings", "token_embedding/embeddings", VOCABULARY),
+        MappingRow(
+            "token_embedding/embeddings", "token_embedding/embeddings", VOCABULARY
+        ),
         *_t5_stack("encoder", gated=gated),
         *_t5_stack("decoder", gated=gated),
-        Row("logits/kernel", "token_embedding/reverse_embeddings", _SCORES),
+        MappingRow("logits/kernel", "token_embedding/reverse_embeddings", _SCORES),
     )
 
 
 _PATCHES, _VIT = "vit_patching_and_embedding", "vit_encoder/transformer_block_{i}"
 _BLOCK = "encoder_layer_{i}"
 VIT = (
-    Row("class_token/embeddings", f"{_PATCHES}/class_token", Same(leading=1)),
-    Row("position_embedding/embeddings", f"{_PATCHES}/position_embedding/embeddings"),
+    MappingRow("class_token/embeddings", f"{_PATCHES}/class_token", Same(leading=1)),
+    MappingRow(
+        "position_embedding/embeddings", f"{_PATCHES}/position_embedding/embeddings"
+    ),
     *_dense("patch_embedding", f"{_PATCHES}/patch_embedding", PatchSquares()),
     *_norm(f"{_BLOCK}/self_attention_norm", f"{_VIT}/ln_1"),
     *_attention(f"{_BLOCK}/self_attention", f"{_VIT}/mha"),

@@ -46,7 +46,7 @@ def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.nda
 
 
 @dataclass(frozen=True)
-class Spans:
+class AnswerSpans:
     """The tokens of answers; all arrays (D,).
 
     Attributes:
@@ -62,7 +62,7 @@ class Spans:
 
 def answer_tokens(
     texts: np.ndarray, characters: np.ndarray, tokens: TokenRows, tokenizer: Tokenizer
-) -> Spans:
+) -> AnswerSpans:
     """Finds the tokens that answers are made of.
 
     An answer that begins or ends inside a token gets whole tokens: from the one it
@@ -94,7 +94,7 @@ def answer_tokens(
     first = np.minimum(first, tokens.lengths[asked] - 1)
     last = np.maximum(after - 1, first)
 
-    spans = Spans(
+    spans = AnswerSpans(
         np.full(len(texts), -1), np.full(len(texts), -1), np.ones(len(texts), np.bool_)
     )
     spans.first[asked], spans.last[asked], spans.exact[asked] = first, last, exact

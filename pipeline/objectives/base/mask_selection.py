@@ -29,7 +29,7 @@ class TokenBits:
         places = (packed.chunks.offsets.astype(np.uint64) + np.uint64(1)) * GOLDEN
         self._by_chunk = mix(packed.chunks.keys ^ np.uint64(key)) + places
 
-    def of(self, rows: slice, columns: np.ndarray | None = None) -> np.ndarray:
+    def select(self, rows: slice, columns: np.ndarray | None = None) -> np.ndarray:
         """uint64. The bits of some records' tokens; of padding, any.
 
         Args:

@@ -14,7 +14,7 @@ ENOUGH = 16
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SegmentPairs:
     """Pairs of segments, in an order that stirs them.
 
     Attributes:
@@ -43,7 +43,7 @@ def choose_pairs(
     capacity: int,
     identities: np.ndarray,
     num_strangers: int = 0,
-) -> Pairs:
+) -> SegmentPairs:
     """Goes through the documents and makes pairs.
 
     As many sentences as fit are taken and cut in two at random. If the second segment
@@ -68,7 +68,7 @@ def choose_pairs(
     pair_keys = mix(keys[columns[:, 0]] ^ mix(columns[:, 1].astype(np.uint64)))
     order = np.argsort(pair_keys, kind="stable")
     columns = columns[order]
-    return Pairs(
+    return SegmentPairs(
         keys=pair_keys[order],
         documents=columns[:, [0, 4]],
         starts=columns[:, [2, 5]],

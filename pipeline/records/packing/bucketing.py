@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from transbeam.configs.schema.record_layout import BucketedLayout
+from transbeam.configs.schema.record_layout import BucketedLayoutConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.records.token_rows import tokenize_column
@@ -19,7 +19,7 @@ def bucket_runs(run: RunConfig) -> list[RunConfig]:
     A packed run is its own only bucket.
     """
     layout = run.data.layout
-    if not isinstance(layout, BucketedLayout):
+    if not isinstance(layout, BucketedLayoutConfig):
         return [run]
     return [
         replace(
@@ -27,7 +27,7 @@ def bucket_runs(run: RunConfig) -> list[RunConfig]:
             data=replace(
                 run.data,
                 sequence_length=length,
-                layout=BucketedLayout(lengths=(length,)),
+                layout=BucketedLayoutConfig(lengths=(length,)),
             ),
         )
         for length in layout.lengths

@@ -87,7 +87,7 @@ COMPRESSIONS = {
 }
 
 
-class Unpacked(io.RawIOBase):
+class DecompressedText(io.RawIOBase):
     """The text of a compressed file, as far as it can be read.
 
     Args:

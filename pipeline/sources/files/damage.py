@@ -48,7 +48,7 @@ class BrokenFile(Exception):
         )
 
     @classmethod
-    def of(cls, damage: Sequence[Damage]) -> "BrokenFile":
+    def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
         """The same for several stretches; it is called by the last one."""
         last = damage[-1]
         broken = cls(last.reason, last.detail, last.offset)

@@ -19,7 +19,7 @@ from transbeam.pipeline.documents.byte_range import SourceFile
 from transbeam.pipeline.sources.files.compression import (
     COMPRESSIONS,
     Compression,
-    Unpacked,
+    DecompressedText,
 )
 from transbeam.pipeline.sources.files.damage import BrokenFile, Damage
 from transbeam.pipeline.sources.files.globs import (
@@ -146,7 +146,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
     """
     with open_beginning(file) as stream:
         raw = getattr(stream, "raw", None)
-        unpacked = raw if isinstance(raw, Unpacked) else None
+        unpacked = raw if isinstance(raw, DecompressedText) else None
         try:
             yield stream
         except BrokenFile as broken:
@@ -158,7 +158,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             broken.damage = tuple(told)
             raise
         if unpacked and unpacked.damage:
-            raise BrokenFile.of(unpacked.damage)
+            raise BrokenFile.from_damage(unpacked.damage)
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def open_beginning(file: SourceFile) -> BinaryIO:
     stream = _open_as_it_is(file.path)
     if compression is None:
         return stream
-    unpacked = Unpacked(stream, compression, file.size)
+    unpacked = DecompressedText(stream, compression, file.size)
     return cast(BinaryIO, io.BufferedReader(unpacked, _BLOCK_BYTES))
 
 
@@ -201,7 +201,7 @@ def source_offset(stream: BinaryIO) -> int:
     """
     raw = getattr(stream, "raw", None)
     offset = stream.tell()
-    return raw.source_offset(offset) if isinstance(raw, Unpacked) else offset
+    return raw.source_offset(offset) if isinstance(raw, DecompressedText) else offset
 
 
 def gaps_in(stream: BinaryIO) -> Sequence[int]:
@@ -211,7 +211,7 @@ def gaps_in(stream: BinaryIO) -> Sequence[int]:
     files have gaps.
     """
     raw = getattr(stream, "raw", None)
-    return raw.gaps if isinstance(raw, Unpacked) else ()
+    return raw.gaps if isinstance(raw, DecompressedText) else ()
 
 
 def _open_as_it_is(path: str) -> BinaryIO:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.sources import ArraysSource
+from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -28,7 +28,7 @@ _DAMAGE = (
 )
 
 
-def read(span: Span, source: ArraysSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ArraysSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each image.
 
     Raises:
@@ -58,7 +58,9 @@ def read(span: Span, source: ArraysSource) -> Iterator[Document | Rejected]:
             raise BrokenFile("damaged .npz archive", str(error), count) from error
 
 
-def _labels(archive: zipfile.ZipFile, source: ArraysSource, path: str) -> np.ndarray:
+def _labels(
+    archive: zipfile.ZipFile, source: ArraysSourceConfig, path: str
+) -> np.ndarray:
     with _member(archive, source.labels, path) as member:
         labels = np.lib.format.read_array(member, allow_pickle=False)
     if labels.ndim != 1 or labels.dtype.kind not in "biuSU":
@@ -71,7 +73,7 @@ def _labels(archive: zipfile.ZipFile, source: ArraysSource, path: str) -> np.nda
 
 
 def _image_shape(
-    header: _Header, labels: np.ndarray, source: ArraysSource, path: str
+    header: _Header, labels: np.ndarray, source: ArraysSourceConfig, path: str
 ) -> tuple[int, ...]:
     """Height, width and channels of each image."""
     shape, fortran_order, dtype = header

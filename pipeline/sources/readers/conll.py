@@ -9,7 +9,7 @@ the byte it begins at.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from transbeam.configs.schema.table_sources import ConllSource
+from transbeam.configs.schema.table_sources import ConllSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -37,7 +37,7 @@ class _Layout:
         return fields if self.separator == "\t" else [f for f in fields if f]
 
 
-def read(span: Span, source: ConllSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ConllSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each sentence; the span is the whole file."""
     layout: _Layout | None = None
     left_out = ("-DOCSTART-", *([source.comment] if source.comment else []))
@@ -62,7 +62,7 @@ def sentences(source: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 def _document(
-    sentence: list[Line], layout: _Layout, source: ConllSource, name: str
+    sentence: list[Line], layout: _Layout, source: ConllSourceConfig, name: str
 ) -> Document | Rejected:
     offset, width = sentence[0].offset, layout.width
     rows = [layout.fields(line) for line in sentence]

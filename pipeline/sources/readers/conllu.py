@@ -16,7 +16,7 @@ References:
 
 from collections.abc import Iterator
 
-from transbeam.configs.schema.table_sources import ConlluSource
+from transbeam.configs.schema.table_sources import ConlluSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -29,7 +29,7 @@ _NUM_COLUMNS = 10
 _UNSPECIFIED = "_"
 
 
-def read(span: Span, source: ConlluSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ConlluSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each sentence; the span is the whole file."""
     for sentence in sentences(lines(span, "utf-8")):
         if annotated := [line for line in sentence if not line.text.startswith("#")]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
-from transbeam.configs.schema.table_sources import CsvSource
+from transbeam.configs.schema.table_sources import CsvSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -56,12 +56,12 @@ class _Row:
     is_open: bool = False
 
 
-def is_splittable(source: CsvSource) -> bool:
+def is_splittable(source: CsvSourceConfig) -> bool:
     """Whether a row is a line, so that a file may be cut anywhere."""
     return source.quoting == "none"
 
 
-def read(span: Span, source: CsvSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each row that begins in a span.
 
     Raises:
@@ -136,7 +136,7 @@ def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
     return ends and all(count == width - 1 for count in rows)
 
 
-def _first_row(span: Span, source: CsvSource) -> _Row:
+def _first_row(span: Span, source: CsvSourceConfig) -> _Row:
     """The row that says how many fields there are; it has none if there is no row."""
     for row in _rows(replace(span, start=0, end=span.file.size), source):
         if isinstance(row, _Row):
@@ -149,7 +149,7 @@ def _first_row(span: Span, source: CsvSource) -> _Row:
     return _Row(0, [])
 
 
-def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
+def _check_columns(first: list[str], source: CsvSourceConfig, name: str) -> None:
     """Refuses a file whose first row lacks a column, and says what else it may be."""
     columns = _names(first, source)
     for column in source.columns.names():
@@ -173,11 +173,11 @@ def _check_columns(first: list[str], source: CsvSource, name: str) -> None:
         )
 
 
-def _names(row: list[str], source: CsvSource) -> list[str]:
+def _names(row: list[str], source: CsvSourceConfig) -> list[str]:
     return row if source.header else [str(number) for number in range(len(row))]
 
 
-def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:
+def _other_delimiter(column: str, first: list[str], source: CsvSourceConfig) -> str:
     """The sentence that names the delimiter with which the column may be there."""
     line = source.delimiter.join(first)
     others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
@@ -196,7 +196,7 @@ def _other_delimiter(column: str, first: list[str], source: CsvSource) -> str:
     )
 
 
-def _rows(span: Span, source: CsvSource) -> Iterator[_Row | Rejected]:
+def _rows(span: Span, source: CsvSourceConfig) -> Iterator[_Row | Rejected]:
     if source.quoting == "none":
         for line in lines(span, source.encoding):
             fields = line.content.split(source.delimiter)

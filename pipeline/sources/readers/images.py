@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from PIL import Image
 
-from transbeam.configs.schema.sources import ImagesSource
+from transbeam.configs.schema.sources import ImagesSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
@@ -24,7 +24,7 @@ _DAMAGE = (
 )
 
 
-def read(span: Span, source: ImagesSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ImagesSourceConfig) -> Iterator[Document | Rejected]:
     """The image of a file (of several frames, the first), as RGB."""
     name = span.file.name
     with open_file(span.file) as stream:

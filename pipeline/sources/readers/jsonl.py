@@ -9,7 +9,7 @@ objects, or whose objects go over several lines, is read too (`json_values`).
 import json
 from collections.abc import Iterator
 
-from transbeam.configs.schema.table_sources import JsonlSource
+from transbeam.configs.schema.table_sources import JsonlSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -23,12 +23,12 @@ from transbeam.pipeline.sources.readers.json_values import (
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
 
-def is_splittable(file: SourceFile, source: JsonlSource) -> bool:
+def is_splittable(file: SourceFile, source: JsonlSourceConfig) -> bool:
     """Tells if an object is a line, so that the file may be cut anywhere."""
     return not has_values(file, source.encoding)
 
 
-def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: JsonlSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each line that begins in a span, or each object of the file."""
     name = span.file.name
     for offset, row in _rows(span, source):
@@ -42,7 +42,7 @@ def read(span: Span, source: JsonlSource) -> Iterator[Document | Rejected]:
             yield Rejected("not a JSON object", name, offset, *shown)
 
 
-def _rows(span: Span, source: JsonlSource) -> Iterator[Value]:
+def _rows(span: Span, source: JsonlSourceConfig) -> Iterator[Value]:
     if span.start == 0 and has_values(span.file, source.encoding):
         return read_values(span.file, source.encoding)
     return _rows_of_lines(span, source)
@@ -53,7 +53,7 @@ def _truncated(line: Line, name: str) -> Rejected:
     return Rejected("truncated JSON", name, line.offset, *shown, doubtful=True)
 
 
-def _rows_of_lines(span: Span, source: JsonlSource) -> Iterator[Value]:
+def _rows_of_lines(span: Span, source: JsonlSourceConfig) -> Iterator[Value]:
     for line in lines(span, source.encoding):
         if line.rejected:
             yield Value(line.offset, line.rejected)

@@ -12,7 +12,7 @@ References:
 import re
 from collections.abc import Iterator
 
-from transbeam.configs.schema.table_sources import LabeledLinesSource
+from transbeam.configs.schema.table_sources import LabeledLinesSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -21,7 +21,7 @@ from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 _BETWEEN = re.compile(r"[ \t]+")
 
 
-def read(span: Span, source: LabeledLinesSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: LabeledLinesSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each line that begins in a span."""
     for line in lines(span, source.encoding):
         if line.rejected:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.table_sources import ParallelSource
+from transbeam.configs.schema.table_sources import ParallelSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -28,7 +28,7 @@ _MUCH_MARKUP = 0.1
 _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
 
 
-def list_files(source: ParallelSource) -> list[SourceFile]:
+def list_files(source: ParallelSourceConfig) -> list[SourceFile]:
     """The files of the text's side, each with its partner.
 
     Raises:
@@ -73,7 +73,7 @@ def _differing_parts(files: Sequence[SourceFile]) -> list[tuple[str, ...]]:
     return [tuple(part for part in name if part not in shared) for name in names]
 
 
-def read(span: Span, source: ParallelSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ParallelSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each pair of lines; the span is the whole file.
 
     Raises:

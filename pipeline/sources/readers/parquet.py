@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
-from transbeam.configs.schema.table_sources import Columns, ParquetSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -24,7 +24,7 @@ _MARK = b"PAR1"  # at both ends of a file
 _DAMAGE = (pa.ArrowException, OSError)
 
 
-def read(span: Span, source: ParquetSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ParquetSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each row; a row group that is damaged is one `Rejected`.
 
     Raises:
@@ -56,7 +56,7 @@ def _row_group(
     group: int,
     first: int,
     wanted: list[str],
-    source: ParquetSource,
+    source: ParquetSourceConfig,
     file: SourceFile,
 ) -> Iterator[Document | Rejected]:
     """The rows of a row group, `first` and the next ones of the file."""
@@ -117,7 +117,7 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
         yield from rows
 
 
-def _top_level(columns: Columns, known: list[str], name: str) -> list[str]:
+def _top_level(columns: ColumnsConfig, known: list[str], name: str) -> list[str]:
     """The columns of the file that hold what is asked for."""
     wanted: dict[str, None] = {}
     for column in columns.names():

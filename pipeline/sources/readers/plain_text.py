@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from transbeam.configs.base.encodings import line_end
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.decoding.text_decoding import (
@@ -30,7 +30,7 @@ from transbeam.pipeline.sources.files.file_access import gaps_in, open_file
 _TO_THE_END = sys.maxsize
 
 
-def read(span: Span, source: TextSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: TextSourceConfig) -> Iterator[Document | Rejected]:
     """The documents that belong to a span, undecodable ones as `Rejected`."""
     codec = codec_of(span.file, source.encoding)
     # The size of a compressed file does not say where its text ends.

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -23,7 +23,7 @@ from transbeam.pipeline.sources.files.file_access import open_file
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def list_files(source: PythonDocsSource) -> list[SourceFile]:
+def list_files(source: PythonDocsSourceConfig) -> list[SourceFile]:
     """The `.py` files of the packages, named from the package on.
 
     Raises:
@@ -59,7 +59,7 @@ def _spec(package: str) -> ModuleSpec | None:
     return None
 
 
-def read(span: Span, source: PythonDocsSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Rejected]:
     """What a file documents, each at its line; or the file as `Rejected`."""
     name = span.file.name
     with open_file(span.file) as stream:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from transbeam.configs.schema.table_sources import SquadSource
+from transbeam.configs.schema.table_sources import SquadSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -25,11 +25,11 @@ from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_file
 
 
-class _Unusable(Exception):
+class _UnusableQuestion(Exception):
     """A question that cannot be trained on."""
 
 
-def read(span: Span, source: SquadSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each question.
 
     Raises:
@@ -41,7 +41,7 @@ def read(span: Span, source: SquadSource) -> Iterator[Document | Rejected]:
     for number, (context, question) in enumerate(_questions(raw)):
         try:
             yield _document(context, question, name, number)
-        except _Unusable as error:
+        except _UnusableQuestion as error:
             shown = json.dumps(question, ensure_ascii=False)
             yield Rejected(str(error), name, number, excerpt(shown), len(shown))
 
@@ -73,15 +73,15 @@ def _inner(outer: Any, name: str) -> list[Any]:
 def _document(context: Any, question: Any, source: str, number: int) -> Document:
     text = _text(context, "context")
     if not isinstance(question, dict):
-        raise _Unusable("a question that is no JSON object")
+        raise _UnusableQuestion("a question that is no JSON object")
     asked = _text(question.get("question"), "question")
     impossible = question.get("is_impossible", False)
     answers = question.get("answers")
     if not isinstance(answers, list):
-        raise _Unusable("no field 'answers'")
+        raise _UnusableQuestion("no field 'answers'")
     if bool(answers) == bool(impossible):
         what = "marked impossible, yet answered" if impossible else "no answer"
-        raise _Unusable(what)
+        raise _UnusableQuestion(what)
     found = [_answer(answer, text) for answer in answers]
     return Document(
         text, source, number, second_text=asked, answers=tuple(dict.fromkeys(found))
@@ -90,20 +90,20 @@ def _document(context: Any, question: Any, source: str, number: int) -> Document
 
 def _answer(answer: Any, context: str) -> tuple[int, str]:
     if not isinstance(answer, dict):
-        raise _Unusable("an answer that is no JSON object")
+        raise _UnusableQuestion("an answer that is no JSON object")
     text, offset = _text(answer.get("text"), "text"), answer.get("answer_start")
     if not isinstance(offset, int):
-        raise _Unusable("no field 'answer_start'")
+        raise _UnusableQuestion("no field 'answer_start'")
     if offset < 0 or context[offset : offset + len(text)] != text:
-        raise _Unusable("answer offset does not match")
+        raise _UnusableQuestion("answer offset does not match")
     return offset, text
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise _Unusable(f"no field {name!r}")
+        raise _UnusableQuestion(f"no field {name!r}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise _Unusable(f"field {name!r} contains a lone surrogate") from None
+        raise _UnusableQuestion(f"field {name!r} contains a lone surrogate") from None
     return value

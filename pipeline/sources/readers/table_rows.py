@@ -20,7 +20,7 @@ from typing import Any
 
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.table_sources import Columns, is_template
+from transbeam.configs.schema.table_sources import ColumnsConfig, is_template
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
 
@@ -29,7 +29,7 @@ _MOST_FIELDS = 50
 _AsText = Callable[[Any, str], str]
 
 
-class _Unusable(Exception):
+class _UnusableRow(Exception):
     """A value that cannot be what it is asked to be.
 
     Args:
@@ -43,7 +43,7 @@ class _Unusable(Exception):
 
 
 def row_document(
-    row: Mapping[str, Any], columns: Columns, source: str, offset: int
+    row: Mapping[str, Any], columns: ColumnsConfig, source: str, offset: int
 ) -> Document | Rejected:
     """The document that a row is.
 
@@ -55,9 +55,10 @@ def row_document(
 
     Example:
     >>> row = {"review": "Fine.", "stars": 4}
-    >>> row_document(row, Columns(text="review", label="stars"), "a.jsonl", 0).label
+    >>> columns = ColumnsConfig(text="review", label="stars")
+    >>> row_document(row, columns, "a.jsonl", 0).label
     '4'
-    >>> row_document(row, Columns(), "a.jsonl", 0).reason
+    >>> row_document(row, ColumnsConfig(), "a.jsonl", 0).reason
     "no field 'text'"
     """
     try:
@@ -78,7 +79,7 @@ def row_document(
             words=words,
             tags=tags,
         )
-    except _Unusable as error:
+    except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
         told = error.detail + excerpt(shown)
         return Rejected(str(error), source, offset, told, len(shown))
@@ -103,20 +104,20 @@ def tagged_document(
     text = " ".join(words)
     try:
         _check_tagged(words, tags)
-    except _Unusable as error:
+    except _UnusableRow as error:
         return Rejected(str(error), source, offset, excerpt(text), len(text))
     return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
 
 
 def _check_tagged(words: Sequence[str], tags: Sequence[str] | None) -> None:
     if any(not word.strip() for word in words):
-        raise _Unusable("an empty word")
+        raise _UnusableRow("an empty word")
     if tags is None:
         return
     if len(words) != len(tags):
-        raise _Unusable("not one tag for each word")
+        raise _UnusableRow("not one tag for each word")
     if any(not tag.strip() for tag in tags):
-        raise _Unusable("an empty tag")
+        raise _UnusableRow("an empty tag")
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
@@ -134,7 +135,7 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
                 value = None
     if value is None:
         known = tuple(itertools.islice(_field_names(row), _MOST_FIELDS))
-        raise _Unusable(f"no field {name!r}", _fields_there(name, known))
+        raise _UnusableRow(f"no field {name!r}", _fields_there(name, known))
     return value
 
 
@@ -145,7 +146,7 @@ def _fields_there(wanted: str, known: tuple[str, ...]) -> str:
 
 
 def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
-    """The fields that have a value, as `Columns` names them."""
+    """The fields that have a value, as `ColumnsConfig` names them."""
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from _field_names(value, f"{outer}{name}.")
@@ -159,7 +160,7 @@ def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
         return ""
     text = _filled(row, name, as_text)
     if not text.strip():
-        raise _Unusable(f"field {name!r} is empty")
+        raise _UnusableRow(f"field {name!r} is empty")
     return text
 
 
@@ -192,7 +193,7 @@ def _joined(value: Any, name: str, as_text: _AsText) -> str:
 
 def _text_or_number(value: Any, name: str) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        raise _Unusable(f"field {name!r} is not a finite number")
+        raise _UnusableRow(f"field {name!r} is not a finite number")
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     return _text(value, name)
@@ -206,7 +207,7 @@ def _text(value: Any, name: str) -> str:
             value.encode("utf-8")
             return value
     except UnicodeDecodeError:
-        raise _Unusable(f"field {name!r} is not UTF-8") from None
+        raise _UnusableRow(f"field {name!r} is not UTF-8") from None
     except UnicodeEncodeError:
-        raise _Unusable(f"field {name!r} contains a lone surrogate") from None
-    raise _Unusable(f"field {name!r} is not text")
+        raise _UnusableRow(f"field {name!r} contains a lone surrogate") from None
+    raise _UnusableRow(f"field {name!r} is not text")

@@ -22,7 +22,7 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
-from transbeam.configs.schema.table_sources import Columns, TFRecordSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -62,7 +62,7 @@ message_type { name: "Example"
 """
 
 
-def read(span: Span, source: TFRecordSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Rejected]:
     """A document for each record.
 
     Raises:
@@ -111,7 +111,7 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _features(record: bytes, columns: Columns) -> dict[str, Any]:
+def _features(record: bytes, columns: ColumnsConfig) -> dict[str, Any]:
     features = _EXAMPLE.FromString(record).features.feature
     row: dict[str, Any] = {}
     for column in columns.names():

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from transbeam.configs.schema.sources import WarcSource
+from transbeam.configs.schema.sources import WarcSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -48,7 +48,9 @@ class _Malformed(Exception):
     """Bytes where a record should stand: the reason, and their beginning."""
 
 
-def read(span: Span, source: WarcSource) -> Iterator[Document | Filtered | Rejected]:
+def read(
+    span: Span, source: WarcSourceConfig
+) -> Iterator[Document | Filtered | Rejected]:
     """An outcome for each record, and for each stretch that is none.
 
     Raises:

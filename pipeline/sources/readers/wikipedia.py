@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
-from transbeam.configs.schema.sources import WikipediaSource
+from transbeam.configs.schema.sources import WikipediaSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 from transbeam.pipeline.documents.rejection import excerpt
@@ -51,7 +51,7 @@ class _Wiki:
 
 
 def read(
-    span: Span, source: WikipediaSource
+    span: Span, source: WikipediaSourceConfig
 ) -> Iterator[Document | Filtered | Rejected]:
     """An outcome for each page: articles as documents, other pages as `Filtered`.
 

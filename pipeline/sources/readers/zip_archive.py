@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from transbeam.configs.schema.sources import ZipSource
+from transbeam.configs.schema.sources import ZipSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.decoding.text_decoding import settled_codec
@@ -30,7 +30,7 @@ _DAMAGE = (
 )
 
 
-def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
+def read(span: Span, source: ZipSourceConfig) -> Iterator[Document | Rejected]:
     """The documents of the members asked for, in the archive's order.
 
     Raises:
@@ -61,7 +61,10 @@ def read(span: Span, source: ZipSource) -> Iterator[Document | Rejected]:
 
 
 def _member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, source: ZipSource
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    name: str,
+    source: ZipSourceConfig,
 ) -> Iterator[Document | Rejected]:
     packed = member.compress_size
     if member.flag_bits & _ENCRYPTED:

@@ -34,7 +34,7 @@ _COMPARED = 24
 _PADDING = 32
 
 
-class Words(NamedTuple):
+class PreTokenizedWords(NamedTuple):
     """Where the words of all texts lie in one row of bytes.
 
     Attributes:
@@ -66,7 +66,7 @@ class UniqueWords(NamedTuple):
     index: tf.Tensor
 
 
-def split_into_words(texts: tf.Tensor) -> Words:
+def split_into_words(texts: tf.Tensor) -> PreTokenizedWords:
     """Finds the words of texts.
 
     Args:
@@ -92,7 +92,7 @@ def split_into_words(texts: tf.Tensor) -> Words:
     # A word ends where the next one begins, or at a separator before that.
     ends = tf.concat([starts, [tf.cast(size, tf.int64)]], axis=0)
     ends = tf.tensor_scatter_nd_min(ends, words_before[:, tf.newaxis], separators)
-    return Words(
+    return PreTokenizedWords(
         values=values,
         starts=starts,
         lengths=ends[1:] - starts,
@@ -100,7 +100,7 @@ def split_into_words(texts: tf.Tensor) -> Words:
     )
 
 
-def unique_words(words: Words) -> UniqueWords:
+def unique_words(words: PreTokenizedWords) -> UniqueWords:
     """Each different word once, but a very long word each time it occurs.
 
     Example:
@@ -263,7 +263,7 @@ def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.T
     return _chosen(place, short | long) + 1, behind
 
 
-def _keys(words: Words) -> tf.Tensor:
+def _keys(words: PreTokenizedWords) -> tf.Tensor:
     """int64 (W,), equal for equal words: length and the bytes themselves, if few.
 
     Of a longer word length and its row's number among all different rows.

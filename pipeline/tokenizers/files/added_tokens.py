@@ -54,7 +54,7 @@ class AddedToken:
     flags: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, told: Any, where: str, number: Any = None) -> "AddedToken":
+    def from_json(cls, told: Any, where: str, number: Any = None) -> "AddedToken":
         """Reads what a JSON object says of one.
 
         Raises:
@@ -93,14 +93,14 @@ def read_added_tokens(folder: Path) -> list[AddedToken]:
     tokens = {
         token.content: token
         for token in (
-            AddedToken.of(told, where, int(i) if i.isdecimal() else None)
+            AddedToken.from_json(told, where, int(i) if i.isdecimal() else None)
             for i, told in decoder.items()
         )
     }
     special = {*_special(settings), *_special(_object(folder / MAP))}
     for content, number in _object(folder / ADDED).items():
         told = {"content": content, "id": number, "special": content in special}
-        tokens.setdefault(content, AddedToken.of(told, str(folder / ADDED)))
+        tokens.setdefault(content, AddedToken.from_json(told, str(folder / ADDED)))
     return list(tokens.values())
 
 

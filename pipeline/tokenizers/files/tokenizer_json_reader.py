@@ -148,7 +148,7 @@ def added_tokens(content: dict[str, Any], where: str) -> list[AddedToken]:
     tokens = content.get("added_tokens") or []
     if not isinstance(tokens, list):
         raise ArtifactError(f"{where}: added_tokens is no list; the file is damaged")
-    return [AddedToken.of(token, f"{where}: added_tokens") for token in tokens]
+    return [AddedToken.from_json(token, f"{where}: added_tokens") for token in tokens]
 
 
 def _find(content: dict[str, Any], key: str) -> Any:

@@ -26,7 +26,7 @@ _UNKNOWN_PENALTY = 10.0
 
 
 @dataclass(frozen=True)
-class Rules:
+class NormalizerRules:
     """How a model normalises text.
 
     Attributes:
@@ -64,7 +64,7 @@ class PieceFile:
     scores: np.ndarray
     unknown_score: float
     unknown_text: str
-    rules: Rules
+    rules: NormalizerRules
 
     @property
     def of_text(self) -> list[int]:
@@ -136,7 +136,7 @@ def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
     )
 
 
-def read_rules(model: SentencePieceProto) -> Rules:
+def read_rules(model: SentencePieceProto) -> NormalizerRules:
     """Reads how a model normalises text.
 
     Args:
@@ -170,12 +170,12 @@ def _with_bonus(
     return wide
 
 
-def _rules(trainer: dict[int, Any], normalizer: dict[int, Any]) -> Rules:
+def _rules(trainer: dict[int, Any], normalizer: dict[int, Any]) -> NormalizerRules:
     trie, texts = b"", b""
     if content := normalizer.get(_RULES, b""):
         (size,) = struct.unpack_from("<I", content)
         trie, texts = content[4 : 4 + size], content[4 + size :]
-    return Rules(
+    return NormalizerRules(
         trie,
         texts,
         bool(normalizer.get(_ADD_SPACE, True)),

@@ -178,7 +178,7 @@ def _smaller_wordpiece(
 # -------------------------------------------------------------- byte-level BPE
 
 
-class _Joined(NamedTuple):
+class _MergedPiece(NamedTuple):
     """A word after all its joins, and these."""
 
     pieces: tuple[str, ...]
@@ -196,7 +196,7 @@ class _LowestRankFirst:
         """The pieces."""
         return self.joined(word).pieces
 
-    def joined(self, word: str) -> _Joined:
+    def joined(self, word: str) -> _MergedPiece:
         """The pieces, and the pairs that were joined on the way.
 
         The pair of the lowest rank is joined, the leftmost first, until none is left.
@@ -234,7 +234,7 @@ class _LowestRankFirst:
                 before[after[place]] = place
             offer(before[place])
             offer(place)
-        return _Joined(tuple(piece for piece in pieces if piece), frozenset(joins))
+        return _MergedPiece(tuple(piece for piece in pieces if piece), frozenset(joins))
 
 
 def _smaller_byte_bpe(

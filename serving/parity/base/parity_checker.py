@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from transbeam.serving.parity.base.parity_checks import Row
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.parity.base.parity_checks import ParityCheck
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 
@@ -14,11 +14,13 @@ class Judge(Protocol):
     signatures.
     """
 
-    def saved_model_rows(self, form: str, ask: AskTexts) -> list[Row]:
+    def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         """Comparisons with a SavedModel, which is asked about all texts at once."""
         ...
 
-    def phone_rows(self, form: str, variant: str, model: PhoneModel) -> list[Row]:
+    def phone_rows(
+        self, form: str, variant: str, model: TFLiteRunner
+    ) -> list[ParityCheck]:
         """Comparisons with a TFLite file, asked about each text."""
         ...
 
@@ -26,7 +28,7 @@ class Judge(Protocol):
         """Asks a SavedModel about one text, for its time."""
         ...
 
-    def ask_phone_once(self, model: PhoneModel) -> Any:
+    def ask_phone_once(self, model: TFLiteRunner) -> Any:
         """Asks a TFLite file about one text, for its time."""
         ...
 

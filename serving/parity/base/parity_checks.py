@@ -15,7 +15,7 @@ IN_FLOATS = frozenset({"float32", "float16"})
 
 
 @dataclass(frozen=True)
-class Row:
+class ParityCheck:
     """One comparison.
 
     Attributes:
@@ -36,10 +36,10 @@ class Row:
         return asdict(self)
 
 
-def at_most(form: str, check: str, value: float, limit: float) -> Row:
+def at_most(form: str, check: str, value: float, limit: float) -> ParityCheck:
     """A row that passes if a value is no larger than its limit."""
     # A NaN compares as false, so an answer that is none fails.
-    return Row(form, check, float(value), float(limit), bool(value <= limit))
+    return ParityCheck(form, check, float(value), float(limit), bool(value <= limit))
 
 
 def phone_row(
@@ -48,7 +48,7 @@ def phone_row(
     differences: np.ndarray,
     variant: str,
     tolerance: ToleranceConfig,
-) -> Row:
+) -> ParityCheck:
     """How far a TFLite variant is from Keras: floats at most, integers on the whole."""
     limit = getattr(tolerance, variant)
     if variant in IN_FLOATS:
@@ -65,12 +65,12 @@ def agreement_row(
     reference: np.ndarray,
     variant: str,
     tolerance: ToleranceConfig,
-) -> Row:
+) -> ParityCheck:
     """How often a variant's first choice is Keras's, or as good to it.
 
     Args:
-        form: As in `Row`.
-        check: As in `Row`.
+        form: As in `ParityCheck`.
+        check: As in `ParityCheck`.
         answer: Log-probabilities (N, C).
         reference: The same, of Keras.
         variant: Its tolerance is what a choice may be below the best one.
@@ -78,7 +78,7 @@ def agreement_row(
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
     smallest = tolerance.dynamic_int8_agreement
-    return Row(form, check, share, smallest, share >= smallest)
+    return ParityCheck(form, check, share, smallest, share >= smallest)
 
 
 def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
@@ -107,7 +107,7 @@ def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 def labels_row(
     form: str, answers: Mapping[str, np.ndarray], labels: Sequence[str]
-) -> Row:
+) -> ParityCheck:
     """Whether the labels go with the scores, and the best one is said to be best."""
     names = np.array([label.encode() for label in labels], object)
     best = names[np.argmax(answers["scores"], axis=1)]
@@ -117,11 +117,11 @@ def labels_row(
 
 def tokens_row(
     form: str, answers: dict[str, np.ndarray], expected: list[np.ndarray]
-) -> Row:
+) -> ParityCheck:
     """How many texts have other ids than the training's tokenizer gives them.
 
     Args:
-        form: As in `Row`.
+        form: As in `ParityCheck`.
         answers: Of the signature `tokenize`.
         expected: int32 (T,) of each text.
     """

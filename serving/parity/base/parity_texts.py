@@ -12,7 +12,7 @@ from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.base.run_records import documents
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 
 # Lengths from nothing to far too long, and scripts the corpus may not have.
 BUILT_IN = (
@@ -27,7 +27,7 @@ FROM_RECORDS = 24
 
 
 def masked_texts(
-    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[str]:
     """The configuration's examples, some fixed texts, and masked validation documents.
 
@@ -47,7 +47,7 @@ def masked_texts(
 
 
 def labelled_texts(
-    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
     """The same for a task on whole texts or on pairs: each a tuple of one or two."""
     config, tokenizer = trained.config, trained.tokenizer
@@ -68,7 +68,7 @@ def labelled_texts(
 
 
 def written_texts(
-    trained: Trained, run_folder: Path, from_records: int = FROM_RECORDS
+    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
     """The same for a model that writes: prompts, or what it is to answer."""
     config, tokenizer = trained.config, trained.tokenizer

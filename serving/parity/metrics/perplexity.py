@@ -9,14 +9,18 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
 from transbeam.serving.base.run_records import documents, records
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.parity.base.parity_checks import Row, at_most, log_softmax
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.parity_checks import (
+    ParityCheck,
+    at_most,
+    log_softmax,
+)
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
-    Question,
+    ValidationExample,
     ask_keras,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 # Of models that write, which read a token at a time.
@@ -24,7 +28,7 @@ _TOKENS = 1000
 _DOCUMENTS = 100
 
 
-class Perplexity:
+class PerplexityMetric:
     """e to the mean of what the right token is surprising by, in nats.
 
     Args:
@@ -37,38 +41,42 @@ class Perplexity:
 
     def __init__(
         self,
-        trained: Trained,
+        trained: TrainedRun,
         of_keras: Iterable[np.ndarray],
-        ask: Callable[[PhoneModel], Iterable[np.ndarray]],
+        ask: Callable[[TFLiteRunner], Iterable[np.ndarray]],
     ):
         self.limit = trained.config.export.tolerance.perplexity_loss
         self.of_keras = _mean(of_keras)
         self.ask = ask
 
-    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+    def measured(
+        self, model: TFLiteRunner
+    ) -> tuple[float, Callable[[str], ParityCheck]]:
         found = _mean(self.ask(model))
 
-        def row(form: str) -> Row:
+        def row(form: str) -> ParityCheck:
             check = f"perplexity, share above Keras's {self.of_keras:.2f}"
             return at_most(form, check, found / self.of_keras - 1, self.limit)
 
         return found, row
 
 
-def of_masks(trained: Trained, questions: Sequence[Question]) -> Perplexity:
+def of_masks(
+    trained: TrainedRun, questions: Sequence[ValidationExample]
+) -> PerplexityMetric:
     """That of a masked language model, at its masks."""
 
     def surprise(found: Iterable[Outputs]) -> Iterator[np.ndarray]:
         for one, outputs in zip(questions, found, strict=True):
             yield _surprise(outputs["logits"][: len(one.right)], one.right)
 
-    def ask(model: PhoneModel) -> Iterable[np.ndarray]:
+    def ask(model: TFLiteRunner) -> Iterable[np.ndarray]:
         return surprise(model.ask("fill_mask", **one.inputs) for one in questions)
 
-    return Perplexity(trained, surprise(ask_keras(trained, questions)), ask)
+    return PerplexityMetric(trained, surprise(ask_keras(trained, questions)), ask)
 
 
-def of_writing(trained: Trained, run_folder: Path) -> Perplexity | None:
+def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None:
     """That of a model that writes, at each token after those it is given.
 
     That is the first of what it reads, or a whole prefix.
@@ -83,14 +91,14 @@ def of_writing(trained: Trained, run_folder: Path) -> Perplexity | None:
             logits = np.asarray(outputs["logits"])[0]
             yield _surprise(logits[text.given - 1 :], text.written)
 
-    def ask(model: PhoneModel) -> Iterator[np.ndarray]:
+    def ask(model: TFLiteRunner) -> Iterator[np.ndarray]:
         writer = PhoneWriter(model)
         for text in texts:
             logits = [writer.begin(text.ids[: text.given], text.source)]
             logits += [writer.read(int(token)) for token in text.written[:-1]]
             yield _surprise(np.array(logits), text.written)
 
-    return Perplexity(trained, of_keras(), ask)
+    return PerplexityMetric(trained, of_keras(), ask)
 
 
 class _Text(NamedTuple):
@@ -111,7 +119,7 @@ class _Text(NamedTuple):
         """What is asked for."""
         return self.ids[self.given :]
 
-    def batch(self, trained: Trained) -> dict[str, np.ndarray]:
+    def batch(self, trained: TrainedRun) -> dict[str, np.ndarray]:
         """All but the last token as the Keras model takes them."""
         row, source = self.ids[:-1], self.source
         sides = {"": row}
@@ -127,7 +135,7 @@ class _Text(NamedTuple):
         return batch
 
 
-def _bounded(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
     """As many texts as may be read, each as long as the cache."""
     config, left = trained.config, _TOKENS
     slots = config.export.tflite_cache or config.model.max_sequence_length
@@ -140,7 +148,7 @@ def _bounded(trained: Trained, run_folder: Path) -> Iterator[_Text]:
             return
 
 
-def _texts(trained: Trained, run_folder: Path) -> Iterator[_Text]:
+def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
     """The documents of the records, if these say what is to be written."""
     config = trained.config
     written = "" if config.model.kind == "decoder" else "decoder_"

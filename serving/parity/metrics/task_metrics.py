@@ -24,16 +24,16 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.parity.base.parity_checks import Row, at_most
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
 from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
-    Question,
+    ValidationExample,
     ask_keras,
     labelled,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 # Records that each file is asked about, one by one.
 JUDGED = 400
@@ -49,7 +49,7 @@ WRITING = (
 _ONE_SIDED = 1.645
 
 
-class Metric(Protocol):
+class TaskMetric(Protocol):
     """Knows how good Keras is, and whether a phone's file is as good."""
 
     @property
@@ -62,12 +62,14 @@ class Metric(Protocol):
         """The Keras model's."""
         ...
 
-    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+    def measured(
+        self, model: TFLiteRunner
+    ) -> tuple[float, Callable[[str], ParityCheck]]:
         """A file's, and the row that says what is lost, given the row's form."""
         ...
 
 
-class Accuracy:
+class TaskAccuracy:
     """The share of answers that are right, each by itself.
 
     A file may lose `export.tolerance.metric_loss`. With few records a single answer is
@@ -80,9 +82,9 @@ class Accuracy:
 
     def __init__(
         self,
-        trained: Trained,
+        trained: TrainedRun,
         signature: str,
-        questions: Sequence[Question],
+        questions: Sequence[ValidationExample],
         outputs: tuple[str, ...] = ("logits",),
     ):
         self.signature, self.outputs = signature, outputs
@@ -97,7 +99,9 @@ class Accuracy:
     def of_keras(self) -> float:
         return float(self.keras.mean())
 
-    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+    def measured(
+        self, model: TFLiteRunner
+    ) -> tuple[float, Callable[[str], ParityCheck]]:
         hits = np.concatenate(
             [self._hits(one, self._ask(model, one)) for one in self.questions]
         )
@@ -105,16 +109,16 @@ class Accuracy:
         loss = float(lost - won) / len(hits)
         chance = _ONE_SIDED * float(np.sqrt(lost + won)) / len(hits)
 
-        def row(form: str) -> Row:
+        def row(form: str) -> ParityCheck:
             check = f"accuracy lost, of {self.of_keras:.4f} on {len(hits)} answers"
             return at_most(form, check, loss, self.limit + chance)
 
         return float(hits.mean()), row
 
-    def _ask(self, model: PhoneModel, question: Question) -> Outputs:
+    def _ask(self, model: TFLiteRunner, question: ValidationExample) -> Outputs:
         return model.ask(self.signature, **question.inputs)
 
-    def _hits(self, question: Question, outputs: Outputs) -> np.ndarray:
+    def _hits(self, question: ValidationExample, outputs: Outputs) -> np.ndarray:
         """Bool (N,): which answers are right."""
         answers = [outputs[name] for name in self.outputs]
         if question.places is not None:
@@ -132,18 +136,20 @@ class Explained:
 
     name = "R squared"
 
-    def __init__(self, trained: Trained, questions: Sequence[Question]):
+    def __init__(self, trained: TrainedRun, questions: Sequence[ValidationExample]):
         self.questions = questions
         self.labels = np.array([float(one.right.item()) for one in questions])
         self.limit = trained.config.export.tolerance.metric_loss
         self.of_keras = self._explained(ask_keras(trained, questions))
 
-    def measured(self, model: PhoneModel) -> tuple[float, Callable[[str], Row]]:
+    def measured(
+        self, model: TFLiteRunner
+    ) -> tuple[float, Callable[[str], ParityCheck]]:
         found = self._explained(
             model.ask("regress_ids", **one.inputs) for one in self.questions
         )
 
-        def row(form: str) -> Row:
+        def row(form: str) -> ParityCheck:
             check = (
                 f"R squared lost, of {self.of_keras:.4f} on {len(self.labels)} texts"
             )
@@ -162,7 +168,7 @@ def _first(answer: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
 
 
-def metric_of(trained: Trained, run_folder: Path) -> Metric | None:
+def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     """What a run's task is judged by; None if its records say nothing of that."""
     if isinstance(trained.config.objective, WRITING):
         return of_writing(trained, run_folder)
@@ -173,17 +179,17 @@ def metric_of(trained: Trained, run_folder: Path) -> Metric | None:
         case MaskedConfig():
             return of_masks(trained, questions)
         case ClassificationConfig() | PairClassificationConfig():
-            return Accuracy(trained, "classify_ids", questions)
+            return TaskAccuracy(trained, "classify_ids", questions)
         case ImageClassificationConfig():
-            return Accuracy(trained, "classify_pixels", questions)
+            return TaskAccuracy(trained, "classify_pixels", questions)
         case TokenClassificationConfig():
-            return Accuracy(trained, "tag_ids", questions)
+            return TaskAccuracy(trained, "tag_ids", questions)
         case RegressionConfig() | PairRegressionConfig():
             labels = {one.right.item() for one in questions}
             # Of labels that are all the same there is nothing to explain.
             return Explained(trained, questions) if len(labels) > 1 else None
         case SpanQAConfig():
             names = ("start_logits", "end_logits")
-            return Accuracy(trained, "read_ids", questions, names)
+            return TaskAccuracy(trained, "read_ids", questions, names)
         case _:
             return None

@@ -18,7 +18,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.serving.base.run_records import Record, records
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7
@@ -37,7 +37,7 @@ Outputs = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Question:
+class ValidationExample:
     """What is asked of a model, and what is right.
 
     Attributes:
@@ -51,7 +51,7 @@ class Question:
     places: np.ndarray | None = None
 
 
-def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
+def labelled(trained: TrainedRun, run_folder: Path) -> Iterable[ValidationExample]:
     """One for each document, or for each image, in the order of the records.
 
     None of tasks whose records tell no right answer, nor of records without one.
@@ -65,13 +65,17 @@ def labelled(trained: Trained, run_folder: Path) -> Iterable[Question]:
             yield from make(record)
 
 
-def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
+def _maker(
+    trained: TrainedRun,
+) -> Callable[[Record], Iterable[ValidationExample]] | None:
     config = trained.config
     match config.objective:
         case ImageClassificationConfig(image_size=size, channels=channels):
             shape = (size, size, channels)
             return lambda record: [
-                Question({"image": record["image"].reshape(shape)}, record["label"])
+                ValidationExample(
+                    {"image": record["image"].reshape(shape)}, record["label"]
+                )
             ]
         case (
             ClassificationConfig()
@@ -79,10 +83,12 @@ def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
             | RegressionConfig()
             | PairRegressionConfig()
         ):
-            return lambda record: [Question(_alone(trained, record), record["label"])]
+            return lambda record: [
+                ValidationExample(_alone(trained, record), record["label"])
+            ]
         case SpanQAConfig():
             return lambda record: [
-                Question(
+                ValidationExample(
                     _alone(trained, record),
                     np.concatenate([record["start_position"], record["end_position"]]),
                 )
@@ -95,7 +101,7 @@ def _maker(trained: Trained) -> Callable[[Record], Iterable[Question]] | None:
             return None
 
 
-def _alone(trained: Trained, record: Record) -> dict[str, np.ndarray]:
+def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
     """What the model reads of a record of one document."""
     real = record["document_ids"] > 0
     inputs = {**record, "padding_mask": real.astype(np.int32)}
@@ -103,14 +109,14 @@ def _alone(trained: Trained, record: Record) -> dict[str, np.ndarray]:
     return {name: inputs[name][real] for name in names if name != "masked_positions"}
 
 
-def _tagged(trained: Trained, record: Record) -> Iterable[Question]:
+def _tagged(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
     for inputs, of_it in _split(trained, record):
         places = np.flatnonzero(record["label_weights"][of_it])
         if len(places):
-            yield Question(inputs, record["label_ids"][of_it][places], places)
+            yield ValidationExample(inputs, record["label_ids"][of_it][places], places)
 
 
-def _hidden(trained: Trained, record: Record) -> Iterable[Question]:
+def _hidden(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
     """Documents with hidden tokens: the record's own, or else every seventh."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()
@@ -129,11 +135,11 @@ def _hidden(trained: Trained, record: Record) -> Iterable[Question]:
                 inputs["token_ids"] = inputs["token_ids"].copy()
                 inputs["token_ids"][positions] = mask
             inputs["masked_positions"] = positions
-            yield Question(inputs, right[of_it][positions])
+            yield ValidationExample(inputs, right[of_it][positions])
 
 
 def _split(
-    trained: Trained, record: Record
+    trained: TrainedRun, record: Record
 ) -> Iterable[tuple[dict[str, np.ndarray], np.ndarray]]:
     """The documents of a record, and which of its tokens are theirs."""
     document_ids = record["document_ids"]
@@ -147,7 +153,9 @@ def _split(
         yield _alone(trained, part), of_it
 
 
-def ask_keras(trained: Trained, questions: Sequence[Question]) -> list[Outputs]:
+def ask_keras(
+    trained: TrainedRun, questions: Sequence[ValidationExample]
+) -> list[Outputs]:
     """The Keras model's outputs for each, some rows at a time, filled up with zeros."""
     found: list[Outputs] = []
     for start in range(0, len(questions), _AT_ONCE):

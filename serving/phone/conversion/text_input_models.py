@@ -17,8 +17,8 @@ from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.parity.base.parity_checks import Row, phone_row
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.parity_checks import ParityCheck, phone_row
 from transbeam.serving.parity.base.parity_texts import labelled_texts
 from transbeam.serving.phone.conversion.tflite_converter import (
     convert_endpoints,
@@ -32,7 +32,7 @@ from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
     CUSTOM_OPS,
     GraphWordPiece,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.embedding import Embedder, tokenized
 from transbeam.serving.signatures.task_factory import task_of
@@ -57,7 +57,7 @@ def file_name(variant: str) -> str:
     return f"text_{variant}.tflite"
 
 
-def text_signature(trained: Trained) -> str:
+def text_signature(trained: TrainedRun) -> str:
     """The plain signature that a file which takes a text answers as.
 
     Raises:
@@ -73,7 +73,7 @@ def text_signature(trained: Trained) -> str:
 
 
 def write_text_models(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
@@ -100,11 +100,11 @@ def write_text_models(
 
 
 def text_rows(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     plain: Mapping[str, Path],
     files: Mapping[str, Path],
-) -> list[Row]:
+) -> list[ParityCheck]:
     """Holds the files against the plain ones, which are held against Keras.
 
     Args:
@@ -118,7 +118,7 @@ def text_rows(
     encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
     rows = []
     for variant, file in files.items():
-        asked = PhoneModel(plain[variant])
+        asked = TFLiteRunner(plain[variant])
         ask = _asking(file, FROM_TEXT[signature])
         off = []
         for text in texts:
@@ -135,7 +135,7 @@ def text_rows(
     return rows
 
 
-def _from_text(trained: Trained, plain: str) -> Endpoint:
+def _from_text(trained: TrainedRun, plain: str) -> Endpoint:
     task = task_of(trained)
     ask, inputs = task.phone_endpoints()[plain]
     assert isinstance(trained.tokenizer, WordPieceTokenizer)
@@ -150,7 +150,7 @@ def _from_text(trained: Trained, plain: str) -> Endpoint:
     return Endpoint(answer, [_TEXT])
 
 
-def _longest(trained: Trained, plain: str) -> int:
+def _longest(trained: TrainedRun, plain: str) -> int:
     """Tokens of the longest row of a signature."""
     if plain == "embed":
         return Embedder(trained).max_length

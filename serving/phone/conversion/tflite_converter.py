@@ -15,7 +15,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import for_phones
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
-from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.saved_model_writer import write_endpoints
 from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
@@ -55,7 +55,7 @@ def phone_files(config: RunConfig) -> list[str]:
 
 
 def rounded_weights(
-    trained: Trained, run_folder: Path, folder: Path, console: Console
+    trained: TrainedRun, run_folder: Path, folder: Path, console: Console
 ) -> RoundedWeights:
     """A model's weights in 4 bits, if a run's files are to have such.
 
@@ -78,7 +78,7 @@ def rounded_weights(
 
 
 def write_tflite(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
@@ -156,7 +156,7 @@ def write_variants(
 
 
 def convert_endpoints(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     endpoints: Mapping[str, Endpoint],
     folder: Path,

@@ -24,7 +24,7 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.mediapipe.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
@@ -57,7 +57,7 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
         raise unsuited_to_mediapipe(config.tokenizer.kind, problem)
 
 
-def check_examples(trained: Trained, texts: Sequence[str]) -> None:
+def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
     """Refuses texts of which MediaPipe would make other ids than ours.
 
     Args:
@@ -97,7 +97,7 @@ def advice(model: TokenizerModel) -> str | None:
 
 
 def read_differently(
-    trained: Trained, texts: Sequence[str]
+    trained: TrainedRun, texts: Sequence[str]
 ) -> dict[str, tuple[list[str], list[str]]]:
     """The texts of which MediaPipe makes other ids, each with its pieces and ours."""
     if not texts:

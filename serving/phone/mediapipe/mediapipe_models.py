@@ -21,9 +21,9 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     read_tokenizer,
 )
 from transbeam.serving.base.run_records import documents
-from transbeam.serving.base.trained_run import TOKENIZER, Trained
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
-    Row,
+    ParityCheck,
     log_softmax,
     phone_row,
     probabilities_off,
@@ -44,9 +44,9 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.classification import Classification
+from transbeam.serving.signatures.classification import ClassificationTask
 from transbeam.serving.signatures.embedding import Embedder
 
 _COMPARED = 24  # texts
@@ -68,7 +68,7 @@ def file_name(variant: str) -> str:
 
 
 def write_mediapipe(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
@@ -102,11 +102,11 @@ def write_mediapipe(
 
 
 def mediapipe_rows(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     plain: Mapping[str, Path],
     packed: Mapping[str, Path],
-) -> list[Row]:
+) -> list[ParityCheck]:
     """Holds the files against the plain ones, which are held against Keras.
 
     Args:
@@ -119,7 +119,7 @@ def mediapipe_rows(
     client = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
     asked = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
     for variant, file in packed.items():
-        models = PhoneModel(plain[variant]), PhoneModel(file)
+        models = TFLiteRunner(plain[variant]), TFLiteRunner(file)
         longest = models[1].size(client, "ids")
         off = [_difference(*models, client, ids[:longest]) for ids in asked]
         if off:
@@ -131,7 +131,7 @@ def mediapipe_rows(
 
 
 def _difference(
-    plain: PhoneModel, packed: PhoneModel, client: str, ids: np.ndarray
+    plain: TFLiteRunner, packed: TFLiteRunner, client: str, ids: np.ndarray
 ) -> np.ndarray:
     """Of vectors, or of log-probabilities, of one text."""
     mask = np.ones_like(ids)
@@ -143,7 +143,7 @@ def _difference(
     return probabilities_off(found["probability"], log_softmax(logits))
 
 
-def mediapipe_endpoint(trained: Trained) -> Endpoint:
+def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
     """The one signature: `ids`, `mask` and `segment_ids`, int32 (1, S) each.
 
     `S` is the longest row that is read: the clients cut a text there, as we do, and
@@ -156,7 +156,7 @@ def mediapipe_endpoint(trained: Trained) -> Endpoint:
         float32 (1, D).
     """
     is_classifier = trained.config.objective.kind == "classification"
-    classifier = Classification(trained) if is_classifier else None
+    classifier = ClassificationTask(trained) if is_classifier else None
     embedder = None if is_classifier else Embedder(trained)
 
     def answer(

@@ -14,9 +14,9 @@ from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.base.run_records import documents, records
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.quantization.quantizer import CALIBRATED, Calibration
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE, ENCODE
@@ -30,7 +30,7 @@ Row = Mapping[str, np.ndarray]
 
 
 def calibration_of(
-    trained: Trained,
+    trained: TrainedRun,
     run_folder: Path,
     endpoints: Mapping[str, Endpoint],
     content: bytes,
@@ -93,7 +93,7 @@ def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> lis
     return rows
 
 
-def _written(trained: Trained, run_folder: Path) -> Iterator[Row]:
+def _written(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
     """What a model that writes begins with, and what it answers."""
     special = trained.tokenizer.special
     if trained.config.model.kind == "decoder":
@@ -105,7 +105,7 @@ def _written(trained: Trained, run_folder: Path) -> Iterator[Row]:
             yield {"token_ids": np.array([first], np.int32), "source": ids}
 
 
-def _recorded(trained: Trained, content: bytes, rows: Sequence[Row]) -> Calibration:
+def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calibration:
     """All that a file is asked while it writes on from some texts."""
     model = _Recorder(content)
     writer = PhoneWriter(model)
@@ -125,7 +125,7 @@ def _recorded(trained: Trained, content: bytes, rows: Sequence[Row]) -> Calibrat
     return model.asked
 
 
-class _Recorder(PhoneModel):
+class _Recorder(TFLiteRunner):
     """Keeps what it is asked."""
 
     def __init__(self, content: bytes):
@@ -138,7 +138,7 @@ class _Recorder(PhoneModel):
         return super().run(signature, **inputs)
 
 
-def _texts(trained: Trained, run_folder: Path) -> Iterator[Row]:
+def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
     longest = trained.config.model.max_sequence_length
     mask = trained.tokenizer.special.mask
     objective = trained.config.objective

@@ -14,11 +14,14 @@ import numpy as np
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import asked_texts, example_texts
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
-from transbeam.serving.base.trained_run import Trained
-from transbeam.serving.phone.tflite_format.signature_table import ROW, Signature
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.phone.tflite_format.signature_table import (
+    ROW,
+    TFLiteSignatureEntry,
+)
 from transbeam.serving.signatures.embedding import Embedder
 from transbeam.serving.signatures.task_factory import task_of
-from transbeam.serving.signatures.token_classification import Tagging
+from transbeam.serving.signatures.token_classification import TokenClassificationTask
 
 LANGUAGES = ("python", "kotlin", "swift")
 
@@ -43,7 +46,7 @@ _EXAMPLE = ("Two dogs run in a park.", "An animal is outside.")
 
 
 def program_values(
-    trained: Trained, signatures: Mapping[str, Signature], model: str
+    trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry], model: str
 ) -> dict[str, str]:
     """What stands in the place of words, in programs and around them.
 
@@ -75,7 +78,7 @@ def program_values(
         values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
         values["longest_vector"] = Embedder(trained).max_length
     task = task_of(trained)
-    if isinstance(task, Tagging):
+    if isinstance(task, TokenClassificationTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}
     if isinstance(objective, SpanQAConfig):
@@ -90,9 +93,9 @@ def program_values(
 
 
 def program(
-    trained: Trained,
+    trained: TrainedRun,
     language: str,
-    signatures: Mapping[str, Signature],
+    signatures: Mapping[str, TFLiteSignatureEntry],
     values: Mapping[str, str],
 ) -> str:
     """A program that asks the model.
@@ -145,7 +148,7 @@ def program(
     return filled(f"uses/{kind}.{language}", own)
 
 
-def _of_rows(signature: Signature) -> dict[str, Any]:
+def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
     """How a row of ids becomes inputs, by the inputs that the file has."""
     ids = [name for name in ROW if name in signature.inputs]
     length = signature.inputs["token_ids"].shape[1]
@@ -171,7 +174,7 @@ def _of_rows(signature: Signature) -> dict[str, Any]:
     }
 
 
-def _of_texts(trained: Trained) -> dict[str, str]:
+def _of_texts(trained: TrainedRun) -> dict[str, str]:
     """What the programs are asked, and how texts become rows."""
     objective = trained.config.objective
     names = asked_texts(objective)
@@ -210,7 +213,7 @@ def _of_texts(trained: Trained) -> dict[str, str]:
 
 
 def _of_writers(
-    trained: Trained, signatures: Mapping[str, Signature]
+    trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry]
 ) -> dict[str, Any]:
     """Sizes of a file that writes, and what its encoder reads."""
     decode = signatures["decode"]
@@ -248,7 +251,7 @@ def _camel(name: str) -> str:
     return first + "".join(other.capitalize() for other in others)
 
 
-def _source(trained: Trained, language: str) -> str:
+def _source(trained: TrainedRun, language: str) -> str:
     """What an encoder reads, as a sum of literals and arguments."""
     template = getattr(trained.config.objective, "source", "{text}")
     terms: list[str] = []

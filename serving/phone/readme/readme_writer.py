@@ -13,7 +13,7 @@ from transbeam.configs.base.version import VERSION
 from transbeam.configs.schema.export import Variant, asked_texts
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.conversion.tflite_converter import file_name
 from transbeam.serving.phone.readme.code_samples import (
     LANGUAGES,
@@ -101,7 +101,7 @@ _EMPTY = {
 _PAIRED = ("classify", "regress")
 
 
-def write_handover(trained: Trained, folder: Path) -> None:
+def write_handover(trained: TrainedRun, folder: Path) -> None:
     """Writes `README.md` for an app's developer, and `labels.txt` where there are any.
 
     Args:
@@ -141,7 +141,7 @@ def write_handover(trained: Trained, folder: Path) -> None:
     write_atomically(folder / README, "\n".join(line.rstrip() for line in lines))
 
 
-def _facts(trained: Trained, labels: Sequence[str] | None) -> dict[str, str]:
+def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
     """What the model is."""
     kind = trained.config.objective.kind
     number = trained.tokenizer.vocabulary_size if labels is None else len(labels)
@@ -153,7 +153,7 @@ def _facts(trained: Trained, labels: Sequence[str] | None) -> dict[str, str]:
     }
 
 
-def _labels(trained: Trained) -> Sequence[str] | None:
+def _labels(trained: TrainedRun) -> Sequence[str] | None:
     """The task's labels in the order of its numbers; None if it has none.
 
     Raises:
@@ -174,7 +174,7 @@ def _labels(trained: Trained) -> Sequence[str] | None:
 
 
 def _sections(
-    trained: Trained, folder: Path, variants: Sequence[str]
+    trained: TrainedRun, folder: Path, variants: Sequence[str]
 ) -> dict[str, str]:
     """Tables of files, and of what happens to texts."""
     rows = [
@@ -197,7 +197,7 @@ def _sections(
 
 
 def _optional(
-    trained: Trained, folder: Path, values: Mapping[str, str]
+    trained: TrainedRun, folder: Path, values: Mapping[str, str]
 ) -> dict[str, str]:
     """Sections that not every model has."""
     there = sorted(file.name for file in folder.iterdir())
@@ -238,7 +238,7 @@ def _filled_section(name: str) -> str:
     return filled(f"sections/{name}.md", {}).rstrip("\n")
 
 
-def _notes(trained: Trained, values: Mapping[str, str]) -> str:
+def _notes(trained: TrainedRun, values: Mapping[str, str]) -> str:
     """What becomes of long, empty and odd texts."""
     kind = USES[values["signature"]]
     if values.get("what", "").startswith("The answer"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from transbeam.serving.export.atomic_publish import median_ms
 from transbeam.serving.phone.report.variant_report import Latencies
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 THREADS = (1, 2)
 LENGTHS = (32, 128)
@@ -21,13 +21,13 @@ def latencies(file: Path, signature: str, max_length: int) -> Latencies:
     lengths = sorted({min(length, max_length) for length in LENGTHS})
     found = {}
     for threads in THREADS:
-        model = PhoneModel(file, num_threads=threads)
+        model = TFLiteRunner(file, num_threads=threads)
         found[threads] = {
             length: _milliseconds(model, signature, length) for length in lengths
         }
     return found
 
 
-def _milliseconds(model: PhoneModel, signature: str, length: int) -> float:
+def _milliseconds(model: TFLiteRunner, signature: str, length: int) -> float:
     inputs = model.ones(signature, length)
     return median_ms(lambda: model.run(signature, **inputs))

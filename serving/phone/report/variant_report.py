@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from transbeam.configs.base.atomic_files import write_atomically
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 
 REPORT, PICTURE = "phone_report.md", "phone_report.png"
 
@@ -47,7 +47,7 @@ class Report:
     variants: Mapping[str, Measured]
     metric: str | None
     of_keras: float | None
-    rows: Sequence[Row]
+    rows: Sequence[ParityCheck]
 
     def write(self, folder: Path) -> None:
         """Writes `phone_report.md` and `phone_report.png`."""

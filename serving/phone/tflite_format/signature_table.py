@@ -40,14 +40,14 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Signature:
+class TFLiteSignatureEntry:
     """What a signature takes and gives, by name."""
 
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
 
 
-def read_signatures(file: Path) -> dict[str, Signature]:
+def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
     """The signatures of a file.
 
     Raises:
@@ -67,7 +67,7 @@ def read_signatures(file: Path) -> dict[str, Signature]:
         ) from error
 
 
-def _signature(runner: Any) -> Signature:
+def _signature(runner: Any) -> TFLiteSignatureEntry:
     def tensors(details: Mapping[str, Any]) -> dict[str, Tensor]:
         return {
             name: Tensor(
@@ -79,12 +79,12 @@ def _signature(runner: Any) -> Signature:
             for name, of in details.items()
         }
 
-    return Signature(
+    return TFLiteSignatureEntry(
         tensors(runner.get_input_details()), tensors(runner.get_output_details())
     )
 
 
-def signature_table(signatures: Mapping[str, Signature]) -> str:
+def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
     """What each takes and gives, as Markdown."""
 
     def listed(tensors: Mapping[str, Tensor]) -> str:

@@ -17,7 +17,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
 from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 from transbeam.serving.text_ops.prompts import (
-    Prompts,
+    EncodedPrompt,
     as_utf8,
     beginnings,
     without_special,
@@ -29,7 +29,7 @@ _LENGTH = 24  # so short that some texts fit in and some are cut
 _PROMPT = 8
 
 
-class Asked(NamedTuple):
+class GoldenCase(NamedTuple):
     """A question: a text or two, and whether `[MASK]` in it is meant as such."""
 
     text: str
@@ -72,15 +72,15 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
         on from, and if the vocabulary has a frame `token_ids`, `padding_mask`,
         `segment_ids` and `truncated` of the row.
     """
-    plain = [Asked(text) for text in TEXTS]
-    plain += [Asked(first, second) for first, second in PAIRS]
+    plain = [GoldenCase(text) for text in TEXTS]
+    plain += [GoldenCase(first, second) for first, second in PAIRS]
     cases = _cases(tokenizer, plain)
     if tokenizer.special.mask is not None:
-        cases += _cases(tokenizer, [Asked(text, masks=True) for text in MASKED])
+        cases += _cases(tokenizer, [GoldenCase(text, masks=True) for text in MASKED])
     return {"length": _LENGTH, "prompt": _PROMPT, "cases": cases}
 
 
-def _cases(tokenizer: Tokenizer, asked: list[Asked]) -> list[dict[str, Any]]:
+def _cases(tokenizer: Tokenizer, asked: list[GoldenCase]) -> list[dict[str, Any]]:
     """The answers to questions that mean masks, or to such that do not."""
     texts = tf.constant([each.text for each in asked])
     masked = any(each.masks for each in asked)
@@ -90,7 +90,9 @@ def _cases(tokenizer: Tokenizer, asked: list[Asked]) -> list[dict[str, Any]]:
     decoded = as_utf8(tokenizer.detokenize(without_special(tokens, tokenizer)))
     begun = beginnings(tokens, tokenizer)
     most = tf.fill([len(asked)], _PROMPT)
-    prompts = Prompts.of(begun, most, _PROMPT, tokenizer.special.pad).tokens
+    prompts = EncodedPrompt.from_tokens(
+        begun, most, _PROMPT, tokenizer.special.pad
+    ).tokens
     columns = [
         [each._asdict() for each in asked],
         [{"ids": ids} for ids in tokens.to_list()],

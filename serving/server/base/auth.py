@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from grpc import StatusCode
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 
 
 class Right(StrEnum):
@@ -22,24 +22,24 @@ ALL = frozenset(Right)
 
 
 @dataclass(frozen=True)
-class Tokens:
+class AccessTokens:
     """Who may do what.
 
     Attributes:
         rights: Of each token. Without any, everybody may do everything.
 
     Example:
-    >>> tokens = Tokens({"secret": frozenset({Right.PREDICT})})
+    >>> tokens = AccessTokens({"secret": frozenset({Right.PREDICT})})
     >>> tokens.check("Bearer secret", Right.PREDICT)
     >>> tokens.check("Bearer secret", Right.RELOAD)
     Traceback (most recent call last):
-    Failure: PERMISSION_DENIED: this token is not for reload
+    StatusError: PERMISSION_DENIED: this token is not for reload
     """
 
     rights: Mapping[str, frozenset[Right]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def one(cls, token: str) -> "Tokens":
+    def one(cls, token: str) -> "AccessTokens":
         """One token, whose clients may do everything."""
         return cls({token: ALL})
 
@@ -64,12 +64,12 @@ class Tokens:
             if hmac.compare_digest(given, token.encode())
         ]
         if not found:
-            raise Failure(
+            raise StatusError(
                 StatusCode.UNAUTHENTICATED,
                 "this server asks for a token: send the header Authorization: Bearer "
                 "TOKEN",
             )
         if right is not None and right not in found[0]:
-            raise Failure(
+            raise StatusError(
                 StatusCode.PERMISSION_DENIED, f"this token is not for {right}"
             )

@@ -101,10 +101,10 @@ def joined(
         places: The rows of the request that each part has.
         whole: Asks for all rows together.
     """
-    return _Joined(parts, places, whole).answer
+    return _ConcatenatedRows(parts, places, whole).answer
 
 
-class _Joined:
+class _ConcatenatedRows:
     """See `joined`."""
 
     def __init__(

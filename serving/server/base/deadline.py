@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from grpc import StatusCode
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 
 _Answer = TypeVar("_Answer")
 
@@ -44,10 +44,10 @@ class Deadline:
         """Seconds until then; 0 if it has passed."""
         return max(0.0, self.end - time.monotonic())
 
-    def missed(self) -> Failure:
+    def missed(self) -> StatusError:
         """What to tell a client whose answer did not come in time."""
         message = f"Timed out: no answer within {self.seconds:g} s"
-        return Failure(StatusCode.DEADLINE_EXCEEDED, message)
+        return StatusError(StatusCode.DEADLINE_EXCEEDED, message)
 
     async def wait(self, answer: Awaitable[_Answer]) -> _Answer:
         """The answer, if it comes in time.

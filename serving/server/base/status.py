@@ -22,7 +22,7 @@ _HTTP = {
 _BY_NUMBER = {code.value[0]: code for code in StatusCode}
 
 
-class Failure(Exception):
+class StatusError(Exception):
     """A request that is not answered.
 
     Attributes:
@@ -32,7 +32,7 @@ class Failure(Exception):
         reason: The limit that a request is beyond, for the metrics.
 
     Example:
-    >>> failure = Failure(StatusCode.NOT_FOUND, "Servable not found")
+    >>> failure = StatusError(StatusCode.NOT_FOUND, "Servable not found")
     >>> failure.http, str(failure)
     (404, 'NOT_FOUND: Servable not found')
     """
@@ -53,16 +53,16 @@ class Failure(Exception):
         self.reason = reason
 
 
-def invalid(message: str) -> Failure:
+def invalid(message: str) -> StatusError:
     """What is wrong with the request itself."""
-    return Failure(StatusCode.INVALID_ARGUMENT, message)
+    return StatusError(StatusCode.INVALID_ARGUMENT, message)
 
 
-def from_number(number: int, message: str) -> Failure:
+def from_number(number: int, message: str) -> StatusError:
     """A failure by the number that TensorFlow and gRPC give the code.
 
     Example:
     >>> from_number(8, "no room").http
     429
     """
-    return Failure(_BY_NUMBER.get(number, StatusCode.UNKNOWN), message)
+    return StatusError(_BY_NUMBER.get(number, StatusCode.UNKNOWN), message)

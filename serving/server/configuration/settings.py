@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transbeam.serving.server.base.auth import Tokens
+from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.configuration.stop_string_limits import StopLimits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
@@ -38,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """All of a server.
 
     Attributes:
@@ -80,7 +80,7 @@ class Settings:
     model_config_file_poll_wait_seconds: float = 0.0
     allow_version_labels_for_unavailable_models: bool = False
     enable_per_model_batching_parameters: bool = False
-    tokens: Tokens = field(default_factory=Tokens)
+    tokens: AccessTokens = field(default_factory=AccessTokens)
     reload_roots: tuple[Path, ...] = ()
     certificate: Path | None = None
     key: Path | None = None

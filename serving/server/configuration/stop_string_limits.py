@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from grpc import StatusCode
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class StopLimits:
     >>> StopLimits(strings=1).check([b".", b"!"])
     Traceback (most recent call last):
         ...
-    Failure: INVALID_ARGUMENT: stop: found 2 strings for a \
+    StatusError: INVALID_ARGUMENT: stop: found 2 strings for a \
 text; expected at most 1
     """
 
@@ -52,5 +52,5 @@ text; expected at most 1
             )
 
 
-def _refused(reason: str, message: str) -> Failure:
-    return Failure(StatusCode.INVALID_ARGUMENT, message, reason=reason)
+def _refused(reason: str, message: str) -> StatusError:
+    return StatusError(StatusCode.INVALID_ARGUMENT, message, reason=reason)

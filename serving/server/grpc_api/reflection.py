@@ -10,8 +10,8 @@ from typing import Any
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
-from transbeam.serving.server.base.auth import Tokens
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.auth import AccessTokens
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.grpc_api.error_details import short_details
 from transbeam.serving.server.grpc_api.health import HEALTH
 
@@ -23,7 +23,7 @@ class Reflection(reflection.aio.ReflectionServicer):
         tokens: That clients must show.
     """
 
-    def __init__(self, tokens: Tokens):
+    def __init__(self, tokens: AccessTokens):
         files = (prediction_service_pb2, model_service_pb2)
         services = [
             service.full_name
@@ -39,14 +39,14 @@ class Reflection(reflection.aio.ReflectionServicer):
         try:
             metadata = dict(context.invocation_metadata() or ())
             self._tokens.check(metadata.get("authorization"))
-        except Failure as failure:
+        except StatusError as failure:
             await context.abort(failure.code, short_details(failure.message))
         responses: Any = super().ServerReflectionInfo(requests, context)
         async for response in responses:
             yield response
 
 
-def add_reflection(server: Any, tokens: Tokens) -> None:
+def add_reflection(server: Any, tokens: AccessTokens) -> None:
     """Lets a server tell what it can be asked.
 
     Args:

@@ -27,26 +27,26 @@ from tensorflow_serving.apis import (
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.system.daemon_threads import begin_aside
-from transbeam.serving.base.stream_events import Part, Whole
-from transbeam.serving.server.base.auth import Right, Tokens
+from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.base.worker_thread import are_many, aside
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import models_of
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 from transbeam.serving.server.grpc_api.client_timeouts import PatientCalls
 from transbeam.serving.server.grpc_api.error_details import short_details
 from transbeam.serving.server.grpc_api.health import add_health
 from transbeam.serving.server.grpc_api.reflection import add_reflection
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.monitoring.request_ids import (
     IdentifiedCalls,
     Over,
     current,
 )
 from transbeam.serving.server.protocol.model_spec import model_spec, target_of
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array, write_proto
 from transbeam.serving.server.request_handling.reload_config import reload_for_client
 from transbeam.serving.server.request_handling.service import Service
@@ -71,7 +71,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         tokens: That clients must show.
     """
 
-    def __init__(self, service: Service, tokens: Tokens):
+    def __init__(self, service: Service, tokens: AccessTokens):
         self._service = service
         self._tokens = tokens
 
@@ -157,7 +157,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         spec = request.model_spec
         answering = model_pb2.ModelSpec()
 
-        async def read(version: int, signature: Signature) -> StreamRequest:
+        async def read(version: int, signature: ServableSignature) -> StreamRequest:
             answering.CopyFrom(model_spec(spec.name, version, signature.name))
             given = request.inputs.items()
             arrays = {name: to_array(name, proto) for name, proto in given}
@@ -166,7 +166,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         stream = self._service.stream(target_of(spec), "GRPC", read)
         async with aclosing(stream) as parts:
 
-            async def following() -> Part | Whole | None:
+            async def following() -> StreamPart | Whole | None:
                 return await anext(parts, None)
 
             while part := await answered(
@@ -197,7 +197,9 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         reload_roots: Folders that a client may have models loaded from.
     """
 
-    def __init__(self, service: Service, tokens: Tokens, reload_roots: Sequence[Path]):
+    def __init__(
+        self, service: Service, tokens: AccessTokens, reload_roots: Sequence[Path]
+    ):
         self._service = service
         self._tokens = tokens
         self._reload_roots = reload_roots
@@ -228,7 +230,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 async def answered(
     context: Any,
-    tokens: Tokens,
+    tokens: AccessTokens,
     answer: Callable[[], Awaitable[Any]],
     right: Right | None = None,
 ) -> Any:
@@ -244,7 +246,7 @@ async def answered(
         metadata = dict(context.invocation_metadata() or ())
         tokens.check(metadata.get("authorization"), right)
         return await answer()
-    except Failure as failure:
+    except StatusError as failure:
         code, message = failure.code, failure.message
     except Exception:
         _log.exception("gRPC, request %s", current().id)
@@ -252,7 +254,7 @@ async def answered(
     await context.abort(code, short_details(message))
 
 
-def _target(request: Any) -> Target:
+def _target(request: Any) -> ModelTarget:
     """Whom a request asks.
 
     Raises:
@@ -264,7 +266,7 @@ def _target(request: Any) -> Target:
 
 
 def _response(
-    answering: model_pb2.ModelSpec, part: Part | Whole
+    answering: model_pb2.ModelSpec, part: StreamPart | Whole
 ) -> predict_pb2.PredictResponse:
     response = predict_pb2.PredictResponse(model_spec=answering)
     for name, value in asdict(part).items():
@@ -309,7 +311,7 @@ def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]
 
 async def start_rpc(
     service: Service,
-    settings: Settings,
+    settings: ServerSettings,
     address: str,
     credentials: grpc.ServerCredentials | None = None,
     over: Over = lambda call: None,

@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.http_server.acceptor import Acceptor
 from transbeam.serving.server.http_server.http1_protocol import LimitedProtocol
 
@@ -28,7 +28,7 @@ class HttpServer(uvicorn.Server):
     """
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, refused: Callable[[str], None]
+        self, app: ASGIApp, settings: ServerSettings, refused: Callable[[str], None]
     ):
         self._limits = settings.connections
         self._body_seconds = settings.limits.body_seconds

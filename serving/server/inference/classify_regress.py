@@ -6,8 +6,12 @@ import numpy as np
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from transbeam.serving.server.base.status import Failure, invalid
-from transbeam.serving.server.inference.signature import DEFAULT, Signature, datatype_of
+from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.inference.signature import (
+    DEFAULT,
+    ServableSignature,
+    datatype_of,
+)
 from transbeam.serving.server.protocol.json_tensors import dims
 
 CLASSIFY = "tensorflow/serving/classify"
@@ -20,8 +24,8 @@ _OUTPUTS = "outputs"
 
 
 def example_signature(
-    signatures: Mapping[str, Signature], name: str, method: str
-) -> Signature:
+    signatures: Mapping[str, ServableSignature], name: str, method: str
+) -> ServableSignature:
     """The signature that a Classify or Regress request means.
 
     Args:
@@ -39,7 +43,7 @@ def example_signature(
     return signature
 
 
-def check_method(signature: Signature, method: str) -> None:
+def check_method(signature: ServableSignature, method: str) -> None:
     """Makes sure that a signature can be asked by Classify or by Regress.
 
     Its inputs and outputs count and not what it says it is for: `tf.saved_model.save`
@@ -68,16 +72,16 @@ def check_method(signature: Signature, method: str) -> None:
         )
 
 
-def can_be_asked_by(signature: Signature, method: str) -> bool:
+def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
     """Whether Classify or Regress, `method`, can ask a signature."""
     try:
         check_method(signature, method)
-    except Failure:
+    except StatusError:
         return False
     return signature.dtypes[INPUTS] == types_pb2.DT_STRING
 
 
-def outputs_of(signature: Signature, method: str) -> list[str]:
+def outputs_of(signature: ServableSignature, method: str) -> list[str]:
     """Which of its outputs Classify or Regress, `method`, asks for."""
     known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
     return sorted(known & set(signature.definition.outputs))

@@ -6,9 +6,9 @@ import numpy as np
 from grpc import StatusCode
 from tensorflow_serving.apis import inference_pb2
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference import classify_regress
-from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 
 # Runs a graph: names of tensors, values for them, and names of those that are wanted.
@@ -18,8 +18,9 @@ RunTensors = Callable[
 
 
 def chosen_signatures(
-    tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, Signature]
-) -> list[Signature]:
+    tasks: Sequence[inference_pb2.InferenceTask],
+    signatures: Mapping[str, ServableSignature],
+) -> list[ServableSignature]:
     """The signature of each task.
 
     Args:
@@ -49,7 +50,7 @@ def chosen_signatures(
             classify_regress.CLASSIFY,
             classify_regress.REGRESS,
         ):
-            raise Failure(
+            raise StatusError(
                 StatusCode.UNIMPLEMENTED,
                 f"Unsupported signature method_name: {task.method_name}",
             )
@@ -60,7 +61,7 @@ def chosen_signatures(
 
 def multi_inference(
     request: inference_pb2.MultiInferenceRequest,
-    signatures: Mapping[str, Signature],
+    signatures: Mapping[str, ServableSignature],
     run: RunTensors,
 ) -> inference_pb2.MultiInferenceResponse:
     """Asks several signatures about the same examples.

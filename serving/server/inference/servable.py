@@ -23,9 +23,9 @@ from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 
 from transbeam.serving.base.graph_errors import plain_message
 from transbeam.serving.server.base.batched_arrays import Arrays
-from transbeam.serving.server.base.status import Failure, from_number, invalid
+from transbeam.serving.server.base.status import StatusError, from_number, invalid
 from transbeam.serving.server.base.thread_priority import yield_to_others
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 
 # TensorFlow prepares each set of inputs and outputs once and keeps it. A client can ask
 # for any of the outputs, so beyond these all are computed and the others left out.
@@ -90,13 +90,13 @@ class Servable:
             raise invalid(f"{type(error).__name__}: {error}") from None
         _let_aside_yield()
         self.signatures = {
-            name: Signature(name, definition)
+            name: ServableSignature(name, definition)
             for name, definition in sorted(loaded.signature_def.items())
         }
 
     def run(
         self,
-        signature: Signature,
+        signature: ServableSignature,
         inputs: Arrays,
         outputs: Sequence[str],
         seconds: float = math.inf,
@@ -150,7 +150,7 @@ class Servable:
         """
         session = self._session
         if session is None:
-            raise Failure(StatusCode.UNAVAILABLE, "The version is let go")
+            raise StatusError(StatusCode.UNAVAILABLE, "The version is let go")
         try:
             feeds = zip(map(self._place, fed), values, strict=True)
             fetches = [self._place(name) for name in fetched]

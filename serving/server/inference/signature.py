@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import invalid
-from transbeam.serving.server.protocol.json_requests import Taken
+from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_tensors import to_json, type_name
 from transbeam.serving.server.protocol.logit_biases import json_of_object
 from transbeam.serving.server.protocol.stop_lists import STOP, json_of_list
@@ -23,7 +23,7 @@ _FORMS = {STOP: json_of_list, "logit_bias": json_of_object}
 
 
 @dataclass(frozen=True)
-class Signature:
+class ServableSignature:
     """One signature, by the names clients use.
 
     Attributes:
@@ -60,14 +60,14 @@ class Signature:
         }
 
     @cached_property
-    def taken(self) -> Taken:
+    def taken(self) -> InputSpec:
         """Inputs that a request in JSON may bring."""
         rows = {
             name: to_json(value)[0]
             for name, value in self.defaults.items()
             if self._is_of_rows(name)
         }
-        return Taken(self.dtypes, rows, self.forms)
+        return InputSpec(self.dtypes, rows, self.forms)
 
     def completed(self, inputs: Arrays) -> Arrays:
         """With defaults for what is left out, one in each row.

@@ -15,11 +15,11 @@ from grpc import StatusCode
 
 from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.serving.server.base.periodic import Repeated
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Model, Policy, not_found
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 # What ends up in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -129,7 +129,7 @@ class Catalog:
             }
             try:
                 _look_after(self._coming.values(), must_answer=True)
-            except Failure:
+            except StatusError:
                 coming, self._coming = self._coming, {}
                 for model in coming.values():
                     model.close()
@@ -196,7 +196,7 @@ class Catalog:
         """
         model = self._models.get(name)
         if self.starting and model is not None and not model.available():
-            raise Failure(
+            raise StatusError(
                 StatusCode.UNAVAILABLE,
                 f"{name} is being loaded; /readyz tells how far the server is",
             )
@@ -214,7 +214,7 @@ class Catalog:
         return sorted(self._models)
 
     @contextmanager
-    def use(self, target: Target) -> Iterator[tuple[int, Loaded]]:
+    def use(self, target: ModelTarget) -> Iterator[tuple[int, Loaded]]:
         """The version that a request means; see `Model.use`.
 
         Raises:
@@ -228,7 +228,7 @@ class Catalog:
         if target.label is not None:
             labels = self.labels(target.name)
             if target.label not in labels and self.starting:
-                raise Failure(StatusCode.UNAVAILABLE, "labels wait for all models")
+                raise StatusError(StatusCode.UNAVAILABLE, "labels wait for all models")
             if target.label not in labels:
                 raise invalid(f"Unrecognized servable version label: {target.label}")
             version = labels[target.label]
@@ -260,7 +260,7 @@ class Catalog:
     def _change(self) -> Iterator[None]:
         """Changes which models there are, which nobody else may do meanwhile."""
         if not self._changing.acquire(timeout=_CHANGE_SECONDS):
-            raise Failure(
+            raise StatusError(
                 StatusCode.UNAVAILABLE,
                 "the models are being changed already; ask again when that has ended",
             )
@@ -279,7 +279,7 @@ class Catalog:
                 # Who asks by a label that is known is not left without an answer.
                 early = self._early_labels and known.get(label, version) == version
                 if version not in answering and not early:
-                    raise Failure(
+                    raise StatusError(
                         StatusCode.FAILED_PRECONDITION,
                         f"Request to assign label to version {version} of model "
                         f"{settings.name}, which is not currently available for "
@@ -315,7 +315,7 @@ def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
         model = looks[look]
         if must_answer and not model.available():
             found = "; ".join(model.failures()) or "there is no version folder"
-            raise Failure(
+            raise StatusError(
                 StatusCode.FAILED_PRECONDITION,
                 f"{model.name}: nothing can be loaded from {model.folder}: {found}",
             )

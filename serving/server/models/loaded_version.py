@@ -12,7 +12,7 @@ from transbeam.configs.system.memory import resident_bytes
 from transbeam.serving.server.base.batched_arrays import Answer, Arrays
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.inference.servable import Servable
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.models.batching.batch_queue import Told, tell_nobody
 from transbeam.serving.server.models.batching.batch_runner import Timing
 from transbeam.serving.server.models.batching.batcher import Batcher
@@ -20,8 +20,8 @@ from transbeam.serving.server.models.batching.parameters import BatchingParamete
 from transbeam.serving.server.models.readiness import Observe, check_answers, warm_up
 from transbeam.serving.server.streaming.continuous_batch import (
     ContinuousBatch,
-    Stream,
-    Written,
+    GeneratedTokens,
+    TextStream,
 )
 
 
@@ -53,7 +53,7 @@ class Loaded:
         seconds: float,
         observe: Callable[[Timing], None],
         observe_warm_up: Observe = lambda status, seconds: None,
-        observe_written: Callable[[Written], None] = lambda written: None,
+        observe_written: Callable[[GeneratedTokens], None] = lambda written: None,
     ):
         before = resident_bytes()
         self._servable = Servable(folder)
@@ -74,13 +74,13 @@ class Loaded:
         self._changed = threading.Condition()
 
     @property
-    def signatures(self) -> dict[str, Signature]:
+    def signatures(self) -> dict[str, ServableSignature]:
         """By name."""
         return self._servable.signatures
 
     def submit(
         self,
-        signature: Signature,
+        signature: ServableSignature,
         inputs: Arrays,
         outputs: Sequence[str],
         deadline: Deadline,
@@ -100,7 +100,7 @@ class Loaded:
             return self._batcher.submit(kind, inputs, deadline, told)
         return self._batcher.submit_alone(kind, inputs, deadline, told)
 
-    def write(self, stream: Stream) -> None:
+    def write(self, stream: TextStream) -> None:
         """Begins to write a text; see `ContinuousBatch.submit`."""
         with self._changed:
             if self._streams is None:

@@ -13,12 +13,12 @@ from grpc import StatusCode
 from transbeam.serving.base.golden_requests import FILE as GOLDEN
 from transbeam.serving.base.golden_requests import Golden, read_golden
 from transbeam.serving.server.base.batched_arrays import Arrays
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.multi_inference import (
     RunTensors,
     multi_inference,
 )
-from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.models.warmup_requests import (
     FILE,
     MOST,
@@ -36,7 +36,7 @@ Observe = Callable[[str, float], None]
 
 def warm_up(
     folder: Path,
-    signatures: Mapping[str, Signature],
+    signatures: Mapping[str, ServableSignature],
     run: Run,
     run_tensors: RunTensors,
     observe: Observe,
@@ -76,7 +76,7 @@ def warm_up(
 
 
 def check_answers(
-    folder: Path, signatures: Mapping[str, Signature], run: Run
+    folder: Path, signatures: Mapping[str, ServableSignature], run: Run
 ) -> list[Golden]:
     """Asks a SavedModel the questions that it brings along with their answers.
 
@@ -97,7 +97,7 @@ def check_answers(
             signature = _known(signatures, golden.signature or DEFAULT)
             wrong = golden.difference(run(signature.name, golden.inputs))
             if wrong:
-                raise Failure(
+                raise StatusError(
                     StatusCode.DATA_LOSS,
                     f"{signature.name} does not answer as it did when it was exported: "
                     f"{wrong}. Copy the version again, or export it again",
@@ -106,7 +106,7 @@ def check_answers(
     return asked
 
 
-def _known(signatures: Mapping[str, Signature], name: str) -> Signature:
+def _known(signatures: Mapping[str, ServableSignature], name: str) -> ServableSignature:
     if name not in signatures:
         raise invalid(f"there is no signature {name!r}")
     return signatures[name]
@@ -119,7 +119,7 @@ def _timed(observe: Observe) -> Iterator[None]:
     try:
         yield
         code = StatusCode.OK
-    except Failure as failure:
+    except StatusError as failure:
         code = failure.code
         raise
     finally:
@@ -151,9 +151,9 @@ def _placed(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
 
     try:
         yield counted
-    except Failure as failure:
+    except StatusError as failure:
         message = f"{file}, {what} {number}: {failure.message}"
-        raise Failure(failure.code, message) from None
+        raise StatusError(failure.code, message) from None
     except (tf.errors.OpError, DecodeError, ValueError, TypeError, KeyError) as error:
         place = f"{file}, {what} {number + reading}"
         raise invalid(f"{place}: {type(error).__name__}: {error}") from None

@@ -19,7 +19,7 @@ from pathlib import Path
 from grpc import StatusCode
 
 from transbeam.configs.system.memory import give_back_memory
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.loaded_version import Loaded
 
 # As in TF Serving: so many attempts after the first, that long apart.
@@ -83,7 +83,7 @@ class Version:
 
     number: int
     state: State = State.START
-    failure: Failure | None = None
+    failure: StatusError | None = None
     loaded: Loaded | None = None
     attempts: int = 0
     tried: float = 0.0
@@ -230,12 +230,12 @@ class Model:
         began = time.monotonic()
         try:
             loaded, failure = self._load(folder), None
-        except Failure as error:
+        except StatusError as error:
             loaded, failure = None, error
         except Exception as error:  # a bug of ours must not end the looking
             _log.exception("%s: version %d", self.name, number)
             message = f"{type(error).__name__}: {error}"
-            loaded, failure = None, Failure(StatusCode.INTERNAL, message)
+            loaded, failure = None, StatusError(StatusCode.INTERNAL, message)
         with self._lock:
             came_late = loaded is not None and self._closed
             version.loaded, version.failure = None if came_late else loaded, failure
@@ -280,10 +280,10 @@ class Model:
                 del self._versions[number]
 
 
-def not_found(name: str, number: int | None) -> Failure:
+def not_found(name: str, number: int | None) -> StatusError:
     """No such model or version answers."""
     asked = f"Latest({name})" if number is None else f"Specific({name}, {number})"
-    return Failure(StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
+    return StatusError(StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
 
 
 def _written(folder: Path) -> float:

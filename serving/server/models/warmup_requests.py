@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, prediction_log_pb2
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 
 FILE = "assets.extra/tf_serving_warmup_requests"
@@ -52,6 +52,6 @@ def read_warm_up(folder: Path) -> Iterator[WarmUp]:
         else:
             try:
                 inputs = {"inputs": serialized_examples(request.input)}
-            except Failure as failure:
+            except StatusError as failure:
                 raise ValueError(failure.message) from None
         yield request.model_spec.signature_name, inputs

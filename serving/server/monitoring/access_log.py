@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.server.monitoring.request_ids import Call
+from transbeam.serving.server.monitoring.request_ids import RequestContext
 
 # Lines that wait for the disk; of more, the newest are dropped.
 _MOST = 10_000
@@ -43,7 +43,7 @@ class AccessLog:
         self._listener = QueueListener(lines, handler)
         self._listener.start()
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: RequestContext) -> None:
         self._log.info(line_of(call))
 
     def close(self) -> None:
@@ -57,11 +57,12 @@ class _Dropping(QueueHandler):
         """Full: a request is worth more than its line."""
 
 
-def line_of(call: Call, now: datetime | None = None) -> str:
+def line_of(call: RequestContext, now: datetime | None = None) -> str:
     """What is written of a call.
 
     Example:
-    >>> call = Call("a1", None, "REST", api="Predict", model="m", status="200")
+    >>> call = RequestContext("a1", None, "REST", api="Predict", model="m")
+    >>> call.status = "200"
     >>> line_of(call, datetime(2026, 1, 2, tzinfo=UTC))[:75]
     '{"time": "2026-01-02T00:00:00+00:00", "request_id": "a1", "door": "REST", "'
     """

@@ -23,7 +23,7 @@ from prometheus_client.core import Metric
 
 from transbeam.serving.server.models.batching.batch_runner import Timing
 from transbeam.serving.server.models.catalog import Catalog
-from transbeam.serving.server.streaming.continuous_batch import Written
+from transbeam.serving.server.streaming.continuous_batch import GeneratedTokens
 
 PATH = "/monitoring/prometheus/metrics"
 
@@ -179,7 +179,7 @@ class Metrics:
         self._queuing.labels(model).observe(timing.waited * 1e6)
         self._batch.labels(model).observe(timing.rows)
 
-    def written(self, model: str, written: Written) -> None:
+    def written(self, model: str, written: GeneratedTokens) -> None:
         """Counts a token of each of some streams."""
         self._tokens.labels(model).inc(written.tokens)
         for seconds in written.waited:

@@ -24,7 +24,7 @@ _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass
-class Call:
+class RequestContext:
     """One request, as far as is known of it.
 
     Attributes:
@@ -59,11 +59,12 @@ class Call:
     began: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, door: str, headers: Mapping[str, Any]) -> "Call":
+    def from_headers(cls, door: str, headers: Mapping[str, Any]) -> "RequestContext":
         """The call that a request begins.
 
         Example:
-        >>> call = Call.of("REST", {"x-request-id": "a1", "traceparent": "no trace"})
+        >>> headers = {"x-request-id": "a1", "traceparent": "no trace"}
+        >>> call = RequestContext.from_headers("REST", headers)
         >>> call.id, call.trace
         ('a1', None)
         """
@@ -82,14 +83,14 @@ class Call:
         self.ran = ran if self.ran is None else self.ran + ran
 
 
-_CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
+_CURRENT: ContextVar[RequestContext | None] = ContextVar("call", default=None)
 # Is told of each call that is over.
-Over = Callable[[Call], None]
+Over = Callable[[RequestContext], None]
 
 
-def current() -> Call:
+def current() -> RequestContext:
     """The call that is worked on here; one that nobody reads where there is none."""
-    return _CURRENT.get() or Call("", None, "")
+    return _CURRENT.get() or RequestContext("", None, "")
 
 
 class IdentifiedApp:
@@ -105,7 +106,7 @@ class IdentifiedApp:
         self._over = over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = Call.of("REST", Headers(scope=scope))
+        call = RequestContext.from_headers("REST", Headers(scope=scope))
         _CURRENT.set(call)  # of this request's own task
 
         async def sending(message: Message) -> None:
@@ -169,13 +170,15 @@ class IdentifiedCalls(grpc.aio.ServerInterceptor):
 
         return behaving
 
-    def _begin(self, context: Any) -> Call:
-        call = Call.of("GRPC", dict(context.invocation_metadata() or ()))
+    def _begin(self, context: Any) -> RequestContext:
+        call = RequestContext.from_headers(
+            "GRPC", dict(context.invocation_metadata() or ())
+        )
         _CURRENT.set(call)
         context.set_trailing_metadata(tuple(call.told()))
         return call
 
-    def _finish(self, call: Call, context: Any) -> None:
+    def _finish(self, call: RequestContext, context: Any) -> None:
         code = context.code() or grpc.StatusCode.OK
         call.status = code.name if isinstance(code, grpc.StatusCode) else str(code)
         if context.cancelled():
@@ -183,6 +186,6 @@ class IdentifiedCalls(grpc.aio.ServerInterceptor):
         _end(call, self._over)
 
 
-def _end(call: Call, over: Over) -> None:
+def _end(call: RequestContext, over: Over) -> None:
     call.seconds = time.monotonic() - call.began
     over(call)

@@ -8,7 +8,7 @@ all that it can mean.
 from collections.abc import Iterator, Mapping
 
 from transbeam.configs.base.version import VERSION
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.openapi.methods import Method, methods_of
@@ -20,7 +20,7 @@ from transbeam.serving.server.openapi.responses import (
     refused,
     shared_responses,
 )
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 PATH = "/openapi.json"
 
@@ -83,10 +83,10 @@ def _versions(
     model = catalog.model(name)
     for number in model.available() if model else ():
         try:
-            with catalog.use(Target(name, number)) as (_, loaded):
+            with catalog.use(ModelTarget(name, number)) as (_, loaded):
                 methods = methods_of(loaded.signatures, loaded.questions)
                 yield number, {method.name: method for method in methods}
-        except Failure:  # it was let go meanwhile
+        except StatusError:  # it was let go meanwhile
             continue
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from transbeam.serving.base.golden_requests import Golden
 from transbeam.serving.server.inference import classify_regress
-from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.openapi import predict_schemas
 from transbeam.serving.server.openapi.tensor_schemas import Schema, named, nested
 from transbeam.serving.server.protocol.json_tensors import to_json
@@ -75,7 +75,7 @@ class Method:
 
 
 def methods_of(
-    signatures: Mapping[str, Signature], known: Sequence[Golden]
+    signatures: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> Iterator[Method]:
     """What can be asked of a version.
 
@@ -129,7 +129,7 @@ def _of_examples(names: Sequence[str]) -> Schema:
     }
 
 
-def _wishes(begin: Signature) -> Schema:
+def _wishes(begin: ServableSignature) -> Schema:
     taken = begin.taken
     wishes = {
         name: predict_schemas.sent(name, dtype, taken)
@@ -154,7 +154,7 @@ def _wishes(begin: Signature) -> Schema:
 
 
 def _examples(
-    asked: Mapping[str, Signature], known: Sequence[Golden]
+    asked: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> dict[str, Any]:
     """One question for each signature of which one is known."""
     found: dict[str, Any] = {}

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from transbeam.serving.server.inference.signature import DEFAULT, Signature, shape_of
+from transbeam.serving.server.inference.signature import (
+    DEFAULT,
+    ServableSignature,
+    shape_of,
+)
 from transbeam.serving.server.openapi.tensor_schemas import (
     TEXT,
     Schema,
@@ -19,7 +23,7 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     sent_value,
     told_value,
 )
-from transbeam.serving.server.protocol.json_requests import Taken
+from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_responses import is_writable
 from transbeam.serving.server.protocol.json_tensors import is_readable
 from transbeam.serving.server.protocol.stop_lists import STOP
@@ -36,7 +40,7 @@ _SEVERAL: Mapping[str, Schema] = {
 }
 
 
-def can_predict(signature: Signature) -> bool:
+def can_predict(signature: ServableSignature) -> bool:
     """Whether JSON has values for all that a signature takes and gives."""
     inputs, outputs = signature.definition.inputs, signature.definition.outputs
     return (
@@ -46,14 +50,14 @@ def can_predict(signature: Signature) -> bool:
     )
 
 
-def in_rows(signature: Signature) -> bool:
+def in_rows(signature: ServableSignature) -> bool:
     """Whether what it takes and gives has rows: a tensor of one value has none."""
     definition = signature.definition
     tensors = (*definition.inputs.values(), *definition.outputs.values())
     return all(shape_of(tensor) != [] for tensor in tensors)
 
 
-def questions(signature: Signature) -> list[Schema]:
+def questions(signature: ServableSignature) -> list[Schema]:
     """What may be sent: rows if there can be any, or columns."""
     inputs = dict(sorted(signature.definition.inputs.items()))
     columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
@@ -63,7 +67,7 @@ def questions(signature: Signature) -> list[Schema]:
     return [_asking(signature, "instances", rows), columns]
 
 
-def answers(signature: Signature) -> list[Schema]:
+def answers(signature: ServableSignature) -> list[Schema]:
     """What is told, in the order of `questions`."""
     outputs = dict(sorted(signature.definition.outputs.items()))
     wholes = {
@@ -93,7 +97,7 @@ def naming(name: str) -> tuple[Schema, list[str]]:
     return {"enum": [name]}, ["signature_name"]
 
 
-def _asking(signature: Signature, key: str, values: Schema) -> Schema:
+def _asking(signature: ServableSignature, key: str, values: Schema) -> Schema:
     name, required = naming(signature.name)
     return {
         "title": f"{signature.name}: {key}",
@@ -103,11 +107,11 @@ def _asking(signature: Signature, key: str, values: Schema) -> Schema:
     }
 
 
-def _answering(signature: Signature, key: str, values: Schema) -> Schema:
+def _answering(signature: ServableSignature, key: str, values: Schema) -> Schema:
     return {"title": f"{signature.name}: {key}", **named({key: values})}
 
 
-def _rows(inputs: Tensors, taken: Taken) -> Schema:
+def _rows(inputs: Tensors, taken: InputSpec) -> Schema:
     parts = {
         name: nested(sent(name, tensor.dtype, taken), _of_one(tensor))
         for name, tensor in inputs.items()
@@ -119,7 +123,7 @@ def _rows(inputs: Tensors, taken: Taken) -> Schema:
     return {"minItems": 1, **rows}
 
 
-def _columns(inputs: Tensors, taken: Taken) -> Schema:
+def _columns(inputs: Tensors, taken: InputSpec) -> Schema:
     wholes = {
         name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
         for name, tensor in inputs.items()
@@ -128,7 +132,7 @@ def _columns(inputs: Tensors, taken: Taken) -> Schema:
     return _bare_or_named(wholes, taken, strict=False)
 
 
-def sent(name: str, dtype: int, taken: Taken) -> Schema:
+def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
     """One value as clients send it, or several where they may.
 
     Args:
@@ -148,7 +152,9 @@ def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
     return None if shape is None else shape[1:]
 
 
-def _bare_or_named(parts: dict[str, Schema], taken: Taken, *, strict: bool) -> Schema:
+def _bare_or_named(
+    parts: dict[str, Schema], taken: InputSpec, *, strict: bool
+) -> Schema:
     """An only input needs no name."""
     objects = named(parts, strict=strict)
     objects["required"] = [name for name in parts if name not in taken.defaults]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.protocol.json_tensors import Column, is_base64, to_array
 from transbeam.serving.server.protocol.json_text import parse_object, shown, text_bytes
 
@@ -19,7 +19,7 @@ Format = Literal["row", "columnar"]
 
 
 @dataclass(frozen=True)
-class Taken:
+class InputSpec:
     """Inputs of a signature, for the reader of JSON.
 
     Attributes:
@@ -50,7 +50,7 @@ class PredictBody:
 
 def read_predict(
     body: bytes,
-    taken_by: Callable[[str], Taken],
+    taken_by: Callable[[str], InputSpec],
     check_rows: Callable[[int], None] = lambda rows: None,
 ) -> PredictBody:
     """Reads the body of a Predict request.
@@ -100,7 +100,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
 
 
 def _rows(
-    document: Mapping[str, Any], taken: Taken, check_rows: Callable[[int], None]
+    document: Mapping[str, Any], taken: InputSpec, check_rows: Callable[[int], None]
 ) -> dict[str, np.ndarray]:
     dtypes = taken.dtypes
     instances = document["instances"]
@@ -150,7 +150,7 @@ def _add_object(
     instance: dict[str, Any],
     number: int,
     columns: Mapping[str, Column],
-    taken: Taken,
+    taken: InputSpec,
 ) -> None:
     for name in columns.keys() & taken.defaults.keys() - instance.keys():
         columns[name].add(taken.defaults[name])
@@ -159,7 +159,7 @@ def _add_object(
             if name not in columns:
                 raise invalid(f"JSON object: does not have named input: {name}")
             columns[name].add(taken.forms.get(name, _as_it_is)(value))
-        except Failure as failure:
+        except StatusError as failure:
             raise invalid(
                 f"Failed to process element: {number} key: {name} of 'instances' "
                 f"list. Error: {failure}"
@@ -175,13 +175,13 @@ def _add_object(
 def _add_value(instance: object, number: int, column: Column) -> None:
     try:
         column.add(instance)
-    except Failure as failure:
+    except StatusError as failure:
         raise invalid(
             f"Failed to process element: {number} of 'instances' list. Error: {failure}"
         ) from None
 
 
-def _columns(value: Any, taken: Taken) -> dict[str, np.ndarray]:
+def _columns(value: Any, taken: InputSpec) -> dict[str, np.ndarray]:
     dtypes = taken.dtypes
     if not _is_object(value):
         if len(dtypes) > 1:

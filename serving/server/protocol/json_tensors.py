@@ -11,7 +11,7 @@ import numpy as np
 from grpc import StatusCode
 from tensorflow.core.framework import types_pb2
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.protocol.json_text import (
     check_depth,
     kind,
@@ -206,7 +206,7 @@ def _checked(leaves: list[Any], dtype: int, rank: int) -> list[Any]:
             if type(leaf) is not bool:
                 raise _type_error(leaf, dtype)
         return leaves
-    raise Failure(
+    raise StatusError(
         StatusCode.UNIMPLEMENTED,
         f"Conversion of JSON Value: {shown(leaves[0]) if leaves else '[]'} to type: "
         f"{type_name(dtype)}",
@@ -243,7 +243,7 @@ def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
     return leaves
 
 
-def _type_error(leaf: object, dtype: int) -> Failure:
+def _type_error(leaf: object, dtype: int) -> StatusError:
     return invalid(
         f"JSON Value: {shown(leaf)} Type: {kind(leaf)} is not of expected type: "
         f"{type_name(dtype)}"

@@ -2,7 +2,7 @@
 
 from tensorflow_serving.apis import model_pb2
 
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 
 def model_spec(
@@ -14,11 +14,11 @@ def model_spec(
     return spec
 
 
-def asked_spec(target: Target, signature: str) -> model_pb2.ModelSpec:
+def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
     """Who was asked, as a client would write it.
 
     Example:
-    >>> target_of(asked_spec(Target("demo", label="stable"), "")).label
+    >>> target_of(asked_spec(ModelTarget("demo", label="stable"), "")).label
     'stable'
     """
     spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)
@@ -29,10 +29,10 @@ def asked_spec(target: Target, signature: str) -> model_pb2.ModelSpec:
     return spec
 
 
-def target_of(spec: model_pb2.ModelSpec) -> Target:
+def target_of(spec: model_pb2.ModelSpec) -> ModelTarget:
     """Which model a message means."""
     choice = spec.WhichOneof("version_choice")
-    return Target(
+    return ModelTarget(
         spec.name,
         spec.version.value if choice == "version" else None,
         spec.version_label if choice == "version_label" else None,

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
@@ -23,7 +23,7 @@ _LARGEST_VERSION = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Target:
+class ModelTarget:
     """Which model is meant: the latest version, unless one or a label is named."""
 
     name: str
@@ -32,25 +32,25 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelRequest:
     """A POST: something to be answered by a model."""
 
-    target: Target
+    target: ModelTarget
     method: str
 
 
 @dataclass(frozen=True)
-class Look:
+class MetadataRequest:
     """A GET: what is known of a model, its status or its signatures.
 
     Of `/METADATA` TF Serving tells the status.
     """
 
-    target: Target
+    target: ModelTarget
     metadata: bool
 
 
-def parse(method: str, path: str) -> Question | Look:
+def parse(method: str, path: str) -> ModelRequest | MetadataRequest:
     """Reads a request line.
 
     Args:
@@ -62,30 +62,35 @@ def parse(method: str, path: str) -> Question | Look:
 
     Example:
     >>> parse("POST", "/v1/models/demo/versions/3:predict")
-    Question(target=Target(name='demo', version=3, label=None), method='predict')
+    ModelRequest(target=ModelTarget(name='demo', version=3, label=None),
+    method='predict')
     """
     if method == "POST" and (match := _QUESTION.fullmatch(path)):
-        return Question(_target(*match.group(1, 2, 3)), match.group(4))
+        return ModelRequest(_target(*match.group(1, 2, 3)), match.group(4))
     if method == "GET" and (match := _LOOK.fullmatch(path)):
         if not match.group(1):
             raise invalid("Missing model name in request.")
-        return Look(_target(*match.group(1, 2, 3)), match.group(4) == "metadata")
+        return MetadataRequest(
+            _target(*match.group(1, 2, 3)), match.group(4) == "metadata"
+        )
     raise malformed(method, path)
 
 
-def malformed(method: str, path: str) -> Failure:
+def malformed(method: str, path: str) -> StatusError:
     """A request that is none of the API's."""
     return invalid(f"Malformed request: {method} {path}")
 
 
-def _target(name: str, version: str | None, label: str | None) -> Target:
+def _target(name: str, version: str | None, label: str | None) -> ModelTarget:
     number = None
     if version is not None:
         digits = version.lstrip("0") or "0"
         if len(digits) > 19 or int(digits) > _LARGEST_VERSION:
             raise invalid(f"Failed to convert version: {version} to numeric.")
         number = int(digits)
-    return Target(_decoded(name), number, None if label is None else _decoded(label))
+    return ModelTarget(
+        _decoded(name), number, None if label is None else _decoded(label)
+    )
 
 
 def _decoded(text: str) -> str:

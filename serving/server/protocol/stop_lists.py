@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.protocol.json_tensors import decode_base64
 from transbeam.serving.server.protocol.json_text import text_bytes
 from transbeam.serving.text_ops.stop_strings import SEPARATOR
@@ -63,5 +63,5 @@ def _bytes(value: Any) -> bytes:
         return text_bytes(value)
     try:
         return decode_base64(value)
-    except Failure:
+    except StatusError:
         raise invalid("stop: expected a text, or a list of texts") from None

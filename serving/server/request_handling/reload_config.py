@@ -7,7 +7,7 @@ from pathlib import Path
 from grpc import StatusCode
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.configuration.tf_serving_files import read_models
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.request_handling.service import Service
@@ -51,7 +51,7 @@ def reload_for_client(
         Failure: A model lies elsewhere, or as `reload_models`.
     """
     if not roots:
-        raise Failure(
+        raise StatusError(
             StatusCode.PERMISSION_DENIED,
             "this server lets nobody change which models it has; it does when it is "
             "started with --allow-reload-from DIR",
@@ -63,7 +63,7 @@ def reload_for_client(
         # A link in the path leads where it leads.
         folder = model.folder.resolve()
         if not any(folder.is_relative_to(root) for root in roots):
-            raise Failure(
+            raise StatusError(
                 StatusCode.PERMISSION_DENIED,
                 f"{model.name}: base_path is {model.folder}, which is below none of "
                 "the folders that this server may load models from "
@@ -72,7 +72,7 @@ def reload_for_client(
     reload_models(service, wanted)
 
 
-class FollowedFile:
+class WatchedConfigFile:
     """A `model.config` that is read again and again.
 
     As in TF Serving it is the whole truth each time, changed or not: what a client
@@ -95,7 +95,7 @@ class FollowedFile:
             reload_models(self._service, read_models(self._file))
         except ConfigError as error:
             said = str(error)
-        except Failure as failure:
+        except StatusError as failure:
             said = f"{self._file}: {failure.message}"
         if said and said != self._said:
             _log.error("%s. All models stay as they are", said)

@@ -7,7 +7,7 @@ from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import Limits
 
 # What is named so are bytes that are no text, such as those of an image.
@@ -77,5 +77,5 @@ def _check_text(size: int, limits: Limits) -> None:
         )
 
 
-def _too_much(reason: str, message: str) -> Failure:
-    return Failure(StatusCode.INVALID_ARGUMENT, message, http=413, reason=reason)
+def _too_much(reason: str, message: str) -> StatusError:
+    return StatusError(StatusCode.INVALID_ARGUMENT, message, http=413, reason=reason)

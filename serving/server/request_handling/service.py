@@ -18,29 +18,29 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.configuration.settings import Limits
 from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.multi_inference import (
     chosen_signatures,
     multi_inference,
 )
-from transbeam.serving.server.inference.signature import DEFAULT, Signature
+from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.versions import State, Version
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.monitoring.request_ids import current
-from transbeam.serving.server.protocol.json_requests import Taken
+from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.model_spec import (
     asked_spec,
     model_spec,
     target_of,
 )
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.stop_lists import STOP, list_of, rows_of_lists
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 from transbeam.serving.server.request_handling.request_limits import (
@@ -54,7 +54,7 @@ from transbeam.serving.server.request_logging.prediction_log import (
     predict_entry,
 )
 from transbeam.serving.server.request_logging.request_log import RequestLog
-from transbeam.serving.server.streaming.continuous_batch import Stream
+from transbeam.serving.server.streaming.continuous_batch import TextStream
 from transbeam.serving.server.streaming.stream_requests import (
     StreamRequest,
     begin_signature,
@@ -120,7 +120,7 @@ class Service:
         self.metrics.in_flight.inc()
         try:
             yield
-        except Failure as failure:
+        except StatusError as failure:
             status = failure.code.name
             if failure.reason is not None:
                 self.metrics.refused(failure.reason)
@@ -146,7 +146,7 @@ class Service:
         most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
-    def taken(self, target: Target, signature: str) -> Taken:
+    def taken(self, target: ModelTarget, signature: str) -> InputSpec:
         """Inputs of a signature, for the reader of JSON.
 
         Raises:
@@ -163,7 +163,7 @@ class Service:
 
     async def predict(
         self,
-        target: Target,
+        target: ModelTarget,
         signature: str,
         inputs: Arrays,
         output_filter: Sequence[str] = (),
@@ -186,7 +186,7 @@ class Service:
             found = loaded.signatures.get(signature or DEFAULT)
             if found is None:
                 message = f'Serving signature key "{signature or DEFAULT}" not found.'
-                raise Failure(StatusCode.FAILED_PRECONDITION, message)
+                raise StatusError(StatusCode.FAILED_PRECONDITION, message)
             inputs = self._with_stops(found, found.completed(inputs))
             found.check_inputs(inputs)
             check_amounts(inputs, self._limits)
@@ -207,10 +207,10 @@ class Service:
 
     async def stream(
         self,
-        target: Target,
+        target: ModelTarget,
         entrypoint: str,
-        read: Callable[[int, Signature], Awaitable[StreamRequest]],
-    ) -> AsyncGenerator[Part | Whole]:
+        read: Callable[[int, ServableSignature], Awaitable[StreamRequest]],
+    ) -> AsyncGenerator[StreamPart | Whole]:
         """Writes a text, and tells each part of it.
 
         Args:
@@ -226,9 +226,9 @@ class Service:
             Failure: There is no such thing, it cannot be written, or nothing comes.
         """
         loop = asyncio.get_running_loop()
-        told: asyncio.Queue[Part | Whole | Failure] = asyncio.Queue()
+        told: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
 
-        def deliver(item: Part | Whole | Failure) -> None:
+        def deliver(item: StreamPart | Whole | StatusError) -> None:
             with suppress(RuntimeError):  # the loop has ended, and all listeners
                 loop.call_soon_threadsafe(told.put_nowait, item)
 
@@ -241,13 +241,15 @@ class Service:
             request = await read(version, begin_signature(loaded.signatures))
             check_amounts(request.inputs, self._limits)
             self._limits.stops.check(request.stops)
-            stream = Stream(request, deliver)
+            stream = TextStream(request, deliver)
             loaded.write(stream)
             try:
                 while True:
                     in_time = self.deadline(target.name)
-                    item: Part | Whole | Failure = await in_time.wait(told.get())
-                    if isinstance(item, Failure):
+                    item: StreamPart | Whole | StatusError = await in_time.wait(
+                        told.get()
+                    )
+                    if isinstance(item, StatusError):
                         raise item
                     yield item
                     if isinstance(item, Whole):
@@ -258,7 +260,7 @@ class Service:
 
     async def classify(
         self,
-        target: Target,
+        target: ModelTarget,
         signature: str,
         examples: input_pb2.Input,
         deadline: Deadline | None = None,
@@ -289,7 +291,7 @@ class Service:
 
     async def regress(
         self,
-        target: Target,
+        target: ModelTarget,
         signature: str,
         examples: input_pb2.Input,
         deadline: Deadline | None = None,
@@ -319,7 +321,7 @@ class Service:
             Failure: They are not of one model, or as `classify`.
         """
         first = [task.model_spec for task in request.tasks[:1]]
-        target = target_of(*first) if first else Target("")
+        target = target_of(*first) if first else ModelTarget("")
         deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
@@ -336,7 +338,7 @@ class Service:
         return response
 
     def metadata(
-        self, target: Target, fields: Sequence[str] = (_METADATA,)
+        self, target: ModelTarget, fields: Sequence[str] = (_METADATA,)
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """The signatures of a model.
 
@@ -363,7 +365,9 @@ class Service:
             response.metadata[_METADATA].Pack(signatures)
         return response
 
-    def status(self, target: Target) -> get_model_status_pb2.GetModelStatusResponse:
+    def status(
+        self, target: ModelTarget
+    ) -> get_model_status_pb2.GetModelStatusResponse:
         """The states of a model's versions, the newest first.
 
         Args:
@@ -381,13 +385,13 @@ class Service:
             missing = f"Could not find any versions of model {target.name}"
         if not versions:
             self.catalog.check_begun(target.name)
-            raise Failure(StatusCode.NOT_FOUND, missing)
+            raise StatusError(StatusCode.NOT_FOUND, missing)
         response = get_model_status_pb2.GetModelStatusResponse()
         for version in versions:
             _add_status(response, version)
         return response
 
-    def _with_stops(self, signature: Signature, inputs: Arrays) -> Arrays:
+    def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
         """Joins the stop strings of each text, if they are allowed.
 
         Raises:
@@ -402,13 +406,13 @@ class Service:
             self._limits.stops.check(list_of(joined))
         return {**inputs, STOP: stops}
 
-    def _offer(self, target: Target, entry: Callable[[], Entry]) -> None:
+    def _offer(self, target: ModelTarget, entry: Callable[[], Entry]) -> None:
         if self.log is not None:
             self.log.offer(target.name, entry)
 
     async def _ask_examples(
         self,
-        target: Target,
+        target: ModelTarget,
         name: str,
         examples: input_pb2.Input,
         method: str,
@@ -430,7 +434,7 @@ class Service:
     async def _run(
         self,
         loaded: Loaded,
-        signature: Signature,
+        signature: ServableSignature,
         inputs: Arrays,
         outputs: Sequence[str],
         deadline: Deadline,

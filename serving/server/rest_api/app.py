@@ -22,12 +22,12 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tensorflow_serving.apis import get_model_metadata_pb2
 
-from transbeam.serving.server.base.auth import Right, Tokens
+from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.base.worker_thread import LARGE_BODY, are_many, aside
 from transbeam.serving.server.configuration.settings import Limits
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.openapi import document
@@ -39,9 +39,9 @@ from transbeam.serving.server.protocol.json_responses import (
 )
 from transbeam.serving.server.protocol.json_text import error_text
 from transbeam.serving.server.protocol.rest_paths import (
-    Look,
-    Question,
-    Target,
+    MetadataRequest,
+    ModelRequest,
+    ModelTarget,
     malformed,
     parse,
 )
@@ -70,7 +70,7 @@ _log = logging.getLogger("transbeam.serve")
 
 
 def rest_app(
-    service: Service, limits: Limits, tokens: Tokens, *, cors: bool = False
+    service: Service, limits: Limits, tokens: AccessTokens, *, cors: bool = False
 ) -> ASGIApp:
     """The application that answers HTTP requests.
 
@@ -108,7 +108,9 @@ class RestApi:
         cors: Whether pages of other origins may ask.
     """
 
-    def __init__(self, service: Service, limits: Limits, tokens: Tokens, *, cors: bool):
+    def __init__(
+        self, service: Service, limits: Limits, tokens: AccessTokens, *, cors: bool
+    ):
         self._service = service
         self._limits = limits
         self._tokens = tokens
@@ -121,7 +123,7 @@ class RestApi:
         request = Request(scope, receive)
         try:
             response = await self._response(request)
-        except Failure as failure:
+        except StatusError as failure:
             response = _json(error_text(failure.message), failure.http)
             if failure.http == HTTPStatus.UNAUTHORIZED:
                 response.headers["WWW-Authenticate"] = "Bearer"
@@ -147,11 +149,11 @@ class RestApi:
             return _json(await asyncio.to_thread(self._description))
         if not path.lower().startswith("/v1/"):
             message = f"there is nothing at {path}; see /v1/models/NAME"
-            raise Failure(StatusCode.NOT_FOUND, message)
+            raise StatusError(StatusCode.NOT_FOUND, message)
         match parse(request.method, path):
-            case Look(target, metadata):
+            case MetadataRequest(target, metadata):
                 return self._look(target, metadata)
-            case Question() as question:
+            case ModelRequest() as question:
                 self._tokens.check(authorization, Right.PREDICT)
                 if question.method == "stream":
                     return await self._stream(question.target, request)
@@ -172,14 +174,14 @@ class RestApi:
         except ClientDisconnect:
             raise _gone() from None
 
-    async def _stream(self, target: Target, request: Request) -> Response:
+    async def _stream(self, target: ModelTarget, request: Request) -> Response:
         try:
             body = await self._body(request)
-        except Failure:
+        except StatusError:
             with self._service.counted(target.name, "Stream", "REST"):
                 raise
 
-        async def read(version: int, signature: Signature) -> StreamRequest:
+        async def read(version: int, signature: ServableSignature) -> StreamRequest:
             large = len(body) > LARGE_BODY
             return await aside(large, lambda: read_stream(body, signature))
 
@@ -201,7 +203,7 @@ class RestApi:
         return _json(_as_json(self._service.status(target)))
 
     async def _answer(
-        self, question: Question, body: bytes, deadline: Deadline
+        self, question: ModelRequest, body: bytes, deadline: Deadline
     ) -> Response:
         target = question.target
         match question.method:
@@ -264,8 +266,8 @@ async def _unless_gone(
             await asyncio.wait({working})
 
 
-def _gone() -> Failure:
-    return Failure(StatusCode.CANCELLED, "The client went away")
+def _gone() -> StatusError:
+    return StatusError(StatusCode.CANCELLED, "The client went away")
 
 
 def _preflight(request: Request) -> Response:

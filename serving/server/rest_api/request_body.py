@@ -5,7 +5,7 @@ import asyncio
 from grpc import StatusCode
 from starlette.requests import Request
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.rest_api.gzip_members import unpack
 
 
@@ -29,7 +29,7 @@ async def read_body(request: Request, most: int, patience: float) -> bytes:
             body = await _received(request, most)
     except TimeoutError:
         message = f"the body did not come within {patience:g} s"
-        raise Failure(
+        raise StatusError(
             StatusCode.DEADLINE_EXCEEDED, message, http=408, reason="body_seconds"
         ) from None
     match request.headers.get("content-encoding", "identity").lower():
@@ -39,7 +39,7 @@ async def read_body(request: Request, most: int, patience: float) -> bytes:
             return await asyncio.to_thread(_unpacked, body, most)
         case other:
             message = f"Content-Encoding {other}: expected gzip, or none"
-            raise Failure(StatusCode.INVALID_ARGUMENT, message, http=415)
+            raise StatusError(StatusCode.INVALID_ARGUMENT, message, http=415)
 
 
 async def _received(request: Request, most: int) -> bytes:
@@ -60,8 +60,8 @@ def _unpacked(body: bytes, most: int) -> bytes:
     return unpacked
 
 
-def _too_large(most: int) -> Failure:
-    return Failure(
+def _too_large(most: int) -> StatusError:
+    return StatusError(
         StatusCode.INVALID_ARGUMENT,
         f"the body is larger than the {most:,} bytes that this server reads; send "
         "fewer instances at once, or raise --max-body-mb",

@@ -16,8 +16,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from transbeam.serving.base.stream_events import Part, Whole
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.server.base.status import StatusError
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -37,7 +37,9 @@ class EventStream(Response):
         others: What comes after it.
     """
 
-    def __init__(self, first: Part | Whole, others: AsyncGenerator[Part | Whole]):
+    def __init__(
+        self, first: StreamPart | Whole, others: AsyncGenerator[StreamPart | Whole]
+    ):
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._first = first
@@ -61,7 +63,7 @@ class EventStream(Response):
                 await _send(send, event(self._first))
                 async for part in others:
                     await _send(send, event(part))
-            except Failure as failure:
+            except StatusError as failure:
                 await _send(send, _event("error", {"error": failure.message}))
             except Exception:
                 _log.exception("stream")
@@ -70,11 +72,11 @@ class EventStream(Response):
         await _send(send, b"", more=False)
 
 
-def event(part: Part | Whole) -> bytes:
+def event(part: StreamPart | Whole) -> bytes:
     r"""A part as it is sent.
 
     Example:
-    >>> event(Part(" and", 7))
+    >>> event(StreamPart(" and", 7))
     b'data: {"text": " and", "token_id": 7}\n\n'
     """
     return _event("done" if isinstance(part, Whole) else "", asdict(part))

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from grpc import StatusCode
 
-from transbeam.serving.base.stream_events import Part, Whole
+from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.batched_arrays import Arrays
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.streaming.stop_buffer import Telling
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.streaming.stop_buffer import StopBuffer
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     JOIN,
@@ -36,7 +36,7 @@ Run = Callable[[str, Arrays], dict[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedTokens:
     """A token of each of some texts, for the metrics.
 
     Attributes:
@@ -51,7 +51,7 @@ class Written:
 
 
 @dataclass(eq=False)
-class Stream:
+class TextStream:
     """A text that is being written, or waits to be.
 
     Attributes:
@@ -60,14 +60,14 @@ class Stream:
     """
 
     request: StreamRequest
-    deliver: Callable[[Part | Whole | Failure], None]
-    telling: Telling = field(init=False)
+    deliver: Callable[[StreamPart | Whole | StatusError], None]
+    telling: StopBuffer = field(init=False)
     since: float = field(default_factory=time.monotonic)
     is_over: bool = False
     truncated: bool = False
 
     def __post_init__(self) -> None:
-        self.telling = Telling(self.request.stops)
+        self.telling = StopBuffer(self.request.stops)
 
     def cancel(self) -> None:
         """Nobody listens anymore."""
@@ -78,18 +78,18 @@ class Stream:
         ended, count = bool(told["ended"][row]), int(told["num_tokens"][row])
         new = self.telling.tell(told["generated_text"][row], ended=ended)
         if count:  # no token was wanted, otherwise
-            self._deliver(Part(new, int(told["token_id"][row])))
+            self._deliver(StreamPart(new, int(told["token_id"][row])))
         if ended or self.telling.is_stopped:
             finished = bool(told["finished"][row]) or self.telling.is_stopped
             self._deliver(Whole(self.telling.text, count, finished, self.truncated))
             self.is_over = True
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: StatusError) -> None:
         """Delivers that there will be no more."""
         self._deliver(failure)
         self.is_over = True
 
-    def _deliver(self, item: Part | Whole | Failure) -> None:
+    def _deliver(self, item: StreamPart | Whole | StatusError) -> None:
         """Whose listener breaks is written no more, and hurts no neighbour."""
         if self.is_over:
             return
@@ -115,22 +115,22 @@ class ContinuousBatch:
         run: Run,
         most_rows: int,
         most_waiting: int,
-        observe: Callable[[Written], None] = lambda written: None,
+        observe: Callable[[GeneratedTokens], None] = lambda written: None,
     ):
         self._run = run
         self._observe = observe
         self._most_rows = most_rows
         self._most_waiting = most_waiting
         self._changed = threading.Condition()
-        self._waiting: deque[Stream] = deque()
+        self._waiting: deque[TextStream] = deque()
         self._closed = False
         # Of the thread alone: the texts, and the state that has a row for each.
-        self._rows: list[Stream] = []
+        self._rows: list[TextStream] = []
         self._state: dict[str, np.ndarray] = {}
         self._thread = threading.Thread(target=self._work, name="stream", daemon=True)
         self._thread.start()
 
-    def submit(self, stream: Stream) -> None:
+    def submit(self, stream: TextStream) -> None:
         """Lets a text wait for the next token.
 
         Raises:
@@ -138,12 +138,12 @@ class ContinuousBatch:
         """
         with self._changed:
             if self._closed:
-                raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
+                raise StatusError(StatusCode.UNAVAILABLE, "The server is shutting down")
             if len(self._waiting) >= self._most_waiting:
                 left = [stream for stream in self._waiting if not stream.is_over]
                 self._waiting = deque(left)
             if len(self._waiting) >= self._most_waiting:
-                raise Failure(
+                raise StatusError(
                     StatusCode.RESOURCE_EXHAUSTED,
                     f"{len(self._waiting)} texts wait to be written; expected at most "
                     f"{self._most_waiting}. Ask again later",
@@ -163,24 +163,24 @@ class ContinuousBatch:
             if coming:
                 self._try(lambda streams=coming: self._begin(streams), coming)
             self._try(self._go_on)
-        closed = Failure(StatusCode.UNAVAILABLE, "The version is let go")
+        closed = StatusError(StatusCode.UNAVAILABLE, "The version is let go")
         for stream in [*self._rows, *self._waiting]:
             stream.fail(closed)
 
-    def _coming(self) -> list[Stream] | None:
+    def _coming(self) -> list[TextStream] | None:
         """Who can begin now; nothing when the end has come."""
         with self._changed:
             while not (self._rows or self._waiting or self._closed):
                 self._changed.wait()
             if self._closed:
                 return None
-            found: list[Stream] = []
+            found: list[TextStream] = []
             while self._waiting and len(self._rows) + len(found) < self._most_rows:
                 if not (stream := self._waiting.popleft()).is_over:
                     found.append(stream)
             return found
 
-    def _try(self, work: Callable[[], None], coming: Sequence[Stream] = ()) -> None:
+    def _try(self, work: Callable[[], None], coming: Sequence[TextStream] = ()) -> None:
         """Does some work; if it fails, nobody is left waiting for what comes of it."""
         try:
             work()
@@ -197,14 +197,14 @@ class ContinuousBatch:
             return
         began = time.monotonic()
         told = self._run(STEP, self._state)
-        self._observe(Written(len(self._rows), time.monotonic() - began))
+        self._observe(GeneratedTokens(len(self._rows), time.monotonic() - began))
         self._state = state_of(told)
         for row, stream in enumerate(self._rows):
             if not stream.is_over:
                 stream.tell(told, row)
         self._leave()
 
-    def _begin(self, coming: Sequence[Stream]) -> None:
+    def _begin(self, coming: Sequence[TextStream]) -> None:
         """Reads the prompts of some texts, which join the others."""
         names = coming[0].request.inputs
         inputs = {
@@ -229,7 +229,7 @@ class ContinuousBatch:
         self._state = state
         now = time.monotonic()
         waited = [now - stream.since for stream in coming]
-        self._observe(Written(len(coming), now - began, waited))
+        self._observe(GeneratedTokens(len(coming), now - began, waited))
         for row, stream in enumerate(coming):
             stream.truncated = bool(told["truncated"][row])
             stream.tell(told, row)
@@ -266,7 +266,7 @@ def go_round(run: Run, told: Arrays) -> None:
     run(KEEP, {**both, "rows": np.zeros(1, np.int32)})
 
 
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, Failure):
+def _failure(error: Exception) -> StatusError:
+    if isinstance(error, StatusError):
         return error
-    return Failure(StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+    return StatusError(StatusCode.INTERNAL, f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ _STAND_IN = "\ufffd"
 _UNFINISHED = 3
 
 
-class Telling:
+class StopBuffer:
     """Cuts a growing text into parts that stay as they are.
 
     A part never ends amid a character, and none is told that may turn out to belong to
@@ -25,7 +25,7 @@ class Telling:
         is_stopped: Whether one of the strings has come.
 
     Example:
-    >>> telling = Telling([b"END"])
+    >>> telling = StopBuffer([b"END"])
     >>> [telling.tell(said) for said in (b"to t", b"to the E", b"to the E.")]
     ['to t', 'he ', 'E.']
     >>> telling.tell(b"to the E. END of it"), telling.is_stopped

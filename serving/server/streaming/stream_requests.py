@@ -9,8 +9,8 @@ import tensorflow as tf
 from grpc import StatusCode
 
 from transbeam.serving.server.base.batched_arrays import Arrays
-from transbeam.serving.server.base.status import Failure, invalid
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.protocol.json_tensors import Column
 from transbeam.serving.server.protocol.json_text import parse_object, text_bytes
 from transbeam.serving.server.protocol.stop_lists import STOP
@@ -41,19 +41,19 @@ class StreamRequest:
     stops: tuple[bytes, ...] = ()
 
 
-def can_stream(signatures: Mapping[str, Signature]) -> bool:
+def can_stream(signatures: Mapping[str, ServableSignature]) -> bool:
     """Whether a model can be asked for one token at a time."""
     return signatures.keys() >= STREAMED
 
 
-def begin_signature(signatures: Mapping[str, Signature]) -> Signature:
+def begin_signature(signatures: Mapping[str, ServableSignature]) -> ServableSignature:
     """The signature that texts begin with.
 
     Raises:
         Failure: The model writes no texts, or cannot be stopped after each token.
     """
     if not can_stream(signatures):
-        raise Failure(
+        raise StatusError(
             StatusCode.FAILED_PRECONDITION,
             f"the model cannot be streamed: it has no signature {BEGIN!r}. Models that "
             "write have it when `transbeam export` made them",
@@ -61,7 +61,7 @@ def begin_signature(signatures: Mapping[str, Signature]) -> Signature:
     return signatures[BEGIN]
 
 
-def read_stream(body: bytes, signature: Signature) -> StreamRequest:
+def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
     """From JSON: an object with the model's texts, and wishes if there are any.
 
     Args:
@@ -82,14 +82,14 @@ def read_stream(body: bytes, signature: Signature) -> StreamRequest:
             column = Column(signature.dtypes[name])
             try:
                 column.add(forms[name](value) if name in forms else value)
-            except Failure as failure:
+            except StatusError as failure:
                 raise invalid(f"{name}: {failure.message}") from None
             found[name] = column.array()
     _check_known(document, signature)
     return StreamRequest(_completed(found, signature), tuple(map(text_bytes, stops)))
 
 
-def stream_request(given: Arrays, signature: Signature) -> StreamRequest:
+def stream_request(given: Arrays, signature: ServableSignature) -> StreamRequest:
     """From arrays of one value each.
 
     Args:
@@ -108,13 +108,13 @@ def stream_request(given: Arrays, signature: Signature) -> StreamRequest:
     return StreamRequest(_completed(rows, signature), tuple(stops.ravel().tolist()))
 
 
-def _check_known(given: Mapping[str, Any], signature: Signature) -> None:
+def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None:
     if unknown := sorted(given.keys() - signature.dtypes.keys()):
         known = ", ".join([*signature.dtypes, STOP])
         raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
 
 
-def defaults_of(begin: Signature) -> Arrays:
+def defaults_of(begin: ServableSignature) -> Arrays:
     """Values of inputs that are left out: an array of one value for each."""
     if begin.defaults:
         return begin.defaults
@@ -125,7 +125,7 @@ def defaults_of(begin: Signature) -> Arrays:
     }
 
 
-def _completed(given: Arrays, signature: Signature) -> Arrays:
+def _completed(given: Arrays, signature: ServableSignature) -> Arrays:
     inputs = {**defaults_of(signature), **given}
     signature.check_inputs(inputs)
     signature.check_shapes(inputs)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from transbeam.configs.schema.attention import FullAttention
+from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.model.inspect.attention_maps import attention_probabilities
-from transbeam.serving.base.trained_run import Trained
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.text_ops.mask_tokens import answer_pieces
 
@@ -48,7 +48,7 @@ Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
 
 
 def attention_endpoint(
-    trained: Trained, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
+    trained: TrainedRun, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
 ) -> dict[str, Endpoint]:
     """The signature `attention`; none if not every token may look at every other.
 
@@ -73,7 +73,7 @@ def attention_endpoint(
         read: From texts to the model's inputs, `LONGEST` tokens at most, and which of
             the texts are cut.
     """
-    if not isinstance(trained.config.model.attention, FullAttention):
+    if not isinstance(trained.config.model.attention, FullAttentionConfig):
         return {}
 
     def attention(*columns: tf.Tensor) -> dict[str, tf.Tensor]:

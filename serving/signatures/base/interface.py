@@ -24,7 +24,7 @@ class Endpoint(NamedTuple):
     inputs: list[tf.TensorSpec]
 
 
-class Task(Protocol):
+class SignatureTask(Protocol):
     """What a kind of model can be asked, as signatures.
 
     A text longer than the model can read loses its end, and says so in `truncated`.

@@ -26,7 +26,7 @@ SEARCH_SPECS = [
 ]
 
 
-class Search(NamedTuple):
+class BeamParams(NamedTuple):
     """Of each of `B` texts; see `SEARCH_SPECS`.
 
     Attributes:
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     searches: Searches
 
     @classmethod
-    def of(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "Search":
+    def from_inputs(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "BeamParams":
         """From the inputs of a signature, in the order of `SEARCH_SPECS`.
 
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
@@ -65,6 +65,6 @@ class Search(NamedTuple):
         """Beams of the text that has most: int32 scalar, at least 1."""
         return largest(self.searches.num_beams)
 
-    def at_most(self, number: tf.Tensor) -> "Search":
+    def at_most(self, number: tf.Tensor) -> "BeamParams":
         """With so many new tokens, int32 (B,)."""
-        return Search(self.searches._replace(max_new_tokens=number))
+        return BeamParams(self.searches._replace(max_new_tokens=number))

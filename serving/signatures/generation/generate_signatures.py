@@ -12,28 +12,31 @@ from typing import Any, NamedTuple, TypeVar
 import tensorflow as tf
 
 from transbeam.configs.schema.generation import GreedyConfig
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.kernels.dispatch import is_plain
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.generation.beam_params import SEARCH_SPECS, Search
+from transbeam.serving.signatures.generation.beam_params import SEARCH_SPECS, BeamParams
 from transbeam.serving.signatures.generation.sampling_params import (
     SPECS,
     STOP,
-    Wishes,
+    SamplingParams,
     after,
     limits,
 )
 from transbeam.serving.signatures.generation.streaming_signatures import (
-    Prepared,
-    Streaming,
+    EncodedPrompts,
+    StreamingSignatures,
 )
-from transbeam.serving.signatures.generation.text_generation import Texts, Writer
+from transbeam.serving.signatures.generation.text_generation import (
+    GeneratedTexts,
+    TextGenerator,
+)
 
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
-_Wanted = TypeVar("_Wanted", Wishes, Search)
+_Wanted = TypeVar("_Wanted", SamplingParams, BeamParams)
 
 
-class Given(NamedTuple):
+class Prompt(NamedTuple):
     """What is written on from; see `Prompted`.
 
     Attributes:
@@ -52,7 +55,7 @@ class Given(NamedTuple):
     source: tuple[tf.Tensor, ...] = ()
 
 
-class Generating:
+class GenerationTask:
     """`serving_default`, `generate`, `search`, both from ids, and `stream_…`.
 
     A subclass says how texts and ids are read, and what model writes.
@@ -62,7 +65,7 @@ class Generating:
         most: New tokens of a text at most.
     """
 
-    def __init__(self, writer: Writer, most: int):
+    def __init__(self, writer: TextGenerator, most: int):
         self.writer = writer
         self.most = most
         self._traced: dict[tuple[str, bool], Callable[..., Any]] = {}
@@ -72,11 +75,11 @@ class Generating:
         """The inputs that are text, in their order."""
         raise NotImplementedError
 
-    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> Steps:
+    def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
         """The model, for what is given beside the prompts."""
         raise NotImplementedError
 
-    def from_texts(self, texts: Any) -> tuple[Given, tf.Tensor]:
+    def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
         """What is written on from, and which texts are cut: bool (B,).
 
         Args:
@@ -84,34 +87,34 @@ class Generating:
         """
         raise NotImplementedError
 
-    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Given:
+    def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Prompt:
         """The same of ids (B, T) and their lengths (B,)."""
         raise NotImplementedError
 
-    def example(self, rows: int, width: int) -> Given:
+    def example(self, rows: int, width: int) -> Prompt:
         """Any so many prompts of so many tokens, for their shapes."""
         raise NotImplementedError
 
     @cached_property
-    def streaming(self) -> Streaming:
+    def streaming(self) -> StreamingSignatures:
         """Writes a token at a time."""
 
-        def prepare(texts: Any, wanted: Wishes) -> Prepared:
+        def prepare(texts: Any, wanted: SamplingParams) -> EncodedPrompts:
             given, truncated = self.from_texts(after(wanted, *texts))
             given, wanted = self._limited(given, wanted)
             steps = self.steps(*given.source)
-            return Prepared(steps, given, truncated, wanted.requests)
+            return EncodedPrompts(steps, given, truncated, wanted.requests)
 
-        def example(rows: int, width: int) -> Prepared:
+        def example(rows: int, width: int) -> EncodedPrompts:
             given = self.example(rows, width)
             truncated = tf.fill([rows], False)
-            requests = Wishes.none(rows).requests
-            return Prepared(self.steps(*given.source), given, truncated, requests)
+            requests = SamplingParams.none(rows).requests
+            return EncodedPrompts(self.steps(*given.source), given, truncated, requests)
 
-        def read(wishes: Any, texts: tf.Tensor) -> Wishes:
+        def read(wishes: Any, texts: tf.Tensor) -> SamplingParams:
             return self._wishes((*wishes, tf.fill(tf.shape(texts), "")), texts)
 
-        return Streaming(self.writer, self.texts, read, prepare, example)
+        return StreamingSignatures(self.writer, self.texts, read, prepare, example)
 
     def writing_endpoints(self) -> dict[str, Endpoint]:
         """The signatures that write."""
@@ -128,7 +131,7 @@ class Generating:
     def answer(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
         given, truncated = self.from_texts(texts)
-        given, wanted = self._limited(given, Wishes.none(tf.size(texts[0])))
+        given, wanted = self._limited(given, SamplingParams.none(tf.size(texts[0])))
         if isinstance(self.writer.config.method, GreedyConfig):
             found = self._written(given, wanted)
         else:
@@ -156,7 +159,7 @@ class Generating:
     def search(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `search`."""
         texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = Search.of(wishes, tf.size(texts[0]))
+        wanted = BeamParams.from_inputs(wishes, tf.size(texts[0]))
         given, truncated = self.from_texts(after(wanted, *texts))
         found, score = self._searched(*self._limited(given, wanted))
         return {**found._asdict(), "score": score, "truncated": truncated}
@@ -165,20 +168,22 @@ class Generating:
         self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The signature `search_ids`."""
-        wanted = Search.of(wishes, tf.size(length))
+        wanted = BeamParams.from_inputs(wishes, tf.size(length))
         given = self.from_ids(*after(wanted, token_ids, length))
         found, score = self._searched(*self._limited(given, wanted))
         return {**found.ids(), "score": score}
 
-    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> Wishes:
+    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> SamplingParams:
         """Reads the inputs that clients send, of texts as many as some rows."""
 
-        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> Wishes:
-            return Wishes.of(wishes, number, self.writer.tokenizer.vocabulary_size)
+        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> SamplingParams:
+            return SamplingParams.from_inputs(
+                wishes, number, self.writer.tokenizer.vocabulary_size
+            )
 
         return self._once("wishes", read)(wishes, tf.size(rows))
 
-    def _limited(self, given: Given, wanted: _Wanted) -> tuple[Given, _Wanted]:
+    def _limited(self, given: Prompt, wanted: _Wanted) -> tuple[Prompt, _Wanted]:
         """Both, with no more new tokens than each prompt leaves room for."""
         number = limits(
             wanted[0].max_new_tokens,
@@ -189,15 +194,19 @@ class Generating:
         (token_ids,) = after(number, given.token_ids)
         return given._replace(token_ids=token_ids), wanted.at_most(number)
 
-    def _written(self, given: Given, wanted: Wishes) -> Texts:
-        def write(given: Given, wanted: Wishes) -> Texts:
+    def _written(self, given: Prompt, wanted: SamplingParams) -> GeneratedTexts:
+        def write(given: Prompt, wanted: SamplingParams) -> GeneratedTexts:
             steps = self.steps(*given.source)
             return self.writer.write_requests(steps, given, wanted)
 
         return self._once("write", write)(given, wanted)
 
-    def _searched(self, given: Given, wanted: Search) -> tuple[Texts, tf.Tensor]:
-        def search(given: Given, wanted: Search) -> tuple[Texts, tf.Tensor]:
+    def _searched(
+        self, given: Prompt, wanted: BeamParams
+    ) -> tuple[GeneratedTexts, tf.Tensor]:
+        def search(
+            given: Prompt, wanted: BeamParams
+        ) -> tuple[GeneratedTexts, tf.Tensor]:
             return self.writer.search(self.steps(*given.source), given, wanted)
 
         return self._once("search", search)(given, wanted)

@@ -11,11 +11,11 @@ import keras
 import tensorflow as tf
 
 from transbeam.configs.schema.generation import BeamConfig
-from transbeam.model.generation.request_batch import Requests
-from transbeam.model.generation.row_logits_processors import Adjustments
+from transbeam.model.generation.request_batch import RequestBatch
+from transbeam.model.generation.row_logits_processors import RowLogitsProcessor
 from transbeam.serving.signatures.generation.logit_bias import MOST as MOST_BIASES
 from transbeam.serving.signatures.generation.logit_bias import parse_biases
-from transbeam.serving.text_ops.stop_strings import Stops
+from transbeam.serving.text_ops.stop_strings import StopStrings
 
 # A `max_new_tokens` that says nothing.
 LEFT_OUT = -1
@@ -60,7 +60,7 @@ _RANGES = {
 }
 
 
-class Wishes(NamedTuple):
+class SamplingParams(NamedTuple):
     """Of each of `B` texts; see `SPECS` and `STOP`.
 
     Attributes:
@@ -68,13 +68,13 @@ class Wishes(NamedTuple):
         stops: The strings that end it.
     """
 
-    requests: Requests
-    stops: Stops
+    requests: RequestBatch
+    stops: StopStrings
 
     @classmethod
-    def of(
+    def from_inputs(
         cls, wishes: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
-    ) -> "Wishes":
+    ) -> "SamplingParams":
         """From the inputs of a signature, in the order of `SPECS`, `STOP` the last.
 
         Fails in the graph with `InvalidArgument` where a number cannot be meant.
@@ -90,23 +90,25 @@ class Wishes(NamedTuple):
         checks = [check(name, named[name], *_RANGES[name]) for name in _RANGES]
         with tf.control_dependencies(checks):
             named = {name: tf.identity(value) for name, value in named.items()}
-        adjustments = Adjustments(
+        adjustments = RowLogitsProcessor(
             named.pop("repetition_penalty"),
             named.pop("no_repeat_ngram_size"),
             *parse_biases(named.pop("logit_bias"), vocabulary_size),
         )
-        requests = Requests(seeds=named.pop("seed"), adjustments=adjustments, **named)
-        return cls(requests, Stops.of(wishes[-1]))
+        requests = RequestBatch(
+            seeds=named.pop("seed"), adjustments=adjustments, **named
+        )
+        return cls(requests, StopStrings.from_joined(wishes[-1]))
 
     @classmethod
-    def none(cls, rows: Any) -> "Wishes":
+    def none(cls, rows: Any) -> "SamplingParams":
         """Those of clients that say nothing: the likeliest tokens."""
 
         def column(name: str) -> tf.Tensor:
             return tf.fill([rows], tf.constant(DEFAULTS[name]))
 
         biases = tf.zeros([rows, MOST_BIASES])
-        adjustments = Adjustments(
+        adjustments = RowLogitsProcessor(
             column("repetition_penalty"),
             column("no_repeat_ngram_size"),
             tf.cast(biases, tf.int32),
@@ -114,15 +116,17 @@ class Wishes(NamedTuple):
         )
         names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p")
         numbers = {name: column(name) for name in names}
-        requests = Requests(seeds=column("seed"), adjustments=adjustments, **numbers)
-        return cls(requests, Stops.of(tf.fill([rows], "")))
+        requests = RequestBatch(
+            seeds=column("seed"), adjustments=adjustments, **numbers
+        )
+        return cls(requests, StopStrings.from_joined(tf.fill([rows], "")))
 
     @property
     def room(self) -> tf.Tensor:
         """Tokens of the longest text there may be: int32 scalar, at least 1."""
         return largest(self.requests.max_new_tokens)
 
-    def at_most(self, number: tf.Tensor) -> "Wishes":
+    def at_most(self, number: tf.Tensor) -> "SamplingParams":
         """With so many new tokens, int32 (B,)."""
         return self._replace(requests=self.requests._replace(max_new_tokens=number))
 

@@ -15,20 +15,26 @@ import tensorflow as tf
 
 from transbeam.model.generation import continuous_batching
 from transbeam.model.generation.continuous_batching import Running
-from transbeam.model.generation.decode_functions import Steps
-from transbeam.model.generation.request_batch import Requests
-from transbeam.model.generation.row_logits_processors import Adjustments
+from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.request_batch import RequestBatch
+from transbeam.model.generation.row_logits_processors import RowLogitsProcessor
 from transbeam.model.kernels.cache_update import updating_in_place
 from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
 from transbeam.serving.signatures.base.interface import Endpoint
-from transbeam.serving.signatures.generation.sampling_params import SPECS, Wishes
-from transbeam.serving.signatures.generation.text_generation import Prompted, Writer
+from transbeam.serving.signatures.generation.sampling_params import (
+    SPECS,
+    SamplingParams,
+)
+from transbeam.serving.signatures.generation.text_generation import (
+    PromptRows,
+    TextGenerator,
+)
 
 STATE, OTHER = "state_", "other_"
 _ROWS = tf.TensorSpec([None], tf.int32, name="rows")
 
 
-class Prepared(NamedTuple):
+class EncodedPrompts(NamedTuple):
     """Prompts, and the model that reads them.
 
     Attributes:
@@ -38,13 +44,13 @@ class Prepared(NamedTuple):
         requests: What each of them asks for.
     """
 
-    steps: Steps
-    prompts: Prompted
+    steps: DecodeFunctions
+    prompts: PromptRows
     truncated: tf.Tensor
-    requests: Requests
+    requests: RequestBatch
 
 
-class Streaming:
+class StreamingSignatures:
     """The signatures `stream_begin`, `stream_step`, `stream_join`, `stream_keep`.
 
     Shapes: `B` texts. A state has no form that a client could rely on.
@@ -70,11 +76,11 @@ class Streaming:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: TextGenerator,
         texts: list[tf.TensorSpec],
-        read: Callable[[Any, tf.Tensor], Wishes],
-        prepare: Callable[[Any, Wishes], Prepared],
-        example: Callable[[int, int], Prepared],
+        read: Callable[[Any, tf.Tensor], SamplingParams],
+        prepare: Callable[[Any, SamplingParams], EncodedPrompts],
+        example: Callable[[int, int], EncodedPrompts],
     ):
         self.writer = writer
         self.texts = texts
@@ -181,12 +187,12 @@ class _Form:
     def running(self, tensors: Any) -> Running:
         """The state in tensors that come in."""
         found = keras.tree.pack_sequence_as(self._structure, list(tensors))
-        adjustments = Adjustments(**found["requests"].pop("adjustments"))
-        requests = Requests(**found["requests"], adjustments=adjustments)
+        adjustments = RowLogitsProcessor(**found["requests"].pop("adjustments"))
+        requests = RequestBatch(**found["requests"], adjustments=adjustments)
         return Running(**{**found, "requests": requests})
 
 
-def _begun(prepared: Prepared) -> Running:
+def _begun(prepared: EncodedPrompts) -> Running:
     """The state after the first tokens."""
     prompts = prepared.prompts
     return continuous_batching.start(

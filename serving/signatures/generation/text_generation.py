@@ -12,20 +12,20 @@ from transbeam.configs.schema.generation import (
     GenerationConfig,
 )
 from transbeam.model.generation.beam import Searches, search
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.request_batch import write_requests
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     first_in_rows,
     rows_of,
     side_by_side,
 )
-from transbeam.serving.signatures.generation.beam_params import Search
-from transbeam.serving.signatures.generation.sampling_params import Wishes
+from transbeam.serving.signatures.generation.beam_params import BeamParams
+from transbeam.serving.signatures.generation.sampling_params import SamplingParams
 from transbeam.serving.text_ops.prompts import as_utf8, without_special, written_text
-from transbeam.serving.text_ops.stop_strings import Stops
+from transbeam.serving.text_ops.stop_strings import StopStrings
 
 # Pieces before new ones that decide how these are read; a character has four bytes.
 _CONTEXT = 4
@@ -34,7 +34,7 @@ _CONTEXT = 4
 _BESIDE = 16
 
 
-class Prompted(Protocol):
+class PromptRows(Protocol):
     """Rows that are written on from."""
 
     @property
@@ -53,7 +53,7 @@ class Prompted(Protocol):
         ...
 
 
-class Texts(NamedTuple):
+class GeneratedTexts(NamedTuple):
     """What was written.
 
     Attributes:
@@ -75,7 +75,7 @@ class Texts(NamedTuple):
         return found
 
 
-class Writer:
+class TextGenerator:
     """Writes on from prompts with the whole loop, and its cache, in the graph.
 
     Args:
@@ -108,7 +108,9 @@ class Writer:
         """Whether `write` wants steps that keep hidden states."""
         return isinstance(self.config.method, ContrastiveConfig)
 
-    def write(self, steps: Steps, prompts: Prompted, most: tf.Tensor) -> Texts:
+    def write(
+        self, steps: DecodeFunctions, prompts: PromptRows, most: tf.Tensor
+    ) -> GeneratedTexts:
         """Texts as the run's `evaluation` writes them.
 
         Args:
@@ -120,7 +122,7 @@ class Writer:
         if isinstance(method, BeamConfig):
             beams = tf.fill(tf.shape(most), method.num_beams)
             penalty = tf.fill(tf.shape(most), method.length_penalty)
-            wanted = Search(Searches(most, beams, penalty))
+            wanted = BeamParams(Searches(most, beams, penalty))
             return self.search(steps, prompts, wanted, method.early_stopping)[0]
         batch = tf.shape(prompts.token_ids)[0]
         found = generate(
@@ -138,7 +140,9 @@ class Writer:
         ids = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), ids, self.pad)
         return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
 
-    def write_requests(self, steps: Steps, prompts: Prompted, wishes: Wishes) -> Texts:
+    def write_requests(
+        self, steps: DecodeFunctions, prompts: PromptRows, wishes: SamplingParams
+    ) -> GeneratedTexts:
         """Texts as their clients wish."""
         found = write_requests(
             steps,
@@ -154,11 +158,11 @@ class Writer:
 
     def search(
         self,
-        steps: Steps,
-        prompts: Prompted,
-        wanted: Search,
+        steps: DecodeFunctions,
+        prompts: PromptRows,
+        wanted: BeamParams,
         early_stopping: bool = BeamConfig().early_stopping,
-    ) -> tuple[Texts, tf.Tensor]:
+    ) -> tuple[GeneratedTexts, tf.Tensor]:
         """The likeliest texts, and what is said for each: float32 (B,)."""
         found = search(
             steps.begin() if steps.begin else steps,
@@ -179,11 +183,13 @@ class Writer:
         ended = tf.reduce_any(last[:, None] == [*self.stop_ids, -1], axis=1)
         return ended & (lengths > 0)
 
-    def _ends(self, prompts: Prompted, stops: Stops) -> Callable[[History], tf.Tensor]:
+    def _ends(
+        self, prompts: PromptRows, stops: StopStrings
+    ) -> Callable[[TokenBuffer], tf.Tensor]:
         """Whether the last token has brought texts to one of their strings."""
         longest = stops.longest
 
-        def look(history: History) -> tf.Tensor:
+        def look(history: TokenBuffer) -> tf.Tensor:
             # A token has a byte at least: no string that ends in the last one begins
             # before these.
             first = tf.maximum(history.num_new - longest - 1, 0)
@@ -194,7 +200,7 @@ class Writer:
             place = stops.find(text, self._before_last(text, new[:, -1]))
             return place < tf.strings.length(text)
 
-        def ends(history: History) -> tf.Tensor:
+        def ends(history: TokenBuffer) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
             ended = tf.cond(longest > 0, lambda: look(history), lambda: nothing)
             # Of branches that know unequally much of their shape, not even the rank.
@@ -229,15 +235,15 @@ class Writer:
 
     def _told(
         self,
-        prompts: Prompted,
+        prompts: PromptRows,
         ids: tf.Tensor,
         lengths: tf.Tensor,
         finished: tf.Tensor,
-        stops: Stops | None,
-    ) -> Texts:
+        stops: StopStrings | None,
+    ) -> GeneratedTexts:
         text = self.text(prompts.tokens, first_in_rows(ids, lengths))
         if stops is not None:
             last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
             place = stops.find(text, self._before_last(text, last))
             text = tf.strings.substr(text, tf.zeros_like(place), place)
-        return Texts(as_utf8(text), ids, lengths, finished)
+        return GeneratedTexts(as_utf8(text), ids, lengths, finished)

@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.generation.external_kv_cache import Calls, Layers
-from transbeam.serving.base.trained_run import Trained
+from transbeam.model.generation.external_kv_cache import ExternalCacheModel, Layers
+from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 
 CACHE, CONTEXT = "kv_cache", "context"
@@ -21,14 +21,14 @@ DECODE, ENCODE = "decode", "encode"
 PREFILL, PREFIX = "prefill_", "prefix_"
 
 
-def phone_calls(trained: Trained) -> tuple[Calls, tuple[int, ...]]:
+def phone_calls(trained: TrainedRun) -> tuple[ExternalCacheModel, tuple[int, ...]]:
     """A model as phones call it, and the sizes of the pieces that it reads.
 
     Both are of `export.tflite_cache` and `export.tflite_prefill`.
     """
     slots = cache_slots(trained.config)
     sizes = {min(size, slots) for size in trained.config.export.tflite_prefill}
-    return Calls(trained.model, slots), tuple(sorted(sizes))
+    return ExternalCacheModel(trained.model, slots), tuple(sorted(sizes))
 
 
 def cache_slots(config: RunConfig) -> int:
@@ -36,7 +36,9 @@ def cache_slots(config: RunConfig) -> int:
     return config.export.tflite_cache or config.model.max_sequence_length
 
 
-def decoder_endpoints(calls: Calls, sizes: Sequence[int]) -> dict[str, Endpoint]:
+def decoder_endpoints(
+    calls: ExternalCacheModel, sizes: Sequence[int]
+) -> dict[str, Endpoint]:
     """The signatures of a decoder.
 
     - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,), of which the first
@@ -53,7 +55,9 @@ def decoder_endpoints(calls: Calls, sizes: Sequence[int]) -> dict[str, Endpoint]
     return {**prefills, DECODE: _reading(calls, 1)}
 
 
-def prefix_endpoints(calls: Calls, sizes: Sequence[int]) -> dict[str, Endpoint]:
+def prefix_endpoints(
+    calls: ExternalCacheModel, sizes: Sequence[int]
+) -> dict[str, Endpoint]:
     """The signatures of a decoder whose prompt sees itself in both directions.
 
     Such a prompt cannot be read in pieces, and its last token cannot come later. So
@@ -80,7 +84,7 @@ def prefix_endpoints(calls: Calls, sizes: Sequence[int]) -> dict[str, Endpoint]:
 
 
 def seq2seq_endpoints(
-    calls: Calls, sizes: Sequence[int], source_length: int
+    calls: ExternalCacheModel, sizes: Sequence[int], source_length: int
 ) -> dict[str, Endpoint]:
     """The signatures of an encoder and its decoder.
 
@@ -112,7 +116,7 @@ def seq2seq_endpoints(
 
 
 def _reading(
-    calls: Calls, size: int, context: Sequence[tf.TensorSpec] = ()
+    calls: ExternalCacheModel, size: int, context: Sequence[tf.TensorSpec] = ()
 ) -> Endpoint:
     """Reads so many tokens; one token alone is told what comes next."""
     cache = _specs(CACHE, calls.empty(1))

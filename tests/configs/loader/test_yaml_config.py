@@ -10,15 +10,18 @@ from transbeam.configs.base.fields import option
 from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.yaml_config import dump_run, flatten, load_run, parse_run
 from transbeam.configs.loader.yaml_nodes import compose
-from transbeam.configs.schema.block import LearnedPosition, SinusoidalPosition
+from transbeam.configs.schema.block import (
+    LearnedPositionConfig,
+    SinusoidalPositionConfig,
+)
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import (
-    MixturePart,
-    MixtureSource,
-    PythonDocsSource,
-    TextSource,
+    MixturePartConfig,
+    MixtureSourceConfig,
+    PythonDocsSourceConfig,
+    TextSourceConfig,
 )
 from transbeam.configs.schema.training import TrainingConfig
 
@@ -34,7 +37,7 @@ training: {steps: 1000}
 def test_small_run_gets_the_defaults_of_the_dataclasses():
     expected = RunConfig(
         name="small",
-        data=DataConfig(source=TextSource(path="corpus.txt")),
+        data=DataConfig(source=TextSourceConfig(path="corpus.txt")),
         training=TrainingConfig(steps=1000),
     )
     assert parse_run(SMALL, "run.yaml") == expected
@@ -58,7 +61,7 @@ def test_forms_of_a_number(written, value):
 def test_words_that_yaml_1_1_takes_for_something_else_are_text():
     text = SMALL.replace("corpus.txt", "no") + "export: {examples: ['[MASK] 12:30']}\n"
     run = parse_run(text, "run.yaml")
-    assert run.data.source == TextSource(path="no")
+    assert run.data.source == TextSourceConfig(path="no")
     assert run.export.examples == ("[MASK] 12:30",)
 
 
@@ -81,7 +84,7 @@ def test_section_whose_keys_are_all_commented_out():
 def test_kind_may_be_left_out_where_there_is_a_default():
     assert parse_run(SMALL + "model: {position: {}}", "f").model == EncoderConfig()
     chosen = parse_run(SMALL + "model: {position: {kind: sinusoidal}}", "f")
-    assert chosen.model.position == SinusoidalPosition()
+    assert chosen.model.position == SinusoidalPositionConfig()
 
 
 def test_byte_order_mark_and_windows_line_ends(tmp_path):
@@ -100,14 +103,14 @@ def test_overrides_replace_add_and_the_last_one_wins():
     ]
     run = parse_run(SMALL, "f", overrides)
     assert run.training.steps == 2000
-    assert run.data.source == PythonDocsSource(packages=("numpy",))
-    assert run.model.position == SinusoidalPosition(max_wavelength=500.0)
+    assert run.data.source == PythonDocsSourceConfig(packages=("numpy",))
+    assert run.model.position == SinusoidalPositionConfig(max_wavelength=500.0)
 
 
 def test_override_may_replace_a_section_as_a_whole():
     text = SMALL + "model: {position: {kind: sinusoidal, max_wavelength: 5}}\n"
     run = parse_run(text, "f", ["model.position={kind: learned}"])
-    assert run.model.position == LearnedPosition()
+    assert run.model.position == LearnedPositionConfig()
 
 
 def test_override_in_a_list():
@@ -118,10 +121,10 @@ def test_override_in_a_list():
         "data.source.parts.0={source: {kind: text, path: d}, weight: 2}",
     ]
     source = parse_run(SMALL, "f", overrides).data.source
-    assert source == MixtureSource(
+    assert source == MixtureSourceConfig(
         parts=(
-            MixturePart(source=TextSource(path="d"), weight=2.0),
-            MixturePart(source=TextSource(path="c")),
+            MixturePartConfig(source=TextSourceConfig(path="d"), weight=2.0),
+            MixturePartConfig(source=TextSourceConfig(path="c")),
         )
     )
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import (
-    Key,
+    ConfigKey,
     keys_of,
     kinds_of,
     split_optional,
@@ -61,7 +61,7 @@ CHOSEN = {
 }
 
 
-def values_of(key: Key) -> st.SearchStrategy[Any]:
+def values_of(key: ConfigKey) -> st.SearchStrategy[Any]:
     if key.name in CHOSEN and "Literal" not in str(key.annotation):
         return CHOSEN[key.name]
     annotation, optional = split_optional(key.annotation)
@@ -69,7 +69,7 @@ def values_of(key: Key) -> st.SearchStrategy[Any]:
     return st.none() | values if optional else values
 
 
-def values_of_type(annotation: Any, key: Key) -> st.SearchStrategy[Any]:
+def values_of_type(annotation: Any, key: ConfigKey) -> st.SearchStrategy[Any]:
     if kinds := kinds_of(annotation):
         return st.one_of(*map(sections, kinds.values()))
     if get_origin(annotation) is tuple:

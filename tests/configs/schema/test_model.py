@@ -5,17 +5,17 @@ import pytest
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.attention import (
-    FullAttention,
-    KernelAttention,
-    LowRankAttention,
+    FullAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
 )
-from transbeam.configs.schema.block import LayerNorm, RmsNorm
+from transbeam.configs.schema.block import LayerNormConfig, RmsNormConfig
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
+    PatchesConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 
 RUN = "name: x\ndata: {source: {kind: text, path: x}}\n"
@@ -286,14 +286,14 @@ def test_kinds_and_the_defaults_of_each() -> None:
     assert model_of("num_layers: 4") == EncoderConfig()
     decoder = model_of("kind: decoder")
     assert decoder == DecoderConfig()
-    assert decoder.norm == LayerNorm(placement="pre", epsilon=1e-5)
+    assert decoder.norm == LayerNormConfig(placement="pre", epsilon=1e-5)
     seq2seq = model_of("kind: seq2seq", "norm: {kind: rms_norm}")
-    assert seq2seq == Seq2SeqConfig(norm=RmsNorm())
+    assert seq2seq == Seq2SeqModelConfig(norm=RmsNormConfig())
     assert seq2seq.norm.placement == "pre"
 
 
 def test_pooler_of_every_kind() -> None:
-    assert model_of("pooler: {}").pooler == Pooler(kind="first")
+    assert model_of("pooler: {}").pooler == PoolerConfig(kind="first")
     for kind in ("first", "mean", "max", "attention"):
         pooler = model_of("pooler:", f"  kind: {kind}", "  projection: true").pooler
         assert (pooler.kind, pooler.projection) == (kind, True)
@@ -303,15 +303,15 @@ def test_what_is_left_out() -> None:
     assert EncoderConfig().has_embeddings_norm
     assert not DecoderConfig().has_embeddings_norm
     assert DecoderConfig(embeddings_norm=True).has_embeddings_norm
-    assert Seq2SeqConfig(num_layers=3).decoder_layers == 3
-    assert Seq2SeqConfig(num_layers=3, num_decoder_layers=1).decoder_layers == 1
-    wide = FullAttention(num_heads=24, head_dim=128)
+    assert Seq2SeqModelConfig(num_layers=3).decoder_layers == 3
+    assert Seq2SeqModelConfig(num_layers=3, num_decoder_layers=1).decoder_layers == 1
+    wide = FullAttentionConfig(num_heads=24, head_dim=128)
     assert DecoderConfig(hidden_dim=2048, attention=wide).head_dim(wide) == 128
-    assert Patches(image_size=32, patch_size=8).sequence_length == 17
+    assert PatchesConfig(image_size=32, patch_size=8).sequence_length == 17
 
 
-@pytest.mark.parametrize("family", [DecoderConfig, Seq2SeqConfig])
+@pytest.mark.parametrize("family", [DecoderConfig, Seq2SeqModelConfig])
 def test_causal_low_rank_is_refused_without_the_loader_too(family: type) -> None:
     with pytest.raises(ConfigError, match=r"attention\.kind=low_rank cannot keep a"):
-        family(attention=LowRankAttention())
-    family(attention=KernelAttention())
+        family(attention=LowRankAttentionConfig())
+    family(attention=KernelAttentionConfig())

@@ -4,7 +4,7 @@ import pytest
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import parse_run
-from transbeam.configs.schema.table_sources import Columns, CsvSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, CsvSourceConfig
 
 RUN = """\
 name: small
@@ -27,9 +27,9 @@ def test_csv_in_full():
     delimiter: "\t"
     quoting: none
 """)
-    assert source == CsvSource(
+    assert source == CsvSourceConfig(
         path="corpus/*",
-        columns=Columns(text="1", label="0"),
+        columns=ColumnsConfig(text="1", label="0"),
         header=False,
         delimiter="\t",
         quoting="none",
@@ -38,7 +38,9 @@ def test_csv_in_full():
 
 
 def test_columns_of_templates_are_read_once_each():
-    columns = Columns(text="{b} {a}", second_text="{a}", target_text="c", label="b")
+    columns = ColumnsConfig(
+        text="{b} {a}", second_text="{a}", target_text="c", label="b"
+    )
     assert columns.names() == ["b", "a", "c"]
 
 
@@ -52,7 +54,7 @@ def test_columns_of_templates_are_read_once_each():
 )
 def test_templates_that_say_nothing(text: str, message: str):
     with pytest.raises(ConfigError, match=message):
-        Columns(text=text)
+        ColumnsConfig(text=text)
 
 
 def test_words_take_the_place_of_the_text():

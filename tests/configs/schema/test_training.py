@@ -7,7 +7,11 @@ import pytest
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import dump_run, parse_run
 from transbeam.configs.schema.optimizers import NOT_DECAYED, AdamWConfig, Optimizer
-from transbeam.configs.schema.schedules import CosineSchedule, Schedule, WsdSchedule
+from transbeam.configs.schema.schedules import (
+    CosineScheduleConfig,
+    Schedule,
+    WsdScheduleConfig,
+)
 from transbeam.configs.schema.training import TrainingConfig
 
 RUN = "name: small\ndata: {source: {kind: text, path: x}}\ntraining:\n  steps: 100\n"
@@ -81,7 +85,7 @@ def test_every_schedule_is_read_and_written(kind: str) -> None:
 
 def test_warm_up_and_decay_may_fill_the_run() -> None:
     training = parse("schedule={kind: wsd, warmup_steps: 60, decay_fraction: 0.4}")
-    assert training.schedule == WsdSchedule(warmup_steps=60, decay_fraction=0.4)
+    assert training.schedule == WsdScheduleConfig(warmup_steps=60, decay_fraction=0.4)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +118,6 @@ def test_a_warm_up_that_was_shorter_stays_unless_it_is_given() -> None:
 def test_defaults() -> None:
     training = parse("optimizer.not_decayed=[]")
     assert training.optimizer == AdamWConfig(not_decayed=())
-    assert training.schedule == CosineSchedule()
+    assert training.schedule == CosineScheduleConfig()
     assert (training.clip_norm, training.ema_decay) == (1.0, None)
     assert parse("clip_norm=").clip_norm is None

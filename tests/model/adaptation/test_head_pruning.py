@@ -9,15 +9,18 @@ from tests.model.compiling import ON_JAX
 from tests.model.conftest import others_thorough, small_config
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
-from transbeam.configs.schema.block import RelativeBiasPosition, RopePosition
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.block import (
+    RelativeBiasPositionConfig,
+    RopePositionConfig,
+)
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.adaptation.head_pruning import attention_layers, prune_heads
 from transbeam.model.adaptation.lora import enable_lora
 from transbeam.model.encoder import build_encoder
@@ -99,20 +102,20 @@ def test_pruned_equals_zeroed(case, tmp_path):
 
 
 OTHER_KINDS = {
-    "T5's biases": {"position": RelativeBiasPosition(num_buckets=8)},
-    "RoPE": {"position": RopePosition()},
-    "window": {"attention": SlidingWindowAttention(num_heads=4, window_size=4)},
+    "T5's biases": {"position": RelativeBiasPositionConfig(num_buckets=8)},
+    "RoPE": {"position": RopePositionConfig()},
+    "window": {"attention": SlidingWindowAttentionConfig(num_heads=4, window_size=4)},
     "window and biases": {
-        "attention": SlidingWindowAttention(num_heads=4, window_size=4),
-        "position": RelativeBiasPosition(num_buckets=8),
+        "attention": SlidingWindowAttentionConfig(num_heads=4, window_size=4),
+        "position": RelativeBiasPositionConfig(num_buckets=8),
     },
     "global tokens": {
-        "attention": GlobalWindowAttention(
+        "attention": GlobalWindowAttentionConfig(
             num_heads=4, window_size=4, num_global_tokens=1
         )
     },
-    "low rank": {"attention": LowRankAttention(num_heads=4, rank=3)},
-    "kernel": {"attention": KernelAttention(num_heads=4, num_features=8)},
+    "low rank": {"attention": LowRankAttentionConfig(num_heads=4, rank=3)},
+    "kernel": {"attention": KernelAttentionConfig(num_heads=4, num_features=8)},
 }
 
 
@@ -125,7 +128,7 @@ OTHER_KINDS = {
     ids=OTHER_KINDS,
 )
 def test_pruned_equals_zeroed_in_other_kinds(options, randomise):
-    options = {"attention": FullAttention(num_heads=4), **options}
+    options = {"attention": FullAttentionConfig(num_heads=4), **options}
     config = small_config(num_segments=0, **options)
     # A processor's products of other shapes add up in another order: what float32 is
     # off by then depends on the processor, and JAX has no float64 unless told to.
@@ -145,15 +148,15 @@ def test_pruned_equals_zeroed_in_other_kinds(options, randomise):
 
 def test_heads_with_blocks_of_their_own_stay():
     config = small_config(
-        num_segments=0, attention=BlockSparseAttention(num_heads=2, block_size=2)
+        num_segments=0, attention=BlockSparseAttentionConfig(num_heads=2, block_size=2)
     )
     with pytest.raises(ConfigError, match="blocks drawn for its number"):
         prune_heads(build_encoder(config, 40), {FIRST: [0]})
 
 
 def test_heads_of_a_decoder_that_look_at_its_context():
-    config = Seq2SeqConfig(
-        num_layers=1, hidden_dim=8, attention=FullAttention(num_heads=4)
+    config = Seq2SeqModelConfig(
+        num_layers=1, hidden_dim=8, attention=FullAttentionConfig(num_heads=4)
     )
     model = build_seq2seq(config, 20)
     heads = {

@@ -7,22 +7,26 @@ import pytest
 from tests.model.conftest import others_thorough
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    DenseFeedForward,
-    DirectedAlibiPosition,
-    GatedFeedForward,
-    RelativeBiasPosition,
-    RopePosition,
+    AlibiPositionConfig,
+    DenseFeedForwardConfig,
+    DirectedAlibiPositionConfig,
+    GatedFeedForwardConfig,
+    RelativeBiasPositionConfig,
+    RopePositionConfig,
 )
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.model.adaptation.pruned_config import pruned_config
 from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,
@@ -41,12 +45,12 @@ SMALL = {
     "hidden_dim": 16,
     "max_sequence_length": 20,
     "dropout": 0.0,
-    "feedforward": DenseFeedForward(intermediate_dim=12),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=12),
 }
 FOUR = {"num_heads": 4, "dropout": 0.0}
-FULL = FullAttention(**FOUR)
-GROUPS = FullAttention(**FOUR, num_key_value_heads=2)
-GATED = GatedFeedForward(intermediate_dim=12, use_bias=True)
+FULL = FullAttentionConfig(**FOUR)
+GROUPS = FullAttentionConfig(**FOUR, num_key_value_heads=2)
+GATED = GatedFeedForwardConfig(intermediate_dim=12, use_bias=True)
 FIRST = "encoder_layer_0/self_attention"
 
 
@@ -105,12 +109,14 @@ def test_as_many_stay_in_each_group():
     for heads in (1, 3):
         with pytest.raises(ConfigError, match=r"as many in each group\. Give 2, or a"):
             pruned_config(old, heads=heads)
-    one = EncoderConfig(**SMALL, attention=FullAttention(num_key_value_heads=1))
+    one = EncoderConfig(**SMALL, attention=FullAttentionConfig(num_key_value_heads=1))
     assert pruned_config(one, heads=3).attention.num_key_value_heads == 1
 
 
 def test_heads_of_one_table_of_biases_go_together():
-    old = Seq2SeqConfig(**SMALL, attention=FULL, position=RelativeBiasPosition())
+    old = Seq2SeqModelConfig(
+        **SMALL, attention=FULL, position=RelativeBiasPositionConfig()
+    )
     worth = {
         "encoder_layer_0/self_attention": np.array([9.0, 0.0, 5.0, 0.0]),
         "encoder_layer_1/self_attention": np.array([0.0, 1.0, 5.0, 0.0]),
@@ -131,39 +137,44 @@ MODELS = {
     "encoder": EncoderConfig(**SMALL, attention=FULL),
     "no bias": EncoderConfig(
         **SMALL,
-        attention=FullAttention(**FOUR, projection_bias=False, output_bias=False),
+        attention=FullAttentionConfig(**FOUR, projection_bias=False, output_bias=False),
     ),
     "head_dim": EncoderConfig(
-        **SMALL, attention=FullAttention(num_heads=3, head_dim=7, num_key_value_heads=3)
+        **SMALL,
+        attention=FullAttentionConfig(num_heads=3, head_dim=7, num_key_value_heads=3),
     ),
     "narrow table": EncoderConfig(**SMALL, attention=FULL, embedding_dim=6),
     "decoder, groups, RoPE, gated": DecoderConfig(
-        **{**SMALL, "feedforward": GATED}, attention=GROUPS, position=RopePosition()
+        **{**SMALL, "feedforward": GATED},
+        attention=GROUPS,
+        position=RopePositionConfig(),
     ),
     "decoder, biases": DecoderConfig(
-        **SMALL, attention=FULL, position=RelativeBiasPosition(num_buckets=8)
+        **SMALL, attention=FULL, position=RelativeBiasPositionConfig(num_buckets=8)
     ),
-    "seq2seq": Seq2SeqConfig(**SMALL, attention=FULL),
-    "seq2seq, biases, groups": Seq2SeqConfig(
+    "seq2seq": Seq2SeqModelConfig(**SMALL, attention=FULL),
+    "seq2seq, biases, groups": Seq2SeqModelConfig(
         **SMALL,
         num_decoder_layers=1,
         attention=FULL,
         decoder_attention=GROUPS,
-        position=RelativeBiasPosition(num_buckets=8),
+        position=RelativeBiasPositionConfig(num_buckets=8),
     ),
     "window": EncoderConfig(
-        **SMALL, attention=SlidingWindowAttention(**FOUR, window_size=4)
+        **SMALL, attention=SlidingWindowAttentionConfig(**FOUR, window_size=4)
     ),
     "global tokens": EncoderConfig(
-        **SMALL, attention=GlobalWindowAttention(**FOUR, window_size=4)
+        **SMALL, attention=GlobalWindowAttentionConfig(**FOUR, window_size=4)
     ),
-    "low rank": EncoderConfig(**SMALL, attention=LowRankAttention(**FOUR, rank=3)),
+    "low rank": EncoderConfig(
+        **SMALL, attention=LowRankAttentionConfig(**FOUR, rank=3)
+    ),
     "kernel": EncoderConfig(
-        **SMALL, attention=KernelAttention(num_heads=4, num_features=8)
+        **SMALL, attention=KernelAttentionConfig(num_heads=4, num_features=8)
     ),
     "blocks, none drawn": EncoderConfig(
         **SMALL,
-        attention=BlockSparseAttention(**FOUR, block_size=2, num_random_blocks=0),
+        attention=BlockSparseAttentionConfig(**FOUR, block_size=2, num_random_blocks=0),
     ),
 }
 
@@ -172,7 +183,7 @@ def build(config):
     builders = {
         EncoderConfig: build_encoder,
         DecoderConfig: build_decoder,
-        Seq2SeqConfig: build_seq2seq,
+        Seq2SeqModelConfig: build_seq2seq,
     }
     return builders[type(config)](config, 40)
 
@@ -256,13 +267,17 @@ def test_heads_or_units_alone():
         ({}, {"heads": 0}, "heads=0: one at least must be left"),
         ({}, {"intermediate": 12}, "model.feedforward.intermediate_dim is 12, so"),
         (
-            {"position": AlibiPosition()},
+            {"position": AlibiPositionConfig()},
             {"heads": 2, "intermediate": 3},
             "kind=alibi each head has a slope by its number.*Leave heads out",
         ),
-        ({"position": DirectedAlibiPosition()}, {"heads": 2}, "kind=directed_alibi"),
         (
-            {"attention": BlockSparseAttention(**FOUR, block_size=2)},
+            {"position": DirectedAlibiPositionConfig()},
+            {"heads": 2},
+            "kind=directed_alibi",
+        ),
+        (
+            {"attention": BlockSparseAttentionConfig(**FOUR, block_size=2)},
             {"heads": 2},
             "kind=block_sparse each head looks at blocks drawn",
         ),
@@ -275,15 +290,15 @@ def test_what_a_configuration_has_no_word_for_is_refused(config, asked, said):
 
 
 def test_units_go_where_heads_cannot():
-    model = EncoderConfig(**SMALL, attention=FULL, position=AlibiPosition())
+    model = EncoderConfig(**SMALL, attention=FULL, position=AlibiPositionConfig())
     smaller = pruned_config(model, intermediate=3)
     assert smaller.attention == model.attention
     assert smaller.feedforward.intermediate_dim == 3
 
 
 def test_a_decoder_with_fewer_heads_than_asked_for_is_named():
-    model = Seq2SeqConfig(
-        **SMALL, attention=FULL, decoder_attention=FullAttention(num_heads=2)
+    model = Seq2SeqModelConfig(
+        **SMALL, attention=FULL, decoder_attention=FullAttentionConfig(num_heads=2)
     )
     with pytest.raises(ConfigError, match=r"model.decoder_attention.num_heads is 2"):
         pruned_config(model, heads=2)

@@ -3,29 +3,29 @@
 from typing import Any, NamedTuple
 
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    DenseFeedForward,
-    GatedFeedForward,
-    RelativeBiasPosition,
-    ReZeroResidual,
-    RmsNorm,
-    RopePosition,
+    AlibiPositionConfig,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    RelativeBiasPositionConfig,
+    ReZeroResidualConfig,
+    RmsNormConfig,
+    RopePositionConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
+    PatchesConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -57,35 +57,39 @@ def _options(**changes: Any) -> dict[str, Any]:
         "num_layers": 1,
         "hidden_dim": 256,
         "max_sequence_length": 512,
-        "attention": FullAttention(num_heads=4),
-        "feedforward": DenseFeedForward(intermediate_dim=1024),
+        "attention": FullAttentionConfig(num_heads=4),
+        "feedforward": DenseFeedForwardConfig(intermediate_dim=1024),
     }
     return {**options, **changes}
 
 
-def _dense(activation: str, **options: Any) -> DenseFeedForward:
-    return DenseFeedForward(intermediate_dim=1024, activation=activation, **options)
+def _dense(activation: str, **options: Any) -> DenseFeedForwardConfig:
+    return DenseFeedForwardConfig(
+        intermediate_dim=1024, activation=activation, **options
+    )
 
 
 NO_BIAS = {"projection_bias": False, "output_bias": False}
 TEXT = Lengths(tokens=128)
 IMAGES = ImageClassificationConfig(labels=("a", "b"), image_size=32)
 ATTENTIONS = {
-    "window": SlidingWindowAttention(num_heads=4, window_size=128),
-    "global_window": GlobalWindowAttention(
+    "window": SlidingWindowAttentionConfig(num_heads=4, window_size=128),
+    "global_window": GlobalWindowAttentionConfig(
         num_heads=4, window_size=128, num_global_tokens=8
     ),
-    "block_sparse": BlockSparseAttention(
+    "block_sparse": BlockSparseAttentionConfig(
         num_heads=4, block_size=32, num_random_blocks=2
     ),
-    "low_rank": LowRankAttention(num_heads=4, rank=64),
-    "kernel": KernelAttention(num_heads=4, num_features=64),
+    "low_rank": LowRankAttentionConfig(num_heads=4, rank=64),
+    "kernel": KernelAttentionConfig(num_heads=4, num_features=64),
 }
 
 GRAPHS = {
     "bert": Graph(EncoderConfig(**_options(), num_segments=2), MaskedConfig(), TEXT),
     "alibi": Graph(
-        EncoderConfig(**_options(position=AlibiPosition(), feedforward=_dense("relu"))),
+        EncoderConfig(
+            **_options(position=AlibiPositionConfig(), feedforward=_dense("relu"))
+        ),
         MaskedConfig(),
         TEXT,
     ),
@@ -100,7 +104,7 @@ GRAPHS = {
         TEXT,
     ),
     "rezero": Graph(
-        EncoderConfig(**_options(residual=ReZeroResidual())), SpanQAConfig(), TEXT
+        EncoderConfig(**_options(residual=ReZeroResidualConfig())), SpanQAConfig(), TEXT
     ),
     "gpt2": Graph(
         DecoderConfig(**_options(feedforward=_dense("gelu_tanh"))), CausalConfig(), TEXT
@@ -108,10 +112,12 @@ GRAPHS = {
     "llama": Graph(
         DecoderConfig(
             **_options(
-                norm=RmsNorm(),
-                position=RopePosition(),
-                attention=FullAttention(num_heads=4, num_key_value_heads=2, **NO_BIAS),
-                feedforward=GatedFeedForward(intermediate_dim=688),
+                norm=RmsNormConfig(),
+                position=RopePositionConfig(),
+                attention=FullAttentionConfig(
+                    num_heads=4, num_key_value_heads=2, **NO_BIAS
+                ),
+                feedforward=GatedFeedForwardConfig(intermediate_dim=688),
             ),
             tie_embeddings=False,
         ),
@@ -119,11 +125,13 @@ GRAPHS = {
         TEXT,
     ),
     "t5": Graph(
-        Seq2SeqConfig(
+        Seq2SeqModelConfig(
             **_options(
-                norm=RmsNorm(),
-                position=RelativeBiasPosition(),
-                attention=FullAttention(num_heads=4, scale_scores=False, **NO_BIAS),
+                norm=RmsNormConfig(),
+                position=RelativeBiasPositionConfig(),
+                attention=FullAttentionConfig(
+                    num_heads=4, scale_scores=False, **NO_BIAS
+                ),
                 feedforward=_dense("relu", use_bias=False),
             )
         ),
@@ -133,8 +141,8 @@ GRAPHS = {
     "vit": Graph(
         EncoderConfig(
             **_options(),
-            patches=Patches(image_size=32, patch_size=4),
-            pooler=Pooler(),
+            patches=PatchesConfig(image_size=32, patch_size=4),
+            pooler=PoolerConfig(),
         ),
         IMAGES,
         Lengths(tokens=65),

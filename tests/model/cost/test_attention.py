@@ -2,7 +2,7 @@
 
 import pytest
 
-from transbeam.configs.schema.attention import KernelAttention
+from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.model.cost.attention import Reach, reach
 
 
@@ -12,7 +12,9 @@ from transbeam.model.cost.attention import Reach, reach
 )
 def test_a_decoder_s_features_by_hand(feature_map, sizes, width):
     """Two heads of width 4 in two chunks of 128; sums are of values and a one."""
-    attention = KernelAttention(num_heads=2, num_features=8, feature_map=feature_map)
+    attention = KernelAttentionConfig(
+        num_heads=2, num_features=8, feature_map=feature_map
+    )
     features, pairs = (2 + 2) * 256 * width, 2 * 2 * 128 * 128
     assert reach(attention, 4, 256, causal=True) == Reach(
         scores=0,
@@ -26,7 +28,7 @@ def test_a_decoder_s_features_by_hand(feature_map, sizes, width):
 
 
 def test_an_encoder_s_features_are_never_compared():
-    attention = KernelAttention(num_heads=2, num_features=8)
+    attention = KernelAttentionConfig(num_heads=2, num_features=8)
     features = (2 + 2) * 256 * 8
     assert reach(attention, 4, 256, causal=False) == Reach(
         scores=0,

@@ -12,17 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.cost.graphs import BATCH, GRAPHS, VOCABULARY_SIZE
-from transbeam.configs.schema.attention import FullAttention, LowRankAttention
+from transbeam.configs.schema.attention import (
+    FullAttentionConfig,
+    LowRankAttentionConfig,
+)
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    GatedFeedForward,
-    NoPosition,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    NoPositionConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
-    Pooler,
-    Seq2SeqConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -39,8 +42,8 @@ MULTIPLY_ADD = 2
 SMALL = {
     "num_layers": 3,
     "hidden_dim": 8,
-    "attention": FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5),
-    "feedforward": DenseFeedForward(intermediate_dim=12),
+    "attention": FullAttentionConfig(num_heads=4, num_key_value_heads=2, head_dim=5),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=12),
 }
 
 
@@ -57,8 +60,8 @@ def test_products_of_a_decoder_by_hand():
 
 
 def test_products_of_a_pair_of_stacks_by_hand():
-    config = Seq2SeqConfig(
-        **{**SMALL, "feedforward": GatedFeedForward(intermediate_dim=12)},
+    config = Seq2SeqModelConfig(
+        **{**SMALL, "feedforward": GatedFeedForwardConfig(intermediate_dim=12)},
         num_decoder_layers=1,
     )
     lengths = Lengths(tokens=10, decoder_tokens=6)
@@ -102,7 +105,7 @@ def test_only_what_is_masked_is_scored():
 
 
 def test_a_class_is_asked_of_the_pooled_vector():
-    config = EncoderConfig(**SMALL, pooler=Pooler(projection=True))
+    config = EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True))
     objective = ClassificationConfig(labels=("a", "b", "c"))
     work = count_work(config, objective, 100, Lengths(tokens=20))
     assert work.forward["head"] == MULTIPLY_ADD * (8 * 8 + 8 * 3)
@@ -126,7 +129,7 @@ def test_back_is_a_product_for_each_gradient_and_what_is_said_of_the_rest(
 
 @given(layers=st.integers(1, 9), length=st.integers(1, 99))
 def test_work_is_a_sum_over_layers(layers, length):
-    config = EncoderConfig(**{**SMALL, "position": NoPosition()})
+    config = EncoderConfig(**{**SMALL, "position": NoPositionConfig()})
 
     def work(num_layers):
         some = replace(config, num_layers=num_layers)
@@ -140,12 +143,14 @@ def test_full_attention_grows_with_the_square_and_low_rank_with_the_length(
     length, times
 ):
     def attention(kind, tokens):
-        config = EncoderConfig(**{**SMALL, "position": NoPosition(), "attention": kind})
+        config = EncoderConfig(
+            **{**SMALL, "position": NoPositionConfig(), "attention": kind}
+        )
         return count_work(config, MaskedConfig(), 9, Lengths(tokens=tokens)).forward[
             "attention"
         ]
 
-    full, low_rank = FullAttention(num_heads=4), LowRankAttention(rank=16)
+    full, low_rank = FullAttentionConfig(num_heads=4), LowRankAttentionConfig(rank=16)
     assert attention(full, times * length) == times**2 * attention(full, length)
     assert attention(low_rank, times * length) == times * attention(low_rank, length)
 

@@ -5,15 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from transbeam.configs.schema.attention import FullAttention, KernelAttention
+from transbeam.configs.schema.attention import (
+    FullAttentionConfig,
+    KernelAttentionConfig,
+)
 from transbeam.configs.schema.block import (
-    DenseFeedForward,
-    GatedFeedForward,
-    LayerNorm,
-    RmsNorm,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    LayerNormConfig,
+    RmsNormConfig,
 )
 from transbeam.configs.schema.distillation import DistillationConfig
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -30,14 +37,16 @@ from transbeam.model.cost.sequence_lengths import Lengths
 from transbeam.model.kernels import vocabulary_loss
 from transbeam.model.layers.attention import kernel_attention
 
-ATTENTION = FullAttention(num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0)
+ATTENTION = FullAttentionConfig(
+    num_heads=4, num_key_value_heads=2, head_dim=5, dropout=0.0
+)
 SMALL = {
     "num_layers": 3,
     "hidden_dim": 8,
     "max_sequence_length": 64,
     "dropout": 0.0,
     "attention": ATTENTION,
-    "feedforward": DenseFeedForward(intermediate_dim=12),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=12),
 }
 TOKENS = 10
 
@@ -129,7 +138,8 @@ def test_half_precision_halves_what_is_not_made_in_float32():
     assert narrow["feedforward"] == 3 * TOKENS * (2 * 8 + (2 + 4) * 12)
     assert narrow["norms"] == wide["norms"] / 2
     wide, narrow = (
-        kept(DecoderConfig(**SMALL | {"norm": RmsNorm()}), number) for number in (4, 2)
+        kept(DecoderConfig(**SMALL | {"norm": RmsNormConfig()}), number)
+        for number in (4, 2)
     )
     assert narrow["norms"] == wide["norms"] == (3 * 2 + 1) * 2 * 4 * TOKENS * 8
     assert narrow["logits"] == TOKENS * 8 * (2 + 4)
@@ -149,13 +159,13 @@ def test_masks_of_dropout_are_not_kept():
 
 
 def test_a_gate_keeps_the_other_factor_and_the_product():
-    gated = GatedFeedForward(intermediate_dim=12)
+    gated = GatedFeedForwardConfig(intermediate_dim=12)
     parts = kept(DecoderConfig(**{**SMALL, "feedforward": gated}))
     assert parts["feedforward"] == 3 * 4 * TOKENS * (8 + (1 + 3) * 12)
 
 
 def test_only_what_is_masked_is_scored():
-    parts = kept(EncoderConfig(**SMALL, norm=LayerNorm(placement="pre")))
+    parts = kept(EncoderConfig(**SMALL, norm=LayerNormConfig(placement="pre")))
     assert parts["logits"] == 2 * 8 * (4 + 4 + 4 * (1 + 1 + 1))
 
 
@@ -168,14 +178,16 @@ def test_cache_has_the_shared_heads_alone(number):
 
 
 def test_cache_of_two_stacks_has_the_context_too():
-    cache = cache_bytes(Seq2SeqConfig(**SMALL, num_decoder_layers=2), 4)
+    cache = cache_bytes(Seq2SeqModelConfig(**SMALL, num_decoder_layers=2), 4)
     assert cache["per_token"] == cache["per_context_token"] == 2 * 2 * 10 * 4
     assert cache["longest"] == 2 * 64 * cache["per_token"]
 
 
 @pytest.mark.parametrize("feature_map", ["softmax", "relu", "elu"])
 def test_cache_of_kernel_attention_does_not_grow(feature_map):
-    attention = KernelAttention(num_heads=2, num_features=16, feature_map=feature_map)
+    attention = KernelAttentionConfig(
+        num_heads=2, num_features=16, feature_map=feature_map
+    )
     config = DecoderConfig(**{**SMALL, "attention": attention})
     cache = cache_bytes(config, 4)
     assert cache["per_token"] == 0

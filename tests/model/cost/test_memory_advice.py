@@ -9,7 +9,7 @@ from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.optimizers import AdafactorConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.configs.system.memory import RUNTIME, Memory, find_memory
 from transbeam.model.__main__ import main
@@ -18,7 +18,7 @@ from transbeam.model.cost.report import count_cost
 
 RUN = RunConfig(
     name="gpt",
-    data=DataConfig(source=TextSource(path="corpus.txt"), sequence_length=512),
+    data=DataConfig(source=TextSourceConfig(path="corpus.txt"), sequence_length=512),
     objective=CausalConfig(),
     model=DecoderConfig(),
     training=TrainingConfig(steps=100, batch_size=12),

@@ -7,33 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
-    KernelAttention,
-    LowRankAttention,
-    SlidingWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    DenseFeedForward,
-    GatedFeedForward,
-    LayerNorm,
-    LearnedPosition,
-    NoPosition,
-    RelativeBiasPosition,
-    ReZeroResidual,
-    RmsNorm,
-    RopePosition,
-    SinusoidalPosition,
+    AlibiPositionConfig,
+    DenseFeedForwardConfig,
+    GatedFeedForwardConfig,
+    LayerNormConfig,
+    LearnedPositionConfig,
+    NoPositionConfig,
+    RelativeBiasPositionConfig,
+    ReZeroResidualConfig,
+    RmsNormConfig,
+    RopePositionConfig,
+    SinusoidalPositionConfig,
 )
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
     Model,
-    Patches,
-    Pooler,
-    Seq2SeqConfig,
+    PatchesConfig,
+    PoolerConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -60,8 +60,8 @@ SMALL = {
     "num_layers": 2,
     "hidden_dim": 8,
     "max_sequence_length": 16,
-    "feedforward": DenseFeedForward(intermediate_dim=12),
-    "attention": FullAttention(num_heads=2),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=12),
+    "attention": FullAttentionConfig(num_heads=2),
 }
 NO_BIAS = {"projection_bias": False, "output_bias": False}
 
@@ -70,46 +70,46 @@ def bert(num_layers: int, width: int, heads: int, **changes) -> EncoderConfig:
     return EncoderConfig(
         num_layers=num_layers,
         hidden_dim=width,
-        attention=FullAttention(num_heads=heads),
-        feedforward=DenseFeedForward(intermediate_dim=4 * width),
-        **{"num_segments": 2, "pooler": Pooler(projection=True), **changes},
+        attention=FullAttentionConfig(num_heads=heads),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=4 * width),
+        **{"num_segments": 2, "pooler": PoolerConfig(projection=True), **changes},
     )
 
 
 def gpt(num_layers: int, width: int, heads: int, **changes) -> DecoderConfig:
-    options = {"attention": FullAttention(num_heads=heads), **changes}
+    options = {"attention": FullAttentionConfig(num_heads=heads), **changes}
     return DecoderConfig(
         num_layers=num_layers,
         hidden_dim=width,
-        feedforward=DenseFeedForward(intermediate_dim=4 * width),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=4 * width),
         **{"max_sequence_length": 1024, **options},
     )
 
 
-def t5(num_layers: int, width: int, heads: int, wide: int) -> Seq2SeqConfig:
-    return Seq2SeqConfig(
+def t5(num_layers: int, width: int, heads: int, wide: int) -> Seq2SeqModelConfig:
+    return Seq2SeqModelConfig(
         num_layers=num_layers,
         hidden_dim=width,
         vocabulary_multiple=128,
-        norm=RmsNorm(),
-        position=RelativeBiasPosition(),
-        attention=FullAttention(num_heads=heads, head_dim=64, **NO_BIAS),
-        feedforward=DenseFeedForward(intermediate_dim=wide, use_bias=False),
+        norm=RmsNormConfig(),
+        position=RelativeBiasPositionConfig(),
+        attention=FullAttentionConfig(num_heads=heads, head_dim=64, **NO_BIAS),
+        feedforward=DenseFeedForwardConfig(intermediate_dim=wide, use_bias=False),
     )
 
 
 LLAMA = DecoderConfig(
     num_layers=32,
     hidden_dim=4096,
-    norm=RmsNorm(),
-    position=RopePosition(),
-    attention=FullAttention(num_heads=32, **NO_BIAS),
-    feedforward=GatedFeedForward(intermediate_dim=11_008),
+    norm=RmsNormConfig(),
+    position=RopePositionConfig(),
+    attention=FullAttentionConfig(num_heads=32, **NO_BIAS),
+    feedforward=GatedFeedForwardConfig(intermediate_dim=11_008),
     tie_embeddings=False,
 )
 # ALBERT-base shares one block among its twelve, so it weighs as one of one block.
 ALBERT_OF_A_BLOCK = bert(1, 768, 12, embedding_dim=128)
-ROBERTA = {"num_segments": 1, "position": LearnedPosition(offset=2)}
+ROBERTA = {"num_segments": 1, "position": LearnedPositionConfig(offset=2)}
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,15 @@ def test_published_counts_are_exact(config, vocabulary_size, published):
 def test_a_small_encoder_by_hand():
     config = EncoderConfig(
         num_segments=2,
-        norm=LayerNorm(placement="pre"),
-        residual=ReZeroResidual(),
-        position=LearnedPosition(offset=2),
-        pooler=Pooler(kind="attention", projection=True),
+        norm=LayerNormConfig(placement="pre"),
+        residual=ReZeroResidualConfig(),
+        position=LearnedPositionConfig(offset=2),
+        pooler=PoolerConfig(kind="attention", projection=True),
         vocabulary_multiple=64,
-        **{**SMALL, "attention": GlobalWindowAttention(num_heads=2, window_size=4)},
+        **{
+            **SMALL,
+            "attention": GlobalWindowAttentionConfig(num_heads=2, window_size=4),
+        },
     )
     assert count_parameters(config, 100) == {
         "token_embedding": 128 * 8,
@@ -161,15 +164,17 @@ def test_a_small_encoder_by_hand():
 
 
 def test_a_small_pair_of_stacks_by_hand():
-    config = Seq2SeqConfig(
+    config = Seq2SeqModelConfig(
         num_decoder_layers=3,
-        norm=RmsNorm(placement="pre"),
-        position=RelativeBiasPosition(),
+        norm=RmsNormConfig(placement="pre"),
+        position=RelativeBiasPositionConfig(),
         tie_embeddings=False,
         **{
             **SMALL,
-            "feedforward": GatedFeedForward(intermediate_dim=12, use_bias=True),
-            "attention": FullAttention(num_heads=2, num_key_value_heads=1, head_dim=6),
+            "feedforward": GatedFeedForwardConfig(intermediate_dim=12, use_bias=True),
+            "attention": FullAttentionConfig(
+                num_heads=2, num_key_value_heads=1, head_dim=6
+            ),
         },
     )
     attention = 8 * 12 + 12 + 2 * (8 * 6 + 6) + 12 * 8 + 8
@@ -234,7 +239,7 @@ def test_layers_beyond_any_memory_are_counted_too():
 @given(groups=st.sampled_from([1, 2, 4]), bias=st.booleans())
 def test_shared_heads_take_away_from_keys_and_values_alone(groups, bias):
     def parts(key_value_heads):
-        attention = FullAttention(
+        attention = FullAttentionConfig(
             num_heads=4, num_key_value_heads=key_value_heads, projection_bias=bias
         )
         return count_parameters(DecoderConfig(hidden_dim=32, attention=attention), 100)
@@ -250,7 +255,9 @@ def test_shared_heads_take_away_from_keys_and_values_alone(groups, bias):
 @given(vocabulary_size=st.integers(1, 3000), multiple=st.sampled_from([1, 8, 64, 128]))
 def test_vocabulary_is_rounded_up(vocabulary_size, multiple):
     config = DecoderConfig(
-        hidden_dim=1, vocabulary_multiple=multiple, attention=FullAttention(num_heads=1)
+        hidden_dim=1,
+        vocabulary_multiple=multiple,
+        attention=FullAttentionConfig(num_heads=1),
     )
     rows = count_parameters(config, vocabulary_size)["token_embedding"]
     assert rows % multiple == 0
@@ -260,71 +267,74 @@ def test_vocabulary_is_rounded_up(vocabulary_size, multiple):
 # --------------------------------------------------------- equal to built models
 
 ATTENTIONS = [
-    FullAttention(num_heads=4, num_key_value_heads=2, head_dim=6, **NO_BIAS),
-    SlidingWindowAttention(num_heads=2, window_size=4),
-    GlobalWindowAttention(num_heads=2, window_size=4, num_global_tokens=2),
-    BlockSparseAttention(num_heads=2, block_size=4, num_random_blocks=1),
-    LowRankAttention(num_heads=2, rank=3),
-    LowRankAttention(num_heads=2, rank=3, share_key_value=True),
-    KernelAttention(num_heads=2, num_features=8),
-    KernelAttention(num_heads=2, feature_map="elu"),
+    FullAttentionConfig(num_heads=4, num_key_value_heads=2, head_dim=6, **NO_BIAS),
+    SlidingWindowAttentionConfig(num_heads=2, window_size=4),
+    GlobalWindowAttentionConfig(num_heads=2, window_size=4, num_global_tokens=2),
+    BlockSparseAttentionConfig(num_heads=2, block_size=4, num_random_blocks=1),
+    LowRankAttentionConfig(num_heads=2, rank=3),
+    LowRankAttentionConfig(num_heads=2, rank=3, share_key_value=True),
+    KernelAttentionConfig(num_heads=2, num_features=8),
+    KernelAttentionConfig(num_heads=2, feature_map="elu"),
 ]
 SOCKETS = [
-    {"position": NoPosition(), "norm": RmsNorm()},
-    {"position": SinusoidalPosition(), "embedding_scale": True},
-    {"position": RelativeBiasPosition(), "norm": LayerNorm(placement="pre")},
-    {"position": AlibiPosition(), "embeddings_norm": False},
-    {"position": RopePosition(), "residual": ReZeroResidual()},
+    {"position": NoPositionConfig(), "norm": RmsNormConfig()},
+    {"position": SinusoidalPositionConfig(), "embedding_scale": True},
     {
-        "position": LearnedPosition(offset=2),
-        "feedforward": GatedFeedForward(intermediate_dim=12),
+        "position": RelativeBiasPositionConfig(),
+        "norm": LayerNormConfig(placement="pre"),
+    },
+    {"position": AlibiPositionConfig(), "embeddings_norm": False},
+    {"position": RopePositionConfig(), "residual": ReZeroResidualConfig()},
+    {
+        "position": LearnedPositionConfig(offset=2),
+        "feedforward": GatedFeedForwardConfig(intermediate_dim=12),
         "vocabulary_multiple": 64,
-        "norm": RmsNorm(placement="post"),
+        "norm": RmsNormConfig(placement="post"),
     },
     {
-        "feedforward": DenseFeedForward(intermediate_dim=12, use_bias=False),
-        "norm": LayerNorm(placement="pre"),
+        "feedforward": DenseFeedForwardConfig(intermediate_dim=12, use_bias=False),
+        "norm": LayerNormConfig(placement="pre"),
         "embeddings_norm": True,
     },
-    {"embedding_dim": 3, "norm": LayerNorm(placement="post")},
-    {"embedding_dim": 8, "position": SinusoidalPosition()},
+    {"embedding_dim": 3, "norm": LayerNormConfig(placement="post")},
+    {"embedding_dim": 8, "position": SinusoidalPositionConfig()},
 ]
 TASKS = [
     (EncoderConfig(**SMALL, num_segments=2, embedding_dim=3), MaskedConfig()),
     (
-        EncoderConfig(**SMALL, pooler=Pooler(projection=True), embedding_dim=3),
+        EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True), embedding_dim=3),
         SentencePairsConfig(),
     ),
     (
-        Seq2SeqConfig(**SMALL, embedding_dim=3, embeddings_norm=True),
+        Seq2SeqModelConfig(**SMALL, embedding_dim=3, embeddings_norm=True),
         SpanCorruptionConfig(),
     ),
-    (EncoderConfig(**SMALL, pooler=Pooler(projection=True)), MaskedConfig()),
+    (EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True)), MaskedConfig()),
     (
-        EncoderConfig(**SMALL, num_segments=2, pooler=Pooler(projection=True)),
+        EncoderConfig(**SMALL, num_segments=2, pooler=PoolerConfig(projection=True)),
         SentencePairsConfig(),
     ),
     (
-        EncoderConfig(**SMALL, num_segments=1, pooler=Pooler(kind="attention")),
+        EncoderConfig(**SMALL, num_segments=1, pooler=PoolerConfig(kind="attention")),
         ClassificationConfig(labels=LABELS),
     ),
-    (EncoderConfig(**SMALL, pooler=Pooler(projection=True)), RegressionConfig()),
+    (EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True)), RegressionConfig()),
     (EncoderConfig(**SMALL), TokenClassificationConfig(labels=LABELS)),
     (EncoderConfig(**SMALL, num_segments=2), SpanQAConfig()),
     (
         EncoderConfig(
             **{**SMALL, "max_sequence_length": 17},
-            patches=Patches(image_size=8, patch_size=2, num_channels=1),
+            patches=PatchesConfig(image_size=8, patch_size=2, num_channels=1),
         ),
         ImageClassificationConfig(labels=LABELS, image_size=8, channels=1),
     ),
-    (Seq2SeqConfig(**SMALL, num_decoder_layers=1), SpanCorruptionConfig()),
+    (Seq2SeqModelConfig(**SMALL, num_decoder_layers=1), SpanCorruptionConfig()),
 ]
 CASES = [
     *((EncoderConfig(**{**SMALL, "attention": kind}), MaskedConfig())
       for kind in ATTENTIONS),
     *((DecoderConfig(**{**SMALL, **sockets}), CausalConfig()) for sockets in SOCKETS),
-    *((Seq2SeqConfig(**{**SMALL, **sockets}, tie_embeddings=False),
+    *((Seq2SeqModelConfig(**{**SMALL, **sockets}, tie_embeddings=False),
        SpanCorruptionConfig()) for sockets in SOCKETS),
     *TASKS,
 ]  # fmt: skip
@@ -343,6 +353,6 @@ def test_weights_are_those_of_the_built_model(config: Model, objective):
 
 
 def test_pooler_is_left_out_where_nothing_is_pooled():
-    config = EncoderConfig(**SMALL, pooler=Pooler(projection=True))
+    config = EncoderConfig(**SMALL, pooler=PoolerConfig(projection=True))
     assert as_trained(config, MaskedConfig()) == replace(config, pooler=None)
     assert as_trained(config, SentencePairsConfig()) == config

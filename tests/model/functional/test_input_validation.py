@@ -9,8 +9,8 @@ from tests.model.conftest import tensorflow_only
 from transbeam.configs.schema.model import (
     DecoderConfig,
     EncoderConfig,
-    Patches,
-    Seq2SeqConfig,
+    PatchesConfig,
+    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
@@ -38,7 +38,7 @@ def encoder() -> keras.Model:
 
 @pytest.fixture(scope="module")
 def vit() -> keras.Model:
-    patches = Patches(image_size=4, patch_size=2, num_channels=1)
+    patches = PatchesConfig(image_size=4, patch_size=2, num_channels=1)
     return build_encoder(EncoderConfig(**SMALL, patches=patches), 10)
 
 
@@ -153,7 +153,7 @@ def test_a_wrong_image_is_refused(vit, image, message):
 
 
 def test_the_two_sequences_of_a_pair_have_lengths_of_their_own():
-    model = build_seq2seq(Seq2SeqConfig(**SMALL), 10)
+    model = build_seq2seq(Seq2SeqModelConfig(**SMALL), 10)
     inputs = {**texts("encoder_", 4), **texts("decoder_", 6)}
     assert model(inputs)["logits"].shape == (2, 6, 10)
     with pytest.raises(ValueError, match=r"decoder_token_ids has shape \(2, 4\)"):

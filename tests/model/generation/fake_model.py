@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.kernels.cache_update import update_cache
 
 VOCABULARY_SIZE = 11
@@ -28,7 +28,7 @@ class FakeModel:
         self.table = table
         generator = np.random.default_rng(1)
         self.states = generator.normal(size=(STATES, hidden_dim)).astype("float32")
-        self.steps = Steps(self.prefill, self.step, max_length=100)
+        self.steps = DecodeFunctions(self.prefill, self.step, max_length=100)
 
     def logits_after(self, tokens: list[int]) -> np.ndarray:
         """The reference: no cache, no batch, no padding."""

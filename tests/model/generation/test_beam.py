@@ -18,7 +18,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.model.generation.beam import Searches
 from transbeam.model.generation.beam import search as search_rows
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.ragged import left_pad
 
@@ -250,13 +250,13 @@ def test_what_is_banned_is_not_among_the_results():
     assert (texts[0], lengths) == ([6] * 6, [6, 0, 0, 0])
 
 
-def fake_steps_for_bans() -> Steps:
+def fake_steps_for_bans() -> DecodeFunctions:
     """Seven tokens, all alike."""
 
     def scores(token_ids):
         return ops.zeros((*token_ids.shape, 7))
 
-    return Steps(
+    return DecodeFunctions(
         lambda tokens, mask, slots: (scores(tokens)[:, -1], ()),
         lambda tokens, cache, index: (scores(tokens), ()),
     )

@@ -10,7 +10,7 @@ from tests.model.generation.test_keras_decode_functions import (
     VOCABULARY_SIZE,
     options,
 )
-from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.model.decoder import build_decoder
 from transbeam.model.generation.continuous_batching import (
     ROOM,
@@ -24,7 +24,7 @@ from transbeam.model.generation.keras_decode_functions import (
     seq2seq_steps,
 )
 from transbeam.model.generation.ragged import left_pad
-from transbeam.model.generation.request_batch import Requests, write_requests
+from transbeam.model.generation.request_batch import RequestBatch, write_requests
 from transbeam.model.kernels.cache_update import updating_in_place
 from transbeam.model.seq2seq import build_seq2seq
 
@@ -51,7 +51,7 @@ SOURCES = [[9, 8, 7, 6], [5, 4], [4, 2, 1], [6], [7, 7, 7, 7, 7, 7, 7], [1, 2]]
 def requests_of(rows):
     columns = zip(*(row[2:] for row in rows), strict=True)
     dtypes = ("int32", "float32", "int32", "float32", "int32")
-    return Requests(*map(np.array, columns, dtypes))
+    return RequestBatch(*map(np.array, columns, dtypes))
 
 
 def side_by_side(steps, rows):
@@ -118,7 +118,7 @@ def test_rows_that_come_and_go_are_written_as_side_by_side(randomise, names):
 
 
 def test_texts_that_are_answered_may_be_of_any_length(randomise):
-    config = Seq2SeqConfig(**options("rope", max_sequence_length=40))
+    config = Seq2SeqModelConfig(**options("rope", max_sequence_length=40))
     model = randomise(build_seq2seq(config, VOCABULARY_SIZE))
 
     def steps_of(there):

@@ -4,7 +4,7 @@ import pytest
 from tests.model.generation.fake_model import table_model
 from tests.model.generation.test_generate import PROMPTS, write
 from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.generate import generate
 
 MODEL = table_model()
@@ -54,4 +54,6 @@ def test_a_model_that_keeps_no_hidden_states_is_refused():
 
     config = GenerationConfig(method=ContrastiveConfig())
     with pytest.raises(ValueError, match="keep_hidden=True"):
-        generate(Steps(prefill, MODEL.steps.step), np.array([[1]]), config=config)
+        generate(
+            DecodeFunctions(prefill, MODEL.steps.step), np.array([[1]]), config=config
+        )

@@ -12,7 +12,7 @@ from transbeam.configs.schema.generation import (
     SampleConfig,
     SpeculativeConfig,
 )
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.ragged import left_pad, unpad
 
@@ -55,7 +55,9 @@ def test_a_fake_model_spells_a_word():
         return scores_after(place), {"place": place}
 
     config = GenerationConfig(max_new_tokens=len(word) + 3, stop_token_ids=(25,))
-    result = numbers(generate(Steps(prefill, step), np.array([[9]]), config=config))
+    result = numbers(
+        generate(DecodeFunctions(prefill, step), np.array([[9]]), config=config)
+    )
     spelt = "".join(chr(token + ord("a") - 1) for token in result["token_ids"][0, :12])
     assert spelt == word
     assert result["lengths"].tolist() == [12]
@@ -120,7 +122,7 @@ def test_no_step_after_the_last_token():
         steps_taken.append(int(index))
         return STEPS.step(token_ids, cache, index)
 
-    counting = Steps(STEPS.prefill, step)
+    counting = DecodeFunctions(STEPS.prefill, step)
     write([[1, 2]], steps=counting, max_new_tokens=4)
     assert steps_taken == [2, 3, 4]
 

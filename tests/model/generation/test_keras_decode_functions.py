@@ -12,19 +12,19 @@ from tests.model.conftest import others_thorough
 from tests.model.generation.fake_model import numbers
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.attention import (
-    FullAttention,
-    KernelAttention,
-    SlidingWindowAttention,
+    FullAttentionConfig,
+    KernelAttentionConfig,
+    SlidingWindowAttentionConfig,
 )
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    GatedFeedForward,
-    LearnedPosition,
-    NoPosition,
-    RelativeBiasPosition,
-    RmsNorm,
-    RopePosition,
-    SinusoidalPosition,
+    AlibiPositionConfig,
+    GatedFeedForwardConfig,
+    LearnedPositionConfig,
+    NoPositionConfig,
+    RelativeBiasPositionConfig,
+    RmsNormConfig,
+    RopePositionConfig,
+    SinusoidalPositionConfig,
 )
 from transbeam.configs.schema.generation import (
     BeamConfig,
@@ -33,7 +33,11 @@ from transbeam.configs.schema.generation import (
     SampleConfig,
     SpeculativeConfig,
 )
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     PrefixConfig,
@@ -53,26 +57,26 @@ from transbeam.model.seq2seq import build_seq2seq
 VOCABULARY_SIZE = 23
 PROMPTS = [[1, 2, 3, 4, 5], [6, 7], [8]]
 SOURCES = [[9, 8, 7, 6], [5, 4], [3, 2, 1]]
-FULL = FullAttention(num_heads=4)
+FULL = FullAttentionConfig(num_heads=4)
 POSITIONS = {
-    "learned": LearnedPosition(),
-    "learned_offset": LearnedPosition(offset=2),
-    "sinusoidal": SinusoidalPosition(),
-    "relative_bias": RelativeBiasPosition(num_buckets=8, max_distance=6),
-    "alibi": AlibiPosition(),
-    "rope": RopePosition(),
-    "none": NoPosition(),
+    "learned": LearnedPositionConfig(),
+    "learned_offset": LearnedPositionConfig(offset=2),
+    "sinusoidal": SinusoidalPositionConfig(),
+    "relative_bias": RelativeBiasPositionConfig(num_buckets=8, max_distance=6),
+    "alibi": AlibiPositionConfig(),
+    "rope": RopePositionConfig(),
+    "none": NoPositionConfig(),
 }
 ATTENTIONS = {
     "full": FULL,
-    "grouped": FullAttention(num_heads=4, num_key_value_heads=2, head_dim=6),
-    "multi_query": FullAttention(num_heads=4, num_key_value_heads=1),
-    "unscaled": FullAttention(num_heads=4, scale_scores=False),
-    "window": SlidingWindowAttention(num_heads=4, window_size=4),
-    "window_grouped": SlidingWindowAttention(
+    "grouped": FullAttentionConfig(num_heads=4, num_key_value_heads=2, head_dim=6),
+    "multi_query": FullAttentionConfig(num_heads=4, num_key_value_heads=1),
+    "unscaled": FullAttentionConfig(num_heads=4, scale_scores=False),
+    "window": SlidingWindowAttentionConfig(num_heads=4, window_size=4),
+    "window_grouped": SlidingWindowAttentionConfig(
         num_heads=4, num_key_value_heads=2, window_size=2
     ),
-    "kernel": KernelAttention(num_heads=4, feature_map="elu"),
+    "kernel": KernelAttentionConfig(num_heads=4, feature_map="elu"),
 }
 PAIRS = [(position, "full") for position in POSITIONS]
 PAIRS += [("rope", attention) for attention in ATTENTIONS if attention != "full"]
@@ -109,7 +113,7 @@ def decoder(randomise):
 @pytest.fixture
 def seq2seq(randomise):
     def build(*names, **changes):
-        config = Seq2SeqConfig(**options(*names, **changes))
+        config = Seq2SeqModelConfig(**options(*names, **changes))
         return randomise(build_seq2seq(config, VOCABULARY_SIZE))
 
     return build
@@ -157,8 +161,11 @@ def test_a_decoder_reads_with_a_cache_as_without(decoder, names):
     "changes",
     [
         {"tie_embeddings": False, "vocabulary_multiple": 8},
-        {"norm": RmsNorm(placement="post")},
-        {"norm": RmsNorm(), "feedforward": GatedFeedForward(intermediate_dim=20)},
+        {"norm": RmsNormConfig(placement="post")},
+        {
+            "norm": RmsNormConfig(),
+            "feedforward": GatedFeedForwardConfig(intermediate_dim=20),
+        },
         {"embedding_scale": True, "embeddings_norm": True},
         {"embedding_dim": 6, "embeddings_norm": True},
         {"embedding_dim": 6, "tie_embeddings": False},
@@ -411,7 +418,7 @@ def test_a_model_as_it_was_trained_writes_too(randomise):
 
 
 def test_a_pair_as_it_was_trained_writes_too(randomise):
-    config = Seq2SeqConfig(**options("relative_bias"), scale_logits=True)
+    config = Seq2SeqModelConfig(**options("relative_bias"), scale_logits=True)
     trained = randomise(build_model(config, SpanCorruptionConfig(), VOCABULARY_SIZE))
     source = left_pad(SOURCES)
     check_written_alike(

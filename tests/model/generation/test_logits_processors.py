@@ -11,19 +11,19 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.logits_processors import (
     NEVER,
-    Rules,
+    LogitsRules,
     penalise_repetition,
 )
 from transbeam.model.generation.ragged import left_pad
-from transbeam.model.generation.stop_sequences import Sequences
-from transbeam.model.generation.token_buffer import History
+from transbeam.model.generation.stop_sequences import StopSequences
+from transbeam.model.generation.token_buffer import TokenBuffer
 
 TOKENS = st.integers(0, 3)
 
 
 def history_of(prompts, new=()):
     """Prompts, and new tokens column by column."""
-    history = History.of(*left_pad(prompts), room=6)
+    history = TokenBuffer.allocate(*left_pad(prompts), room=6)
     for column in new:
         history = history.append(ops.array(column, dtype="int32"))
     return history
@@ -41,7 +41,7 @@ def excluded(scores):
 )
 def test_sequences_end_where_python_says(texts, sequences):
     texts, sequences = [*texts, [0] * 6], [*sequences, (0, 0, 0, 0)]  # equal shapes
-    table = Sequences(sequences)
+    table = StopSequences(sequences)
     ends = ops.convert_to_numpy(table.about_to_end(history_of(texts)))
     expected = [
         [
@@ -66,7 +66,7 @@ def test_repetition_counts_prompt_and_new_tokens_but_not_padding():
 
 
 def test_banned_tokens_and_sequences():
-    rules = Rules(GenerationConfig(banned_sequences=((1,), (3, 4), (2, 3, 0))), 5)
+    rules = LogitsRules(GenerationConfig(banned_sequences=((1,), (3, 4), (2, 3, 0))), 5)
     scores = rules.adjust(ops.zeros((2, 5)), history_of([[2, 3], [3, 2]]))
     assert excluded(scores) == [
         [True, True, False, False, True],
@@ -75,8 +75,8 @@ def test_banned_tokens_and_sequences():
 
 
 def test_a_banned_sequence_may_begin_in_the_prompt_but_a_stop_may_not():
-    banned = Rules(GenerationConfig(banned_sequences=((3, 4),)), 5)
-    stops = Rules(GenerationConfig(stop_sequences=((3, 4),)), 5)
+    banned = LogitsRules(GenerationConfig(banned_sequences=((3, 4),)), 5)
+    stops = LogitsRules(GenerationConfig(stop_sequences=((3, 4),)), 5)
     history = history_of([[3]])
     assert excluded(banned.adjust(ops.zeros((1, 5)), history))[0][4]
     assert not ops.convert_to_numpy(stops.finished_by(ops.array([4]), history))[0]
@@ -136,4 +136,4 @@ def test_configs_that_make_no_sense(options, message):
 def test_tokens_beyond_the_vocabulary_are_named(key):
     value = ((4, 5),) if key.endswith("sequences") else (4, 5)
     with pytest.raises(ConfigError, match=f"{key}: there is no token 5; ids go"):
-        Rules(GenerationConfig(**{key: value}), 5)
+        LogitsRules(GenerationConfig(**{key: value}), 5)

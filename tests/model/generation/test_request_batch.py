@@ -15,7 +15,7 @@ from transbeam.model.generation import sampling
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.ragged import left_pad
-from transbeam.model.generation.request_batch import Requests, write_requests
+from transbeam.model.generation.request_batch import RequestBatch, write_requests
 from transbeam.model.generation.sampling import keep_likeliest, shape_scores
 
 PROMPTS = [[1, 2, 3], [4], [5, 6], [5, 6], [7, 7, 7, 1], [2]]
@@ -35,7 +35,7 @@ WISHES = [
 def requests_of(wishes):
     columns = zip(*wishes, strict=True)
     dtypes = ("int32", "float32", "int32", "float32", "int32", "float32")
-    return Requests(*map(np.array, columns, dtypes))
+    return RequestBatch(*map(np.array, columns, dtypes))
 
 
 def written(prompts, wishes, **options):
@@ -93,7 +93,7 @@ def test_compiled_it_is_the_same():
             STEPS,
             token_ids,
             padding_mask,
-            Requests(*wishes),
+            RequestBatch(*wishes),
             room=8,
             stop_token_ids=STOPS,
         )._asdict()

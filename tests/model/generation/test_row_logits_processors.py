@@ -8,8 +8,8 @@ from tests.model.compiling import compiled
 from tests.model.generation.numpy_logits_processors import by_numpy
 from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.row_logits_processors import (
-    Adjustments,
-    Texts,
+    GeneratedRows,
+    RowLogitsProcessor,
     add_biases,
     adjust,
     ban_ngrams,
@@ -28,14 +28,14 @@ def texts_of(rows, width):
         token_ids[row, longest - len(tokens) : longest] = tokens
         real[row, longest - len(tokens) : longest] = True
     length = ops.convert_to_tensor(longest, "int32")
-    return Texts(ops.array(token_ids), ops.array(real), length)
+    return GeneratedRows(ops.array(token_ids), ops.array(real), length)
 
 
 def adjusted(scores, wanted, texts):
     """The scores, by a compiled function."""
 
     def function(scores, *columns):
-        wanted = Adjustments(*columns)
+        wanted = RowLogitsProcessor(*columns)
         return adjust(scores, wanted, lambda: texts, wanted.any())
 
     return ops.convert_to_numpy(compiled(function)(scores, *wanted))
@@ -43,7 +43,7 @@ def adjusted(scores, wanted, texts):
 
 def none(rows):
     """Rows that ask for nothing."""
-    return Adjustments(
+    return RowLogitsProcessor(
         ops.ones((rows,)),
         ops.zeros((rows,), "int32"),
         ops.zeros((rows, 2), "int32"),
@@ -94,7 +94,7 @@ def test_what_would_repeat_an_n_gram(tokens, size, ruled_out):
 
 def test_the_order_of_the_three():
     texts = texts_of([[0, 1, 0]], 3)
-    wanted = Adjustments(
+    wanted = RowLogitsProcessor(
         ops.array([2.0]),
         ops.array([2]),
         ops.array([[0, 1]]),
@@ -116,7 +116,7 @@ def drawn(seed):
     sizes = random.integers(0, 5, number).astype(np.int32)
     ids = random.integers(0, vocabulary, (number, 3)).astype(np.int32)
     biases = random.choice([0.0, -2.0, 7.5], (number, 3)).astype(np.float32)
-    return rows, scores, Adjustments(penalties, sizes, ids, biases)
+    return rows, scores, RowLogitsProcessor(penalties, sizes, ids, biases)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,12 +8,12 @@ import pytest
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
 from transbeam.configs.schema.attention import (
-    BlockSparseAttention,
-    FullAttention,
-    GlobalWindowAttention,
+    BlockSparseAttentionConfig,
+    FullAttentionConfig,
+    GlobalWindowAttentionConfig,
 )
-from transbeam.configs.schema.block import AlibiPosition
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.block import AlibiPositionConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.model.layers.attention.base_attention import Attention
@@ -40,8 +40,8 @@ def seams(model) -> list[Probabilities]:
 def test_against_numpy(inputs, randomise, key_heads):
     config = small_config(
         num_segments=0,
-        position=AlibiPosition(),
-        attention=FullAttention(num_heads=4, num_key_value_heads=key_heads),
+        position=AlibiPositionConfig(),
+        attention=FullAttentionConfig(num_heads=4, num_key_value_heads=key_heads),
     )
     model = randomise(build_encoder(config, VOCABULARY_SIZE))
     found = attention_probabilities(model, inputs)[FIRST]
@@ -94,11 +94,11 @@ def test_nothing_is_left_behind(inputs):
 
 
 def test_both_stacks_and_what_lies_between():
-    config = Seq2SeqConfig(
+    config = Seq2SeqModelConfig(
         hidden_dim=8,
         num_layers=1,
         num_decoder_layers=1,
-        attention=FullAttention(num_heads=2),
+        attention=FullAttentionConfig(num_heads=2),
     )
     model = build_seq2seq(config, VOCABULARY_SIZE)
     inputs = {
@@ -123,10 +123,14 @@ def test_both_stacks_and_what_lies_between():
     ("kind", "num_global", "shape"),
     [
         # 40 tokens in 2 blocks of 32; 3 blocks of keys and 1 global token.
-        (GlobalWindowAttention(num_heads=2, window_size=40), 1, (2, 1, 2, 32, 97)),
+        (
+            GlobalWindowAttentionConfig(num_heads=2, window_size=40),
+            1,
+            (2, 1, 2, 32, 97),
+        ),
         # 40 tokens in 5 blocks of 8; 3 near, first, last, and one that is drawn.
         (
-            BlockSparseAttention(num_heads=2, block_size=8, num_random_blocks=1),
+            BlockSparseAttentionConfig(num_heads=2, block_size=8, num_random_blocks=1),
             16,
             (5, 1, 2, 8, 48),
         ),

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tests.model.conftest import VOCABULARY_SIZE, small_config
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.build import build_model
 from transbeam.model.encoder import build_encoder
@@ -61,11 +61,11 @@ def test_it_shares_its_weights_with_the_model_and_can_be_trained():
 
 
 def test_two_stacks():
-    config = Seq2SeqConfig(
+    config = Seq2SeqModelConfig(
         hidden_dim=8,
         num_layers=1,
         num_decoder_layers=2,
-        attention=FullAttention(num_heads=2),
+        attention=FullAttentionConfig(num_heads=2),
     )
     model = build_seq2seq(config, VOCABULARY_SIZE)
     assert sorted(set(with_hidden_states(model).output) - set(model.output)) == [

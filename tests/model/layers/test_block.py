@@ -6,17 +6,17 @@ import pytest
 
 from tests.model.conftest import small_config
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.block import RelativeBiasPosition
+from transbeam.configs.schema.block import RelativeBiasPositionConfig
 from transbeam.model.layers.block import PARTS, TransformerBlock
 from transbeam.model.stack.layer_stack import build_block
-from transbeam.model.stack.stack_spec import Blueprint
+from transbeam.model.stack.stack_spec import StackSpec
 
 X = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
 EVERYONE = {"padding_mask": np.ones((2, 5), "int32")}
 
 
 def make_block(config) -> TransformerBlock:
-    plan = Blueprint(config=config, attention=config.attention, num_layers=1)
+    plan = StackSpec(config=config, attention=config.attention, num_layers=1)
     return build_block(plan, "encoder_layer_0", 0)
 
 
@@ -78,8 +78,10 @@ def test_dropout_everywhere_by_seeds_of_its_own(randomise):
 
 
 def test_the_table_of_biases_is_not_rounded_on_its_way():
-    config = small_config(position=RelativeBiasPosition(num_buckets=4, max_distance=8))
-    plan = Blueprint(
+    config = small_config(
+        position=RelativeBiasPositionConfig(num_buckets=4, max_distance=8)
+    )
+    plan = StackSpec(
         config=config,
         attention=config.attention,
         num_layers=1,

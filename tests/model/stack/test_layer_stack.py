@@ -3,18 +3,18 @@
 import pytest
 
 from transbeam.configs.schema.block import (
-    DropPathResidual,
-    NormalInitializer,
-    ScaledResidual,
+    DropPathResidualConfig,
+    NormalInitializerConfig,
+    ScaledResidualConfig,
 )
-from transbeam.configs.schema.model import EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import EncoderConfig, Seq2SeqModelConfig
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
 
 
 def drop_path_rates(num_layers: int) -> list[float]:
     config = EncoderConfig(
-        num_layers=num_layers, hidden_dim=8, residual=DropPathResidual(rate=0.5)
+        num_layers=num_layers, hidden_dim=8, residual=DropPathResidualConfig(rate=0.5)
     )
     encoder = build_encoder(config, 10)
     names = [f"encoder_layer_{index}" for index in range(num_layers)]
@@ -27,12 +27,12 @@ def test_the_last_block_drops_most_paths_and_the_only_one_too():
 
 
 def test_updates_are_scaled_by_how_many_add_up():
-    config = Seq2SeqConfig(
+    config = Seq2SeqModelConfig(
         num_layers=2,
         num_decoder_layers=3,
         hidden_dim=8,
-        residual=ScaledResidual(),
-        initializer=NormalInitializer(stddev=0.6, scale_residual=True),
+        residual=ScaledResidualConfig(),
+        initializer=NormalInitializerConfig(stddev=0.6, scale_residual=True),
     )
     model = build_seq2seq(config, 10)
     # Two sub-layers in a block of the encoder; cross-attention is a third.

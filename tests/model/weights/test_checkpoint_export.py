@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES, numbers
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.block import AlibiPosition
-from transbeam.configs.schema.model import EncoderConfig, Pooler
+from transbeam.configs.schema.block import AlibiPositionConfig
+from transbeam.configs.schema.model import EncoderConfig, PoolerConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.encoder import build_encoder
 from transbeam.model.weights.assign import assign, shapes_of, variables_of
@@ -215,7 +215,7 @@ def test_t5_1_1_as_transformers_5_writes_it(tmp_path):
 
 def test_what_a_family_cannot_hold_is_refused_by_name(tmp_path):
     config = EncoderConfig(
-        num_layers=1, hidden_dim=8, num_segments=2, position=AlibiPosition()
+        num_layers=1, hidden_dim=8, num_segments=2, position=AlibiPositionConfig()
     )
     weights = variables_of(build_encoder(config, 10))
     told = Description(config=config, vocabulary_size=10)
@@ -241,7 +241,10 @@ def test_unknown_families_and_formats(tmp_path):
 
 def test_attention_pooling_has_no_name_in_bert(tmp_path):
     config = EncoderConfig(
-        num_layers=1, hidden_dim=8, num_segments=2, pooler=Pooler(kind="attention")
+        num_layers=1,
+        hidden_dim=8,
+        num_segments=2,
+        pooler=PoolerConfig(kind="attention"),
     )
     weights = variables_of(build_encoder(config, 10))
     told = Description(config=config, vocabulary_size=10)

@@ -11,7 +11,11 @@ from safetensors.numpy import save_file
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES, YARN
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.block import LinearStretch, NoStretch, YarnStretch
+from transbeam.configs.schema.block import (
+    LinearStretchConfig,
+    NoStretchConfig,
+    YarnStretchConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.encoder import build_encoder
 from transbeam.model.weights.assign import shapes_of
@@ -506,17 +510,20 @@ def test_one_tensor_alone(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "stretch"),
     [
-        ({}, NoStretch()),
-        ({"rope_scaling": {"type": "linear", "factor": 2}}, LinearStretch(factor=2.0)),
+        ({}, NoStretchConfig()),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2}},
+            LinearStretchConfig(factor=2.0),
+        ),
         # Changes nothing for texts within max_position_embeddings.
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, NoStretch()),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, NoStretchConfig()),
         (
             {"rope_scaling": {"type": "yarn", "factor": 2.0}},
-            YarnStretch(factor=2.0, original_length=64),
+            YarnStretchConfig(factor=2.0, original_length=64),
         ),
         (
             {"rope_theta": None, "rope_parameters": {**YARN, "rope_theta": 100.0}},
-            YarnStretch(factor=4.0, original_length=16, beta_fast=4.0),
+            YarnStretchConfig(factor=4.0, original_length=16, beta_fast=4.0),
         ),
     ],
 )

@@ -10,7 +10,7 @@ from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.schema.block import LinearStretch
+from transbeam.configs.schema.block import LinearStretchConfig
 from transbeam.model.weights.assign import shapes_of, variables_of
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
@@ -207,7 +207,7 @@ def test_a_stretched_llama():
     """As KerasHub's documentation says; its 0.32 has the factor and does nothing."""
     backbone = M.LlamaBackbone(**LLAMA_SIZES, rope_position_scaling_factor=2.0)
     stretch = read_backbone(backbone).config.position.stretch
-    assert stretch == LinearStretch(factor=2.0)
+    assert stretch == LinearStretchConfig(factor=2.0)
 
 
 def test_the_stretching_of_llama_3_1_is_refused():

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from transbeam.configs.schema.model import Pooler
+from transbeam.configs.schema.model import PoolerConfig
 from transbeam.model.build import build_embedder
 from transbeam.model.weights.assign import assign, shapes_of
 from transbeam.model.weights.checkpoint_import import read_checkpoint
@@ -60,7 +60,7 @@ def inputs(folder) -> dict[str, np.ndarray]:
 def vectors(folder, inputs) -> np.ndarray:
     checkpoint = read_checkpoint(folder)
     # The file has BERT's pooler too, which its vectors do not go through.
-    config = dataclasses.replace(checkpoint.config, pooler=Pooler(kind="mean"))
+    config = dataclasses.replace(checkpoint.config, pooler=PoolerConfig(kind="mean"))
     model = build_embedder(config, checkpoint.vocabulary_size)
     assign(model, checkpoint.weights(shapes_of(model)))
     return np.asarray(model(inputs)["embedding"])

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Seq2SeqModelConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -21,7 +25,7 @@ MODELS = {
     "narrow": (EncoderConfig(**SMALL, embedding_dim=4), MaskedConfig()),
     "tied": (DecoderConfig(**SMALL), CausalConfig()),
     "untied": (DecoderConfig(**SMALL, tie_embeddings=False), CausalConfig()),
-    "seq2seq": (Seq2SeqConfig(**SMALL), SpanCorruptionConfig()),
+    "seq2seq": (Seq2SeqModelConfig(**SMALL), SpanCorruptionConfig()),
     "rounded_up": (DecoderConfig(**SMALL, vocabulary_multiple=8), CausalConfig()),
 }
 

@@ -13,7 +13,7 @@ from tests.pipeline.accounting.damaged_corpora.all_corpora import corpora
 from tests.pipeline.accounting.damaged_corpora.corpus import LEVELS, TORN
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline import stage
 from transbeam.pipeline.__main__ import main
 from transbeam.pipeline.accounting.byte_accounting import UnreadFile, unread_files
@@ -123,7 +123,7 @@ def test_unread_bytes_are_those_of_the_spans(tmp_path: Path) -> None:
     """Of a file in another encoding only the first span finds the mark."""
     text = "\ufeff" + "a line of text\n" * 200
     (tmp_path / "a.txt").write_bytes(text.encode("utf-16-le"))
-    source = TextSource(path=str(tmp_path / "a.txt"), document="line")
+    source = TextSourceConfig(path=str(tmp_path / "a.txt"), document="line")
     config = RunConfig(name="x", data=DataConfig(source=source))
     for part in ("state", "documents"):
         (tmp_path / part).mkdir()

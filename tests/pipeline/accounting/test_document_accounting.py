@@ -6,7 +6,7 @@ import pytest
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.accounting.document_accounting import (
     LEFT_OUT,
     check_balance,
@@ -19,7 +19,7 @@ from transbeam.pipeline.sources.files.reading_report import detected_encodings
 
 CONFIG = RunConfig(
     name="books",
-    data=DataConfig(source=TextSource(path="x"), maximum_quarantine_fraction=0.1),
+    data=DataConfig(source=TextSourceConfig(path="x"), maximum_quarantine_fraction=0.1),
 )
 PREPARED = {
     "parts": [{"unit": 0, "number": 0, "size": 70, "weight": 1.0, "source_bytes": 900}],
@@ -174,7 +174,7 @@ def test_nothing_left_of_the_validation_source(tmp_path: Path) -> None:
     empty = {**PREPARED, "documents": {"train": 30, "validation": 0}}
     mark_done(tmp_path, "documents", "00000", empty)
     check_prepared(CONFIG, tmp_path)
-    data = replace(CONFIG.data, validation_source=TextSource(path="y"))
+    data = replace(CONFIG.data, validation_source=TextSourceConfig(path="y"))
     expected = r"data.validation_source: no document of it is left.* 33 documents read"
     with pytest.raises(DataError, match=expected):
         check_prepared(replace(CONFIG, data=data), tmp_path)

@@ -9,7 +9,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.accounting.job_warnings import warn_of_losses
 
 RESULT: dict[str, Any] = {
@@ -31,7 +31,7 @@ class Warned(Console):
 
 
 def warned(result: dict[str, Any] = RESULT, **sections: Any) -> str:
-    data = DataConfig(source=TextSource(path="a.txt"), sequence_length=128)
+    data = DataConfig(source=TextSourceConfig(path="a.txt"), sequence_length=128)
     console = Warned()
     warn_of_losses(console, RunConfig(name="a", data=data, **sections), result)
     (sentence,) = console.said

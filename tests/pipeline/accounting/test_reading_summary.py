@@ -5,7 +5,7 @@ import pytest
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.accounting.reading_summary import (
     check_reading,
     not_read,
@@ -49,14 +49,16 @@ def test_nothing_to_say(capsys) -> None:
     for reading in (reading_of([{"unread": [], "noted": []}]), {}):
         show_reading(Console(), reading)
         assert not_read(reading) == ""
-        check_reading(DataConfig(source=TextSource(path="x")), reading)
+        check_reading(DataConfig(source=TextSourceConfig(path="x")), reading)
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_file_that_is_not_whole() -> None:
-    data = DataConfig(source=TextSource(path="x"))
+    data = DataConfig(source=TextSourceConfig(path="x"))
     with pytest.raises(DataError, match=r"a\.gz ends after 900 bytes, 8 documents; "):
         check_reading(data, reading_of(STATES))
-    accepting = DataConfig(source=TextSource(path="x"), accept_incomplete_files=True)
+    accepting = DataConfig(
+        source=TextSourceConfig(path="x"), accept_incomplete_files=True
+    )
     check_reading(accepting, reading_of(STATES))
     check_reading(data, reading_of(STATES[:1]))

@@ -17,7 +17,7 @@ from tests.small_run import paragraphs
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.pipeline.batch_inference import document_blocks, inference_job
 from transbeam.pipeline.batch_inference import score_command as score
-from transbeam.pipeline.batch_inference.score_command import Request
+from transbeam.pipeline.batch_inference.score_command import ScoreRequest
 from transbeam.pipeline.batch_inference.score_command import score as run_score
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
@@ -81,7 +81,7 @@ def asked(invoke, model: Path, monkeypatch, tmp_path: Path) -> Callable[..., Any
     def ask(
         output: str, *overrides: str, workers: int = 1, mode: str = "", **keys
     ) -> dict[str, Any]:
-        request = Request(output=tmp_path / output, **{"model": model, **keys})
+        request = ScoreRequest(output=tmp_path / output, **{"model": model, **keys})
         how = {"beam_options": (f"--direct_running_mode={mode}",)} if mode else {}
         return run_score(invoke("run", *overrides, workers=workers, **how), request)
 
@@ -138,7 +138,9 @@ class FromMainThread(FnApiRunner):
 
 def test_another_engine(invoke, model: Path, tmp_path: Path) -> None:
     invocation = invoke("run", runner=f"{__name__}.{FromMainThread.__name__}")
-    result = run_score(invocation, Request(output=tmp_path / "a.jsonl", model=model))
+    result = run_score(
+        invocation, ScoreRequest(output=tmp_path / "a.jsonl", model=model)
+    )
     assert result["documents"] == 120
 
 

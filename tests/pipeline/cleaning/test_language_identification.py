@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.cleaning import CleaningConfig
-from transbeam.configs.schema.languages import LANGUAGES, LanguageRules
+from transbeam.configs.schema.languages import LANGUAGES, LanguageRulesConfig
 from transbeam.pipeline.cleaning import language_identification as languages
 from transbeam.pipeline.cleaning.language_identification import (
     language_reason,
@@ -46,7 +46,7 @@ SENTENCES = {
 
 
 def reason(text: str, *allowed: str, **rules: float) -> str | None:
-    return language_reason(text, LanguageRules(allowed=allowed, **rules))
+    return language_reason(text, LanguageRulesConfig(allowed=allowed, **rules))
 
 
 @pytest.mark.parametrize("language", SENTENCES)
@@ -183,7 +183,7 @@ def test_the_library_is_imported_only_when_it_is_asked_for(
     program = (
         "import sys\n"
         "from transbeam.configs.schema.cleaning import CleaningConfig\n"
-        "from transbeam.configs.schema.languages import LanguageRules\n"
+        "from transbeam.configs.schema.languages import LanguageRulesConfig\n"
         "from transbeam.pipeline.cleaning import text_cleaning\n"
         f"rules = CleaningConfig({rules})\n"
         "text = text_cleaning.clean_text('A text.', rules)\n"
@@ -235,13 +235,13 @@ def test_norwegian_is_a_language_and_not_a_no() -> None:
     run = "name: run\ndata:\n  source: {kind: text, path: corpus.txt}\n"
     rules = "  cleaning: {languages: {allowed: [no]}}\n"
     cleaning = parse_run(run + rules, "run.yaml", ()).data.cleaning
-    assert cleaning.languages == LanguageRules(allowed=("no",))
+    assert cleaning.languages == LanguageRulesConfig(allowed=("no",))
     text = "Toget var forsinket i dag tidlig, og vi ventet lenge i regnet."
     assert filter_reason(text, cleaning) is None
 
 
 def test_the_rule_is_one_of_the_cleaning_rules() -> None:
-    config = CleaningConfig(languages=LanguageRules(allowed=("de",)))
+    config = CleaningConfig(languages=LanguageRulesConfig(allowed=("de",)))
     assert filter_reason(SENTENCES["de"], config) is None
     assert filter_reason(SENTENCES["en"], config) == "language en is not wanted"
     assert filter_reason("", config) == "empty"

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.schema.cleaning import (
     CleaningConfig,
-    LineRules,
-    PersonalData,
-    QualityRules,
-    RepetitionRules,
-    ScriptRules,
+    LineRulesConfig,
+    PersonalDataConfig,
+    QualityRulesConfig,
+    RepetitionRulesConfig,
+    ScriptRulesConfig,
 )
 from transbeam.pipeline.cleaning.text_cleaning import (
     clean_text,
@@ -31,11 +31,11 @@ def reason(text: str, **rules) -> str | None:
 
 def test_prose_passes_every_rule() -> None:
     config = CleaningConfig(
-        lines=LineRules(),
-        scripts=ScriptRules(allowed=("latin",)),
-        quality=QualityRules(),
-        repetition=RepetitionRules(),
-        personal_data=PersonalData(),
+        lines=LineRulesConfig(),
+        scripts=ScriptRulesConfig(allowed=("latin",)),
+        quality=QualityRulesConfig(),
+        repetition=RepetitionRulesConfig(),
+        personal_data=PersonalDataConfig(),
     )
     assert clean_text(PROSE, config) == PROSE
     assert filter_reason(PROSE, config) is None
@@ -60,7 +60,7 @@ def test_prose_passes_every_rule() -> None:
     ],
 )
 def test_quality(text: str, told: str | None) -> None:
-    found = reason(text, quality=QualityRules())
+    found = reason(text, quality=QualityRulesConfig())
     assert found is None if told is None else (found or "").startswith(told)
 
 
@@ -76,7 +76,7 @@ def test_quality(text: str, told: str | None) -> None:
     ],
 )
 def test_repetition(text: str, told: str | None) -> None:
-    rules = RepetitionRules(duplicate_line_characters=0.3)
+    rules = RepetitionRulesConfig(duplicate_line_characters=0.3)
     found = reason(text, repetition=rules)
     assert found is None if told is None else (found or "").startswith(told)
 
@@ -85,8 +85,8 @@ def test_repeated_runs_count_each_word_once() -> None:
     run = "alpha beta gamma delta epsilon"  # 26 characters
     text = f"{run} x {run} y"  # 52 of 54 characters are in a run of 5 that recurs
     rules = {"top_2_gram": 1.0, "top_3_gram": 1.0, "top_4_gram": 1.0}
-    allowed = RepetitionRules(**rules, duplicate_5_grams=0.97)
-    refused = RepetitionRules(**rules, duplicate_5_grams=0.96)
+    allowed = RepetitionRulesConfig(**rules, duplicate_5_grams=0.97)
+    refused = RepetitionRulesConfig(**rules, duplicate_5_grams=0.96)
     assert reason(text, repetition=allowed) is None
     assert reason(text, repetition=refused) == (
         "more than 96% of the characters in repeated runs of 5 words"
@@ -98,21 +98,21 @@ def test_lines_of_a_web_page() -> None:
         "Home\nThe museum opens at ten on weekdays.\nPlease enable JavaScript in your "
         "browser now.\nRead more...\n“It is worth the journey,” she said."
     )
-    kept = clean_text(page, CleaningConfig(lines=LineRules()))
+    kept = clean_text(page, CleaningConfig(lines=LineRulesConfig()))
     assert kept == (
         "The museum opens at ten on weekdays.\n“It is worth the journey,” she said."
     )
 
 
 def test_scripts_by_share_of_letters() -> None:
-    rules = ScriptRules(allowed=("latin", "greek"), share=0.75)
+    rules = ScriptRulesConfig(allowed=("latin", "greek"), share=0.75)
     assert reason("abcd ефг", scripts=rules) is not None  # 4 of 7
     assert reason("abcαβγ е 1234", scripts=rules) is None  # 6 of 7
     assert reason("12 34 !?", scripts=rules) is None
 
 
 def test_personal_data() -> None:
-    config = CleaningConfig(personal_data=PersonalData())
+    config = CleaningConfig(personal_data=PersonalDataConfig())
     text = (
         "a.b+c@mail.example.org 192.168.0.1 8.8.4.4 3.14.15.926 (555) 123-4567 2.10.0"
     )
@@ -120,7 +120,7 @@ def test_personal_data() -> None:
         "<email> 192.168.0.1 <ip> 3.14.15.926 <phone> 2.10.0"
     )
     kept = CleaningConfig(
-        personal_data=PersonalData(
+        personal_data=PersonalDataConfig(
             emails=False, phone_numbers=False, ip_addresses=False
         )
     )
@@ -137,7 +137,7 @@ def fail(text: str) -> int:
 
 def test_a_hook_of_ones_own() -> None:
     def cleaned(text: str, name: str) -> str:
-        rules = PersonalData(hook=f"{__name__}:{name}")
+        rules = PersonalDataConfig(hook=f"{__name__}:{name}")
         return clean_text(text, CleaningConfig(personal_data=rules))
 
     assert cleaned("quiet", "shout") == "QUIET"
@@ -148,7 +148,7 @@ def test_a_hook_of_ones_own() -> None:
     with pytest.raises(ConfigError, match="cannot be imported"):
         cleaned("text", "missing")
     with pytest.raises(ConfigError, match=r"package\.module:name"):
-        PersonalData(hook="no function")
+        PersonalDataConfig(hook="no function")
 
 
 def test_what_needs_a_person() -> None:
@@ -162,7 +162,7 @@ def test_what_needs_a_person() -> None:
 @given(st.text())
 def test_cleaning_twice_is_cleaning_once(text: str) -> None:
     config = CleaningConfig(
-        normalization="nfkc", control_characters="remove", lines=LineRules()
+        normalization="nfkc", control_characters="remove", lines=LineRulesConfig()
     )
     once = clean_text(text, config)
     assert clean_text(once, config) == once

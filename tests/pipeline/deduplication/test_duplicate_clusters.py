@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from bench.near_duplicates import linked_pairs, pairs_of_similarity
 from tests.pipeline.documents.split_rule import split_of
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.deduplication import DeduplicationConfig, NearDuplicates
+from transbeam.configs.schema.deduplication import (
+    DeduplicationConfig,
+    NearDuplicatesConfig,
+)
 from transbeam.pipeline.deduplication import lsh as banding
 from transbeam.pipeline.deduplication.duplicate_clusters import (
     EXACT,
@@ -37,7 +40,7 @@ from transbeam.pipeline.documents.document import document_hash
 
 def test_near_duplicates_without_exact_ones_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="exact: false"):
-        DeduplicationConfig(exact=False, near=NearDuplicates())
+        DeduplicationConfig(exact=False, near=NearDuplicatesConfig())
     assert DeduplicationConfig(exact=False).near is None
 
 
@@ -59,7 +62,7 @@ def test_choice_of_bands(similarity, num_hashes, expected) -> None:
 def test_documents_meet_as_the_curve_says(wanted) -> None:
     trials, bands = 600, Bands(16, 8)
     documents, similarity = pairs_of_similarity(wanted, trials, 5, size=100)
-    cut = buckets(signatures(documents, NearDuplicates()), bands)
+    cut = buckets(signatures(documents, NearDuplicatesConfig()), bands)
     assert cut.shape == (16, 2 * trials)
     met = (cut[:, ::2] == cut[:, 1::2]).any(axis=0)
     expected = 1 - (1 - similarity**8) ** 16
@@ -236,7 +239,7 @@ def test_leaks_by_hand() -> None:
     assert leaked(groups, training, evaluation).nonzero()[0].tolist() == [3, 5]
 
 
-NEAR_CONFIG = NearDuplicates(shingle_words=1, num_hashes=32, similarity=0.6)
+NEAR_CONFIG = NearDuplicatesConfig(shingle_words=1, num_hashes=32, similarity=0.6)
 documents = st.lists(
     st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=7).map(" ".join),
     min_size=1,

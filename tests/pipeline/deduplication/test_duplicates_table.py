@@ -11,14 +11,14 @@ from transbeam.pipeline.deduplication.duplicates_table import (
 )
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.step_markers import Part, documents_path
+from transbeam.pipeline.documents.step_markers import DocumentPart, documents_path
 
 
 def listed(tmp_path, parts: list[list[Document]], held_out, linked):
     """Writes and reads the list; `linked` are pairs of texts that are near."""
     (tmp_path / "documents").mkdir()
-    batches = [DocumentBatch.of(documents) for documents in parts]
-    names = [Part(number, 0, 1) for number in range(len(parts))]
+    batches = [DocumentBatch.from_documents(documents) for documents in parts]
+    names = [DocumentPart(number, 0, 1) for number in range(len(parts))]
     for name, batch in zip(names, batches, strict=True):
         batch.save(documents_path(tmp_path, name))
     texts = [document.text for documents in parts for document in documents]

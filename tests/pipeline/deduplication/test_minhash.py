@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.near_duplicates import brute_force, pairs_of_similarity
-from transbeam.configs.schema.deduplication import NearDuplicates
+from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.pipeline.deduplication.minhash import (
     BLOCK_CHARACTERS,
     shingles,
@@ -88,7 +88,7 @@ def test_shingles_are_those_of_a_plain_implementation(left, right, size) -> None
 )
 def test_similarity_by_hand(left, right, shingle_words, expected) -> None:
     assert similarity(left, right, shingle_words) == expected
-    config = NearDuplicates(shingle_words=shingle_words)
+    config = NearDuplicatesConfig(shingle_words=shingle_words)
     pairs, similarities = brute_force([left, right], config)
     assert similarities.tolist() == [expected] * len(pairs)
     equal = np.equal(*signatures([left, right], config))
@@ -98,7 +98,7 @@ def test_similarity_by_hand(left, right, shingle_words, expected) -> None:
 
 @given(st.lists(texts, max_size=8))
 def test_company_does_not_matter(documents) -> None:
-    config = NearDuplicates(num_hashes=16, shingle_words=2)
+    config = NearDuplicatesConfig(num_hashes=16, shingle_words=2)
     together = signatures(documents, config)
     assert together.shape == (len(documents), 16)
     assert together.dtype == np.uint32
@@ -107,7 +107,7 @@ def test_company_does_not_matter(documents) -> None:
 
 
 def test_blocks_do_not_matter() -> None:
-    config = NearDuplicates(num_hashes=16)
+    config = NearDuplicatesConfig(num_hashes=16)
     numbers = [" ".join(map(str, range(n, n + 6000))) for n in range(0, 90_000, 6000)]
     long = " ".join(numbers)
     assert len(numbers[-1]) < BLOCK_CHARACTERS < len(long)
@@ -128,7 +128,7 @@ def test_signatures_never_change() -> None:
     # They are kept in files and compared with those that other processes made.
     rows = signatures(
         ["The quick brown fox jumps over the lazy dog.", "?"],
-        NearDuplicates(num_hashes=16),
+        NearDuplicatesConfig(num_hashes=16),
     )
     assert rows[:, :4].tolist() == [
         [579903420, 871328432, 2224096286, 90654780],
@@ -137,7 +137,7 @@ def test_signatures_never_change() -> None:
 
 
 def test_estimates_are_unbiased_and_as_exact_as_promised() -> None:
-    config = NearDuplicates()
+    config = NearDuplicatesConfig()
     for wanted in (0.2, 0.5, 0.8):
         documents, exact = pairs_of_similarity(wanted, 400, 5, size=100)
         rows = signatures(documents, config)
@@ -152,7 +152,7 @@ def test_values_of_a_signature_are_independent() -> None:
     # Else bands would not follow their curve. Two values agree in both documents as
     # often as one does, squared.
     documents, exact = pairs_of_similarity(0.3, 400, 5, size=30)
-    rows = signatures(documents, NearDuplicates())
+    rows = signatures(documents, NearDuplicatesConfig())
     equal = rows[::2] == rows[1::2]
     both = equal[:, ::2] & equal[:, 1::2]
     spread = np.sqrt(exact**2 * (1 - exact**2) / both.size)
@@ -161,7 +161,7 @@ def test_values_of_a_signature_are_independent() -> None:
 
 @given(st.lists(st.text("ab ", max_size=12), min_size=1, max_size=8))
 def test_brute_force_is_that_of_sets(documents) -> None:
-    config = NearDuplicates(shingle_words=2)
+    config = NearDuplicatesConfig(shingle_words=2)
     sets = [shingle_set(text, 2) for text in documents]
     expected = {
         (i, j): float(jaccard(sets[i], sets[j]))

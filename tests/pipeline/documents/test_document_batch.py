@@ -46,7 +46,7 @@ def documents_in(batch: DocumentBatch) -> list[Document]:
 @given(st.lists(DOCUMENTS, max_size=6))
 def test_saved_and_loaded_is_the_same(tmp_path_factory, documents) -> None:
     path: Path = tmp_path_factory.mktemp("batch") / "part.arrow"
-    batch = DocumentBatch.of(documents)
+    batch = DocumentBatch.from_documents(documents)
     batch.save(path)
     loaded = DocumentBatch.load(path)
     assert documents_in(loaded) == documents_in(batch) == documents
@@ -54,14 +54,14 @@ def test_saved_and_loaded_is_the_same(tmp_path_factory, documents) -> None:
 
 
 def test_columns_nobody_has_are_left_out() -> None:
-    batch = DocumentBatch.of([Document("a", "f", 0), Document("b", "f", 2)])
+    batch = DocumentBatch.from_documents([Document("a", "f", 0), Document("b", "f", 2)])
     assert batch.table.column_names == ["text", "source", "offset"]
     assert batch.values("words") == [[], []]
     assert batch.texts("target_text").tolist() == [b"", b""]
 
 
 def test_copies_stand_side_by_side_with_keys_of_their_own() -> None:
-    batch = DocumentBatch.of([Document(text, "f", 0) for text in "abc"])
+    batch = DocumentBatch.from_documents([Document(text, "f", 0) for text in "abc"])
     copied = batch.with_copies(np.array([1, 0, 3]))
     assert copied.texts().tolist() == [b"a", b"c", b"c", b"c"]
     assert copied.keys[:2].tolist() == batch.keys[[0, 2]].tolist()

@@ -20,7 +20,7 @@ def records_of(
     tokenizer: Any = LETTERS,
 ) -> Records:
     """Records of the training split, held against the contract and the books."""
-    batch = DocumentBatch.of(documents)
+    batch = DocumentBatch.from_documents(documents)
     records = module.make_records(batch, tokenizer, run, "train")
     check_arrays(records.arrays, module.features(run))
     assert {len(array) for array in records.arrays.values()} == {len(records)}

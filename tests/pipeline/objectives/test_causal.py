@@ -92,7 +92,7 @@ def test_with_an_end_alone(tokenizer) -> None:
 
 def test_without_an_end() -> None:
     tokenizer = language_tokenizer("a", end=None)
-    batch = DocumentBatch.of([Document("a", "x", 0)])
+    batch = DocumentBatch.from_documents([Document("a", "x", 0)])
     with pytest.raises(
         ConfigError, match="kind=causal needs a piece that stands after"
     ):
@@ -111,7 +111,7 @@ def test_each_document_is_read_and_predicted_once(
     texts: list[str], length: int
 ) -> None:
     documents = [Document(text, "x", row) for row, text in enumerate(texts)]
-    batch = DocumentBatch.of(documents)
+    batch = DocumentBatch.from_documents(documents)
     run = run_of(CausalConfig(), length)
     records = causal.make_records(batch, WORDS, run, "train")
     read: dict[int, dict[int, int]] = {row: {} for row in range(len(texts))}

@@ -18,7 +18,7 @@ from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.pipeline.records.packing.test_sequence_packing import packed_from
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.record_layout import BucketedLayout
+from transbeam.configs.schema.record_layout import BucketedLayoutConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import masked
@@ -133,7 +133,7 @@ def documents_of(texts: list[str]) -> list[Document]:
 
 def make(texts: list[str], length: int = 64, split="train", **changes):
     run = run_of(MaskedConfig(**changes), length)
-    batch = DocumentBatch.of(documents_of(texts))
+    batch = DocumentBatch.from_documents(documents_of(texts))
     records = masked.make_records(batch, WORDS, run, split)
     check_arrays(records.arrays, masked.features(run))
     return records
@@ -225,15 +225,15 @@ def test_dynamic_masking_leaves_the_tokens_alone() -> None:
 def test_without_a_mask_piece() -> None:
     tokenizer = language_tokenizer("a b", mask=None)
     run = run_of(MaskedConfig(), 8)
-    batch = DocumentBatch.of(documents_of(["a b"]))
+    batch = DocumentBatch.from_documents(documents_of(["a b"]))
     with pytest.raises(ConfigError, match=r"kind=masked needs a piece that hides"):
         masked.make_records(batch, tokenizer, run, "train")
 
 
 def test_one_document_a_record_in_buckets() -> None:
     run = run_of(MaskedConfig(), 16)
-    data = replace(run.data, layout=BucketedLayout(lengths=(16,)))
-    batch = DocumentBatch.of(documents_of(["a b", "c", "d e f"]))
+    data = replace(run.data, layout=BucketedLayoutConfig(lengths=(16,)))
+    batch = DocumentBatch.from_documents(documents_of(["a b", "c", "d e f"]))
     records = masked.make_records(batch, WORDS, replace(run, data=data), "train")
     assert sorted(records.lengths.tolist()) == [3, 4, 5]
     assert records.arrays["document_ids"].max() == 1

@@ -10,7 +10,7 @@ import tensorflow as tf
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
@@ -80,7 +80,9 @@ def run_of(objective: Any, sequence_length: int) -> RunConfig:
     """A run with an objective."""
     return RunConfig(
         name="test",
-        data=DataConfig(source=TextSource(path="x"), sequence_length=sequence_length),
+        data=DataConfig(
+            source=TextSourceConfig(path="x"), sequence_length=sequence_length
+        ),
         objective=objective,
         model=EncoderConfig(),
         training=TrainingConfig(steps=100),

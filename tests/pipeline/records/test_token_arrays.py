@@ -57,7 +57,7 @@ def test_stretches_are_slices(rows: list[list[int]], data: st.DataObject) -> Non
 
 def test_rows_side_by_side() -> None:
     rows = rows_from([[5, 6], [7], [8, 9, 10]])
-    grid = Grid.of(rows.lengths, 4, np.array([0, 0, 1]))
+    grid = Grid.from_lengths(rows.lengths, 4, np.array([0, 0, 1]))
     arrays = grid.token_arrays(rows.ids, 1, "encoder_")
     assert arrays["encoder_token_ids"].tolist() == [[5, 6, 7, 1], [8, 9, 10, 1]]
     assert arrays["encoder_document_ids"].tolist() == [[1, 1, 2, 0], [1, 1, 1, 0]]
@@ -67,7 +67,7 @@ def test_rows_side_by_side() -> None:
 
 def test_nothing() -> None:
     none = rows_from([])
-    grid = Grid.of(none.lengths, 4)
+    grid = Grid.from_lengths(none.lengths, 4)
     assert grid.put(none.ids).shape == (0, 4)
     assert beside(1, none).ids.shape == (0,)
     assert ranges(none.lengths).tolist() == []

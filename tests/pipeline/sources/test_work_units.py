@@ -12,17 +12,17 @@ from apache_beam.io.filesystem import FileMetadata, FileSystem, MatchResult
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.sources import (
-    MixturePart,
-    MixtureSource,
-    PythonDocsSource,
+    MixturePartConfig,
+    MixtureSourceConfig,
+    PythonDocsSourceConfig,
     SingleSource,
-    TextSource,
-    ZipSource,
+    TextSourceConfig,
+    ZipSourceConfig,
 )
 from transbeam.configs.schema.table_sources import (
-    CsvSource,
-    JsonlSource,
-    ParallelSource,
+    CsvSourceConfig,
+    JsonlSourceConfig,
+    ParallelSourceConfig,
 )
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import (
@@ -110,7 +110,7 @@ def test_file_system_of_beam(shelf) -> None:
     shelf["shelf://top/a/1.txt"] = b"one\ntwo\nthree\n"
     shelf["shelf://top/b/2.txt.gz"] = gzip.compress(b"four\n")
     shelf["shelf://top/b/3.md"] = b"five\n"
-    source = TextSource(path="shelf://top/*/*.txt*", document="line")
+    source = TextSourceConfig(path="shelf://top/*/*.txt*", document="line")
     files = list_files(source)
     assert [(file.name, file.modified) for file in files] == [
         ("a/1.txt", 1_500_000_000),
@@ -123,7 +123,7 @@ def test_file_system_of_beam(shelf) -> None:
 
 def test_unreadable_and_changed_file_elsewhere(shelf) -> None:
     shelf["shelf://top/locked.txt"] = b"one\n"
-    source = TextSource(path="shelf://top/*.txt")
+    source = TextSourceConfig(path="shelf://top/*.txt")
     with pytest.raises(DataError, match=r"locked.txt: cannot be read: Permission den"):
         read_all(source)
     (unit,) = plan_units(list_files(source), source, 100)
@@ -135,7 +135,7 @@ def test_unreadable_and_changed_file_elsewhere(shelf) -> None:
 def test_order_of_listing_does_not_show(tmp_path: Path, monkeypatch) -> None:
     for number in range(30):
         (tmp_path / f"{number}.txt").write_text("words of a line\n" * number)
-    source = TextSource(path=f"{tmp_path}/*.txt", document="line")
+    source = TextSourceConfig(path=f"{tmp_path}/*.txt", document="line")
     files = list_files(source)
     units = plan_units(files, source, unit_bytes=500)
     listed = globs.glob.glob
@@ -157,7 +157,7 @@ def test_broken_file_is_one_reject_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "b.txt").write_bytes(b"whole\n")
     (tmp_path / "c.txt").touch()
-    found = read_all(TextSource(path=f"{tmp_path}/*", document="line"))
+    found = read_all(TextSourceConfig(path=f"{tmp_path}/*", document="line"))
     *read, torn, broken, whole = found
     assert isinstance(torn, Rejected)
     assert torn.reason == "torn by a damaged stretch of the file"
@@ -180,7 +180,7 @@ def test_hostile_files_come_to_an_outcome_each(tmp_path: Path) -> None:
     }
     for name, raw in hostile.items():
         (tmp_path / name).write_bytes(raw)
-    found = read_all(TextSource(path=f"{tmp_path}/*", document="file"))
+    found = read_all(TextSourceConfig(path=f"{tmp_path}/*", document="file"))
     outcome = {
         item.source: item.reason if isinstance(item, Rejected) else len(item.text)
         for item in found
@@ -197,7 +197,7 @@ def test_hostile_files_come_to_an_outcome_each(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def mixture(tmp_path: Path) -> MixtureSource:
+def mixture(tmp_path: Path) -> MixtureSourceConfig:
     for folder, name, text in [
         ("a", "x.txt", "a x"),
         ("a", "y.txt", "a y"),
@@ -206,11 +206,15 @@ def mixture(tmp_path: Path) -> MixtureSource:
     ]:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(text)
-    return MixtureSource(
+    return MixtureSourceConfig(
         parts=(
-            MixturePart(source=TextSource(path=f"{tmp_path}/b/*.txt"), weight=2.0),
-            MixturePart(source=TextSource(path=f"{tmp_path}/a/*.txt")),
-            MixturePart(source=JsonlSource(path=f"{tmp_path}/b/*.jsonl"), weight=0.5),
+            MixturePartConfig(
+                source=TextSourceConfig(path=f"{tmp_path}/b/*.txt"), weight=2.0
+            ),
+            MixturePartConfig(source=TextSourceConfig(path=f"{tmp_path}/a/*.txt")),
+            MixturePartConfig(
+                source=JsonlSourceConfig(path=f"{tmp_path}/b/*.jsonl"), weight=0.5
+            ),
         )
     )
 
@@ -229,21 +233,23 @@ def test_mixture(mixture) -> None:
 
 
 def test_same_file_twice(mixture, tmp_path: Path) -> None:
-    text = TextSource(path=f"{tmp_path}/*/x.txt")
-    parts = (*mixture.parts, MixturePart(source=text))
+    text = TextSourceConfig(path=f"{tmp_path}/*/x.txt")
+    parts = (*mixture.parts, MixturePartConfig(source=text))
     with pytest.raises(DataError, match=r"twice: .*x.txt \(part \d\) and .* \(part 3"):
-        list_files(MixtureSource(parts=parts))
+        list_files(MixtureSourceConfig(parts=parts))
     # Two ways to match are one file still.
-    assert len(list_files(TextSource(path=f"{tmp_path}/**/**/y.txt"))) == 1
+    assert len(list_files(TextSourceConfig(path=f"{tmp_path}/**/**/y.txt"))) == 1
     link = tmp_path / "link.txt"
     link.symlink_to(tmp_path / "a/y.txt")
     with pytest.raises(DataError, match=r"a/y.txt .* and .*link.txt"):
-        list_files(TextSource(path=f"{tmp_path}/**/*.txt"))
+        list_files(TextSourceConfig(path=f"{tmp_path}/**/*.txt"))
     link.unlink()
     # Stores that keep one copy of equal files link even empty ones.
     link.hardlink_to(tmp_path / "a/y.txt")
-    assert len(list_files(TextSource(path=f"{tmp_path}/*.txt"))) == 1
-    pair = ParallelSource(path=f"{tmp_path}/a/x.txt", target_path=f"{tmp_path}/a/x.txt")
+    assert len(list_files(TextSourceConfig(path=f"{tmp_path}/*.txt"))) == 1
+    pair = ParallelSourceConfig(
+        path=f"{tmp_path}/a/x.txt", target_path=f"{tmp_path}/a/x.txt"
+    )
     with pytest.raises(DataError, match="the same file would be read twice"):
         list_files(pair)
 
@@ -252,12 +258,15 @@ def test_pairs_in_both_directions(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("a dog\ntwo cats\n", "utf-8")
     (tmp_path / "de.txt").write_text("ein Hund\nzwei Katzen\n", "utf-8")
     one, other = (
-        ParallelSource(path=f"{tmp_path}/{a}.txt", target_path=f"{tmp_path}/{b}.txt")
+        ParallelSourceConfig(
+            path=f"{tmp_path}/{a}.txt", target_path=f"{tmp_path}/{b}.txt"
+        )
         for a, b in (("en", "de"), ("de", "en"))
     )
-    parts = (MixturePart(source=one), MixturePart(source=other))
+    parts = (MixturePartConfig(source=one), MixturePartConfig(source=other))
     found = [
-        (x.source, x.text, x.target_text) for x in read_all(MixtureSource(parts=parts))
+        (x.source, x.text, x.target_text)
+        for x in read_all(MixtureSourceConfig(parts=parts))
     ]
     assert found == [
         ("en.txt", "a dog", "ein Hund"),
@@ -267,18 +276,20 @@ def test_pairs_in_both_directions(tmp_path: Path) -> None:
     ]
     for again in (one, other):
         with pytest.raises(DataError, match=r"twice: .* \(part \d\) and .* \(part 2\)"):
-            list_files(MixtureSource(parts=(*parts, MixturePart(source=again))))
+            list_files(
+                MixtureSourceConfig(parts=(*parts, MixturePartConfig(source=again)))
+            )
     with pytest.raises(DataError, match=r"twice: .* \(part 0\) and .* held out"):
         list_files(one, other)
 
 
 def test_held_out_source(mixture, tmp_path: Path) -> None:
-    training = TextSource(path=f"{tmp_path}/a/*.txt")
+    training = TextSourceConfig(path=f"{tmp_path}/a/*.txt")
     parts = (
-        MixturePart(source=TextSource(path=f"{tmp_path}/b/*.txt")),
-        MixturePart(source=JsonlSource(path=f"{tmp_path}/b/*.jsonl")),
+        MixturePartConfig(source=TextSourceConfig(path=f"{tmp_path}/b/*.txt")),
+        MixturePartConfig(source=JsonlSourceConfig(path=f"{tmp_path}/b/*.jsonl")),
     )
-    held_out = MixtureSource(parts=parts)
+    held_out = MixtureSourceConfig(parts=parts)
     files = list_files(training, held_out)
     # Unit indices and parts run on; files of one name are told apart.
     units = plan_units(files, training, 100, held_out)
@@ -302,26 +313,31 @@ def test_names_are_told_apart_though_a_folder_is_called_as_a_part(tmp_path) -> N
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     files = list_files(
-        TextSource(path=f"{tmp_path}/train/**/*.txt"),
-        TextSource(path=f"{tmp_path}/test/*.txt"),
+        TextSourceConfig(path=f"{tmp_path}/train/**/*.txt"),
+        TextSourceConfig(path=f"{tmp_path}/test/*.txt"),
     )
     assert [file.name for file in files] == ["0/1/x.txt", "0/x.txt", "1/x.txt"]
 
 
 def test_what_is_wrong_with_a_held_out_source_names_it(mixture, tmp_path) -> None:
-    training = TextSource(path=f"{tmp_path}/a/x.txt")
+    training = TextSourceConfig(path=f"{tmp_path}/a/x.txt")
     (tmp_path / "empty").touch()
     (tmp_path / "rows.csv").write_text("title\nwords\n")
-    pair = ParallelSource(path=f"{tmp_path}/b/x.txt", target_path=f"{tmp_path}/none")
-    table = CsvSource(path=f"{tmp_path}/rows.csv")
+    pair = ParallelSourceConfig(
+        path=f"{tmp_path}/b/x.txt", target_path=f"{tmp_path}/none"
+    )
+    table = CsvSourceConfig(path=f"{tmp_path}/rows.csv")
     for held_out, expected in [
-        (TextSource(path=f"{tmp_path}/none"), "no file matches"),
-        (TextSource(path=f"{tmp_path}/empty"), "all 1 files .* nothing to validate on"),
-        (pair, "matches 1 files and"),
-        (PythonDocsSource(packages=("none",)), "'none' is not an installed"),
-        (TextSource(path="none://x"), "nothing installed here reads none://"),
+        (TextSourceConfig(path=f"{tmp_path}/none"), "no file matches"),
         (
-            TextSource(path=f"{tmp_path}/a/*.txt"),
+            TextSourceConfig(path=f"{tmp_path}/empty"),
+            "all 1 files .* nothing to validate on",
+        ),
+        (pair, "matches 1 files and"),
+        (PythonDocsSourceConfig(packages=("none",)), "'none' is not an installed"),
+        (TextSourceConfig(path="none://x"), "nothing installed here reads none://"),
+        (
+            TextSourceConfig(path=f"{tmp_path}/a/*.txt"),
             r"twice: .*a/x.txt \(part 0\) and .*a/x.txt \(part 1, held out\)",
         ),
     ]:
@@ -347,10 +363,10 @@ data:
       - {source: {kind: zip, path: a.zip}, weight: 3}
       - source: {kind: text, path: a.txt, encoding: detect}
 """
-    assert parse_run(text, "f").data.source == MixtureSource(
+    assert parse_run(text, "f").data.source == MixtureSourceConfig(
         parts=(
-            MixturePart(source=ZipSource(path="a.zip"), weight=3.0),
-            MixturePart(source=TextSource(path="a.txt", encoding="detect")),
+            MixturePartConfig(source=ZipSourceConfig(path="a.zip"), weight=3.0),
+            MixturePartConfig(source=TextSourceConfig(path="a.txt", encoding="detect")),
         )
     )
     with pytest.raises(
@@ -361,7 +377,7 @@ data:
 
 def test_every_kind_has_a_reader() -> None:
     assert set(_READERS) == set(SingleSource.__args__)
-    assert {part.weight for part in parts_of(TextSource(path="a"))} == {1.0}
+    assert {part.weight for part in parts_of(TextSourceConfig(path="a"))} == {1.0}
 
 
 def test_matches_are_those_of_beam(shelf) -> None:
@@ -369,7 +385,7 @@ def test_matches_are_those_of_beam(shelf) -> None:
     (found,) = ShelfFileSystem(None).match(["shelf://a/*.txt"])
     assert isinstance(found, MatchResult)
     with pytest.raises(DataError, match="no file matches 'shelf://a/"):
-        list_files(TextSource(path="shelf://a/*.csv"))
+        list_files(TextSourceConfig(path="shelf://a/*.csv"))
 
 
 def test_fingerprint_knows_the_part_of_a_file(tmp_path: Path) -> None:
@@ -377,7 +393,9 @@ def test_fingerprint_knows_the_part_of_a_file(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
-    sources = [TextSource(path=f"{tmp_path}/{name}/*.txt") for name in ("train", "dev")]
+    sources = [
+        TextSourceConfig(path=f"{tmp_path}/{name}/*.txt") for name in ("train", "dev")
+    ]
     before = list_files(*sources)
     (tmp_path / "train/m.txt").rename(tmp_path / "dev/m.txt")
     after = list_files(*sources)

@@ -14,8 +14,12 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
-from transbeam.configs.schema.table_sources import Columns, ConllSource, CsvSource
+from transbeam.configs.schema.sources import TextSourceConfig
+from transbeam.configs.schema.table_sources import (
+    ColumnsConfig,
+    ConllSourceConfig,
+    CsvSourceConfig,
+)
 from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
 
 
@@ -35,8 +39,8 @@ def test_both_splits_as_cleaned_without_what_is_filtered(tmp_path: Path) -> None
     (tmp_path / "train.txt").write_text("one two two\n\nno\n\none more\n\nbad\0one\n")
     (tmp_path / "held.txt").write_text("two\u200b held out\n")
     data = DataConfig(
-        source=TextSource(path=str(tmp_path / "train.txt")),
-        validation_source=TextSource(path=str(tmp_path / "held.txt")),
+        source=TextSourceConfig(path=str(tmp_path / "train.txt")),
+        validation_source=TextSourceConfig(path=str(tmp_path / "held.txt")),
         cleaning=CleaningConfig(minimum_characters=4),
         shard_megabytes=0.001,
     )
@@ -51,8 +55,9 @@ def test_both_splits_as_cleaned_without_what_is_filtered(tmp_path: Path) -> None
 def test_words_that_a_template_puts_there(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\na film,good\n")
     data = DataConfig(
-        source=CsvSource(
-            path=str(tmp_path / "a.csv"), columns=Columns(text="text", label="label")
+        source=CsvSourceConfig(
+            path=str(tmp_path / "a.csv"),
+            columns=ColumnsConfig(text="text", label="label"),
         )
     )
     task = TextToTextConfig(source="mood of {text}", target="{label}")
@@ -63,7 +68,7 @@ def test_words_that_a_template_puts_there(tmp_path: Path) -> None:
 
 def test_words_of_a_tagged_sentence_are_read_alone_too(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Ada B\nsang O\n\n")
-    data = DataConfig(source=ConllSource(path=str(tmp_path / "a.conll")))
+    data = DataConfig(source=ConllSourceConfig(path=str(tmp_path / "a.conll")))
     words = counted(data, objective=TokenClassificationConfig(labels=("B", "O")))
     assert words == {"Ada": 2, "sang": 2}
 
@@ -75,7 +80,7 @@ def packed(texts: list[str]) -> bytes:
 def test_a_file_that_is_not_whole_is_no_corpus(tmp_path: Path) -> None:
     whole, rest = packed(["one two", "two"]), packed(["three"])
     (tmp_path / "a.txt.gz").write_bytes(whole + rest[:12])
-    source = TextSource(path=str(tmp_path / "a.txt.gz"))
+    source = TextSourceConfig(path=str(tmp_path / "a.txt.gz"))
     with pytest.raises(DataError, match=r"^data.source: a\.txt\.gz ends after \d+ byt"):
         counted(DataConfig(source=source))
     accepting = DataConfig(source=source, accept_incomplete_files=True)
@@ -87,7 +92,7 @@ def test_what_is_not_read_of_a_corpus_comes_with_its_words(tmp_path: Path) -> No
     damaged = bytearray(members[1])
     damaged[-6] ^= 1  # in its checksum
     (tmp_path / "a.txt.gz").write_bytes(members[0] + damaged + members[2])
-    source = TextSource(path=str(tmp_path / "a.txt.gz"))
+    source = TextSourceConfig(path=str(tmp_path / "a.txt.gz"))
     config = RunConfig(name="x", data=DataConfig(source=source))
     found = words_of_corpus(config, Spaces())
     assert found.counts == {"one": 1, "three": 1}
@@ -97,4 +102,4 @@ def test_what_is_not_read_of_a_corpus_comes_with_its_words(tmp_path: Path) -> No
 
 def test_no_corpus_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere"):
-        counted(DataConfig(source=TextSource(path=str(tmp_path / "nowhere.txt"))))
+        counted(DataConfig(source=TextSourceConfig(path=str(tmp_path / "nowhere.txt"))))

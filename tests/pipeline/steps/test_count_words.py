@@ -13,10 +13,10 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
 )
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.step_markers import Part, documents_path
+from transbeam.pipeline.documents.step_markers import DocumentPart, documents_path
 from transbeam.pipeline.steps.count_words import count_part
 
 DOCUMENTS = [
@@ -50,11 +50,11 @@ def test_words_are_counted_as_often_as_they_will_be_seen(
 ) -> None:
     for name in ("state", "documents"):
         (tmp_path / name).mkdir()
-    part = Part(0, 0, 1, weight=float(weight))
-    DocumentBatch.of(DOCUMENTS).save(documents_path(tmp_path, part))
+    part = DocumentPart(0, 0, 1, weight=float(weight))
+    DocumentBatch.from_documents(DOCUMENTS).save(documents_path(tmp_path, part))
     config = RunConfig(
         name="counted",
-        data=DataConfig(source=TextSource(path="x"), validation_fraction=0.0),
+        data=DataConfig(source=TextSourceConfig(path="x"), validation_fraction=0.0),
         objective=objective,
     )
     counts = count_part(part, config, tmp_path, Spaces())

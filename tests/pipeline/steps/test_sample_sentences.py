@@ -12,11 +12,11 @@ from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.document import Split, document_hash
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
-from transbeam.pipeline.documents.step_markers import Part
+from transbeam.pipeline.documents.step_markers import DocumentPart
 from transbeam.pipeline.objectives.sentence_pairs import make_records
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.work_units import plan_units
@@ -37,7 +37,7 @@ def write_corpus(folder: Path, number: int) -> None:
 
 
 def run_over(folder: Path, fraction: float = 0.0, **data: object) -> RunConfig:
-    source = TextSource(path=f"{folder}/*.txt", document="file")
+    source = TextSourceConfig(path=f"{folder}/*.txt", document="file")
     return RunConfig(
         name="x",
         data=DataConfig(
@@ -48,14 +48,16 @@ def run_over(folder: Path, fraction: float = 0.0, **data: object) -> RunConfig:
     )
 
 
-def prepared(run: RunConfig, folder: Path, unit_bytes: int) -> list[Part]:
+def prepared(run: RunConfig, folder: Path, unit_bytes: int) -> list[DocumentPart]:
     for name in ("state", "documents"):
         (folder / name).mkdir(parents=True)
     units = plan_units(list_files(run.data.source), run.data.source, unit_bytes)
     return [part for unit in units for part in prepare_unit(unit, run, folder)]
 
 
-def labels(run: RunConfig, folder: Path, parts: list[Part], split: Split) -> list[int]:
+def labels(
+    run: RunConfig, folder: Path, parts: list[DocumentPart], split: Split
+) -> list[int]:
     """The label of each record; each is held against the texts it is of."""
     found = []
     for part in parts:

@@ -17,7 +17,7 @@ from transbeam.serving.base.golden_requests import (
     write_golden,
 )
 from transbeam.serving.export.golden_inputs import SAMPLES, golden_questions
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.signatures.task_factory import task_of
@@ -67,7 +67,9 @@ def test_another_answer_keeps_a_version_out(version, name):
     outputs[output] = values
     questions[place] = replace(questions[place], outputs=outputs)
     write_golden(version, questions)
-    with pytest.raises(Failure, match=f"question {place + 1}: {name} does") as caught:
+    with pytest.raises(
+        StatusError, match=f"question {place + 1}: {name} does"
+    ) as caught:
         load(version)
     assert caught.value.code is StatusCode.DATA_LOSS
 
@@ -86,7 +88,9 @@ def test_weights_of_another_model(version):
         session.run(tf.compat.v1.global_variables_initializer())
         saver = tf.compat.v1.train.Saver(variables)
         saver.save(session, prefix, write_meta_graph=False, write_state=False)
-    with pytest.raises(Failure, match="question 2: serving_default does not answer"):
+    with pytest.raises(
+        StatusError, match="question 2: serving_default does not answer"
+    ):
         load(version)
 
 
@@ -100,14 +104,16 @@ def test_weights_of_another_model(version):
 )
 def test_questions_that_are_none(version, signature, inputs, outputs, said):
     write_golden(version, [Golden(signature, inputs, outputs)])
-    with pytest.raises(Failure, match=said):
+    with pytest.raises(StatusError, match=said):
         load(version)
 
 
 def test_a_file_that_is_cut_off(version):
     file = version / FILE
     file.write_bytes(file.read_bytes()[:-5])
-    with pytest.raises(Failure, match=r"golden_requests, question 2: DataLossError"):
+    with pytest.raises(
+        StatusError, match=r"golden_requests, question 2: DataLossError"
+    ):
         load(version)
 
 

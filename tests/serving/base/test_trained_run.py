@@ -16,9 +16,9 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, parse_run
-from transbeam.configs.schema.attention import KernelAttention
+from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.schedules import ConstantSchedule
+from transbeam.configs.schema.schedules import ConstantScheduleConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
@@ -54,7 +54,7 @@ def test_weights_of_the_packed_graph_are_in_the_model(trained, run_folder):
 
 def test_random_features_are_those_of_the_training(tmp_path):
     # They come from the seed and are not weights: no file would show the mistake.
-    model = replace(TINY.model, attention=KernelAttention(num_heads=2))
+    model = replace(TINY.model, attention=KernelAttentionConfig(num_heads=2))
     config = replace(TINY, seed=17, model=model)
     loaded = load_trained(make_run(tmp_path / "run", config), config)
     size = loaded.tokenizer.vocabulary_size
@@ -167,7 +167,7 @@ def test_no_training_at_all(run):
 
 def test_a_warm_up_that_is_left_out_is_what_it_was_in_the_training(tmp_path):
     def config(steps: int, **schedule: int) -> RunConfig:
-        constant = ConstantSchedule(**schedule)
+        constant = ConstantScheduleConfig(**schedule)
         return replace(TINY, training=TrainingConfig(steps=steps, schedule=constant))
 
     def finish(name: str, inputs: Mapping[str, Any]) -> None:

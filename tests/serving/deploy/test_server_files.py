@@ -20,7 +20,7 @@ from tests.serving.deploy.conftest import MODEL
 from tests.serving.deploy.peer_schemas import BATCHING, MONITORING
 from tests.serving.server.conftest import running
 from transbeam.serving.__main__ import main
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import (
     read_batching,
     read_models,
@@ -147,7 +147,7 @@ def test_a_server_with_these_files_answers_the_first_request(
     config.write_text(
         config.read_text().replace("/models/tiny", str(run / "saved_model"))
     )
-    settings = Settings(
+    settings = ServerSettings(
         models=tuple(read_models(config)),
         batching=read_batching(tmp_path / "batching_parameters.txt"),
         port=0,

@@ -74,7 +74,7 @@ def test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate(
     run, exact, exported, tmp_path
 ):
     rounded, wider = in_dtype(exact), with_tolerance(exact)
-    judge = MaskedJudge.of(wider, run)
+    judge = MaskedJudge.from_run(wider, run)
     rows = judge.saved_model_rows("rounded", asking(rounded))
     require_passed(rows)
     judge.tolerance = exact.config.export.tolerance

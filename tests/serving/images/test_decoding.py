@@ -16,7 +16,7 @@ from tests.serving.images.image_files import (
     png,
     wide_png,
 )
-from transbeam.configs.schema.sources import ImagesSource
+from transbeam.configs.schema.sources import ImagesSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
@@ -45,7 +45,7 @@ def recorded(content: bytes, folder: Path) -> np.ndarray:
     """As the data job reads a file."""
     file = folder / "a"
     file.write_bytes(content)
-    source = ImagesSource(path="*", image_size=SIZE)
+    source = ImagesSourceConfig(path="*", image_size=SIZE)
     (item,) = read(Span(SourceFile.at(file, "a"), 0, len(content)), source)
     assert isinstance(item, Document), item.error
     return np.frombuffer(item.image, np.uint8).reshape(SIZE, SIZE, 3)

@@ -7,7 +7,7 @@ import pytest
 
 from transbeam.serving.client.interface import ServerError
 from transbeam.serving.loadtest.load_loops import Sample, closed_loop, open_loop
-from transbeam.serving.loadtest.server_metrics import Counts
+from transbeam.serving.loadtest.server_metrics import ServerCounts
 from transbeam.serving.loadtest.summary import summarize, table
 
 
@@ -77,8 +77,8 @@ def test_errors_are_taken_down(loop):
 def test_sums_by_hand():
     samples = [Sample(0.0, n / 1000) for n in range(1, 101)]
     samples.append(Sample(0.0, 9.0, "UNAVAILABLE"))
-    before = Counts(batches=10, rows=20, queued=1.0, computed=2.0, memory=100e6)
-    after = Counts(batches=30, rows=100, queued=1.5, computed=4.0, memory=101e6)
+    before = ServerCounts(batches=10, rows=20, queued=1.0, computed=2.0, memory=100e6)
+    after = ServerCounts(batches=30, rows=100, queued=1.5, computed=4.0, memory=101e6)
     stage = summarize("8 clients", samples, 2.0, before, after)
     assert stage.asked == 101
     assert stage.errors == {"UNAVAILABLE": 1}

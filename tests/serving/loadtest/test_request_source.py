@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.client.interface import Signature
+from transbeam.serving.client.interface import SignatureTypes
 from transbeam.serving.loadtest.request_source import asking
 
 INPUTS = {
@@ -24,8 +24,8 @@ class Recording:
         self.asked = []
 
     def signatures(self):
-        plain = Signature({"text": "DT_STRING"}, {})
-        return {"plain": plain, "write": Signature(INPUTS, {})}
+        plain = SignatureTypes({"text": "DT_STRING"}, {})
+        return {"plain": plain, "write": SignatureTypes(INPUTS, {})}
 
     def ask(self, signature, inputs):
         self.asked.append((signature, inputs))

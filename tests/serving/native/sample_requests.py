@@ -9,8 +9,8 @@ import tensorflow as tf
 from tests.serving.native.c_client import Inputs, Outputs
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK
 from transbeam.serving.export.warmup_inputs import warm_up_inputs
-from transbeam.serving.signatures.base.interface import Endpoint, Task
-from transbeam.serving.signatures.causal import Continuation
+from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
+from transbeam.serving.signatures.causal import CausalTask
 
 TEXTS = (
     f"Returns a {MASK} of the same shape, or None.".encode(),
@@ -35,18 +35,20 @@ WISHES = {
 }
 
 
-def requests_of(task: Task) -> list[tuple[str, Inputs]]:
+def requests_of(task: SignatureTask) -> list[tuple[str, Inputs]]:
     """One for each signature on texts, and one for each other that is warmed up."""
     endpoints = task.endpoints()
     # A prompt has to leave room for what is written.
-    texts = [text[:40] for text in TEXTS] if isinstance(task, Continuation) else TEXTS
+    texts = [text[:40] for text in TEXTS] if isinstance(task, CausalTask) else TEXTS
     found = dict(_on_texts(endpoints, texts)) if "tokenize" in endpoints else {}
     for name, inputs in warm_up_inputs(task):
         found.setdefault(name, inputs)
     return list(found.items())
 
 
-def answers_of(task: Task, requests: list[tuple[str, Inputs]]) -> list[Outputs]:
+def answers_of(
+    task: SignatureTask, requests: list[tuple[str, Inputs]]
+) -> list[Outputs]:
     """What Keras says, without a SavedModel."""
     endpoints = task.endpoints()
     answers = []

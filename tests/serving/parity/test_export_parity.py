@@ -12,18 +12,18 @@ from tests.serving.session import asking, session_on
 from tests.serving.signatures.parity_scenario import remembered
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ToleranceConfig
-from transbeam.serving.parity.base.parity_checks import Row, agreement
+from transbeam.serving.parity.base.parity_checks import ParityCheck, agreement
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.export_parity import check_parity, require_passed
 from transbeam.serving.parity.masked import MaskedJudge
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 FLOAT32 = "model_float32.tflite"
 
 
 @pytest.fixture(scope="module")
 def judge(trained, run_folder):
-    return MaskedJudge.of(trained, run_folder)
+    return MaskedJudge.from_run(trained, run_folder)
 
 
 def failed(rows):
@@ -100,12 +100,12 @@ def test_a_phone_model_with_other_weights_fails(exported, trained, judge, tmp_pa
         file = tmp_path / f"{change}.tflite"
         file.write_bytes(content.replace(table.tobytes(), other.tobytes()))
         for delegate in (True, False):
-            model = PhoneModel(file, delegate=delegate)
+            model = TFLiteRunner(file, delegate=delegate)
             assert len(failed(judge.phone_rows("form", "float32", model))) == 2
 
 
 def test_int8_is_held_to_its_tolerance(exported, judge, monkeypatch):
-    model = PhoneModel(exported.tflite / "model_dynamic_int8.tflite")
+    model = TFLiteRunner(exported.tflite / "model_dynamic_int8.tflite")
 
     def check(**keys):
         monkeypatch.setattr(judge, "tolerance", ToleranceConfig(**keys))
@@ -171,15 +171,15 @@ def test_what_helps_files_of_4_bits_is_said(trained, form, tables, is_advised):
     export = replace(trained.config.export, tflite_tables=tables)
     config = replace(trained.config, export=export)
     with pytest.raises(ArtifactError) as caught:
-        require_passed([Row(form, "perplexity", 0.1, 0.02, False)], config)
+        require_passed([ParityCheck(form, "perplexity", 0.1, 0.02, False)], config)
     assert ("export.tflite_tables: int8" in str(caught.value)) == is_advised
 
 
 def test_failed_rows_are_listed():
     rows = [
-        Row("SavedModel", "vector entry", 0.5, 1e-4, False),
-        Row("TFLite float32", "vector entry", 1e-5, 1e-3, True),
-        Row("TFLite dynamic_int8", "first guess", 0.4, 0.9, False),
+        ParityCheck("SavedModel", "vector entry", 0.5, 1e-4, False),
+        ParityCheck("TFLite float32", "vector entry", 1e-5, 1e-3, True),
+        ParityCheck("TFLite dynamic_int8", "first guess", 0.4, 0.9, False),
     ]
     with pytest.raises(ArtifactError) as caught:
         require_passed(rows)

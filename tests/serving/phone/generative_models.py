@@ -13,9 +13,9 @@ from tests.serving.untrained import SPREAD, TINY, learned
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
-from transbeam.serving.base.trained_run import TOKENIZER, Trained, build
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun, build
 from transbeam.serving.phone.conversion.tflite_converter import file_name, write_tflite
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 SLOTS = 20
@@ -36,7 +36,7 @@ def small(name: str, *, tflite=("float32",), **model) -> RunConfig:
     return replace(run, model=replace(run.model, **model), export=export)
 
 
-def converted(config: RunConfig, folder: Path) -> tuple[Trained, dict[str, Path]]:
+def converted(config: RunConfig, folder: Path) -> tuple[TrainedRun, dict[str, Path]]:
     """An untrained model and its TFLite files.
 
     Args:
@@ -52,7 +52,7 @@ def converted(config: RunConfig, folder: Path) -> tuple[Trained, dict[str, Path]
 
 def shared(
     name: str, *, tflite=("float32",), **model
-) -> tuple[Trained, dict[str, Path]]:
+) -> tuple[TrainedRun, dict[str, Path]]:
     """The same of `small`, from a stage."""
     config = small(name, tflite=tflite, **model)
 
@@ -65,28 +65,28 @@ def shared(
     return trained_of(config, folder / "tflite-run"), files
 
 
-def trained_of(config: RunConfig, run: Path) -> Trained:
+def trained_of(config: RunConfig, run: Path) -> TrainedRun:
     """An untrained model, the same each time, of a run's folder with a tokenizer."""
     tokenizer = load_tokenizer(run / TOKENIZER)
     model = build(config, tokenizer.vocabulary_size)
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
         weight.assign(weight + SPREAD * chance.standard_normal(weight.shape))
-    return Trained(config, tokenizer, model)
+    return TrainedRun(config, tokenizer, model)
 
 
 def writer_of(file: Path, *, delegate: bool = True) -> PhoneWriter:
-    return PhoneWriter(PhoneModel(file, delegate=delegate))
+    return PhoneWriter(TFLiteRunner(file, delegate=delegate))
 
 
-def some_ids(trained: Trained, number: int, seed: int = 0) -> list[int]:
+def some_ids(trained: TrainedRun, number: int, seed: int = 0) -> list[int]:
     chance = np.random.default_rng(seed)
     ordinary = trained.tokenizer.ordinary_ids
     return chance.choice(ordinary, number).tolist()
 
 
 def keras_logits(
-    trained: Trained, row: list[int], source: list[int] | None = None, given: int = 0
+    trained: TrainedRun, row: list[int], source: list[int] | None = None, given: int = 0
 ) -> np.ndarray:
     """Keras's of a whole row, `given` tokens of which are a prefix: float64 (T, V)."""
     if source is not None:

@@ -7,13 +7,13 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 
 def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float:
     """By how much `logits` of the signature `each` differ, of their size (RMS)."""
     expected, found = (
-        PhoneModel(content).run("each", **question)["logits"]
+        TFLiteRunner(content).run("each", **question)["logits"]
         for content in (source, made)
     )
     return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))

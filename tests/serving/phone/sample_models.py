@@ -16,8 +16,8 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 )
 from transbeam.pipeline.tokenizers.training.train_unigram import learn_unigram
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
-from transbeam.serving.base.trained_run import Trained, build
-from transbeam.serving.signatures.classification import Classification
+from transbeam.serving.base.trained_run import TrainedRun, build
+from transbeam.serving.signatures.classification import ClassificationTask
 
 TINY = Path(__file__).parents[3] / "configs/tiny"
 LABELS = ("bad", "good", "so so")
@@ -54,7 +54,7 @@ def unigram(**options) -> TokenizerModel:
     return learn_unigram(counts, UnigramConfig(vocabulary_size=60, **options))
 
 
-def model_of(name: str, tokenizer: TokenizerModel, folder: Path) -> Trained:
+def model_of(name: str, tokenizer: TokenizerModel, folder: Path) -> TrainedRun:
     """A model of one block for a tokenizer, which is written to a folder.
 
     Args:
@@ -75,16 +75,16 @@ def model_of(name: str, tokenizer: TokenizerModel, folder: Path) -> Trained:
     chance = np.random.default_rng(0)
     for weight in model.weights:  # biases are not 0 after a training, nor scales 1
         weight.assign(weight + 0.3 * chance.standard_normal(weight.shape))
-    trained = Trained(config, tokenizer.build(), model)
+    trained = TrainedRun(config, tokenizer.build(), model)
     if config.objective.kind == "classification":
         _tell_apart(trained)
     return trained
 
 
-def _tell_apart(trained: Trained) -> None:
+def _tell_apart(trained: TrainedRun) -> None:
     """Gives each class its share of the words: by chance one would get them all."""
     kernel, bias = (of for of in trained.model.weights if of.shape[-1] == len(LABELS))
     kernel.assign(4 * kernel)
-    asking = Classification(trained).asking
+    asking = ClassificationTask(trained).asking
     logits = asking.ask(asking.encode(tf.constant(WORDS)))["logits"]
     bias.assign(bias - tf.reduce_mean(logits, axis=0))

@@ -20,7 +20,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.yaml_config import dump_run
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, PretrainedConfig
 from transbeam.serving.__main__ import export, main
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import judge_of
 from transbeam.serving.parity.export_parity import check_phone_files
 from transbeam.serving.phone.conversion.text_input_models import text_signature
@@ -29,12 +29,12 @@ from transbeam.serving.phone.quantization.int4_weights import NONE_ROUNDED
 from transbeam.serving.phone.quantization.quantizer import quantized
 from transbeam.serving.phone.report.variant_report import Measured, Report
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.task_factory import task_of
 
 VARIANTS = ("float32", "dynamic_int8", "dynamic_int4")
 KEYS = {"tflite": VARIANTS, "tflite_text": True}
-PASSED = Row("form", "check", 0.1, 0.2, True)
+PASSED = ParityCheck("form", "check", 0.1, 0.2, True)
 
 
 def contents(folder):
@@ -269,7 +269,7 @@ def test_files_from_a_text_answer_as_the_plain_ones(phone, trained):
             "embed_text": {"inputs": ["text"], "outputs": ["embedding"]}
         }
         runner = interpreter.get_signature_runner("embed_text")
-        plain = PhoneModel(phone.folder / f"model_{variant}.tflite", resized=False)
+        plain = TFLiteRunner(phone.folder / f"model_{variant}.tflite", resized=False)
         vectors, answers = [], []
         for text in texts:
             found = runner(text=np.array([text.encode()], object))["embedding"][0]
@@ -359,7 +359,7 @@ def test_a_failed_gate_publishes_nothing(run, monkeypatch):
 
 def test_a_file_that_loses_too_much_is_not_published(run, monkeypatch):
     """By the measure of the task alone."""
-    lost = Row("TFLite float32", "accuracy lost", 0.05, 0.02, False)
+    lost = ParityCheck("TFLite float32", "accuracy lost", 0.05, 0.02, False)
     metric = SimpleNamespace(
         name="accuracy", of_keras=0.9, measured=lambda model: (0.85, lambda form: lost)
     )

@@ -15,7 +15,7 @@ from transbeam.model.cost.report import count_cost
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import save_tokenizer
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
-from transbeam.serving.base.trained_run import TOKENIZER, Trained, build
+from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun, build
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
 
 PRESETS = Path(__file__).parents[3] / "configs/presets"
@@ -27,7 +27,7 @@ def file_of(run: RunConfig, folder: Path) -> bytes:
     model = build(run, number)
     tokenizer = tokenizer_of(number)
     save_tokenizer(folder / TOKENIZER, tokenizer)
-    trained = Trained(run, tokenizer.build(), model)
+    trained = TrainedRun(run, tokenizer.build(), model)
     files = write_tflite(trained, folder, folder / "made")
     return files["dynamic_int8"].read_bytes()
 

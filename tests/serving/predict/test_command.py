@@ -17,7 +17,7 @@ from transbeam.serving.export.saved_model_writer import write_endpoints
 from transbeam.serving.predict.formatting.masked import fill
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 
 
@@ -193,7 +193,9 @@ def test_a_run_ends_with_its_examples(loaded, run_folder):
 @pytest.fixture(scope="module")
 def server(exported):
     folder = exported.saved_model.parent
-    settings = Settings(models=(ModelSettings("tiny", folder),), port=0, rest_port=0)
+    settings = ServerSettings(
+        models=(ModelSettings("tiny", folder),), port=0, rest_port=0
+    )
     with in_background(settings) as addresses:
         yield addresses
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.configs.base.errors import ArtifactError, DataError
 from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 
 MASKS = TINY.export.tflite_masks
@@ -15,7 +15,7 @@ MASKS = TINY.export.tflite_masks
 
 @pytest.fixture(scope="module", params=[True, False], ids=["resized", "filled up"])
 def model(exported, request):
-    return PhoneModel(exported.tflite / "model_float32.tflite", resized=request.param)
+    return TFLiteRunner(exported.tflite / "model_float32.tflite", resized=request.param)
 
 
 def row(length):
@@ -71,7 +71,7 @@ def test_inputs_of_another_shape(model):
 def test_an_image_of_another_size(tmp_path):
     spec = tf.TensorSpec([1, 4, 4, 3], tf.uint8, name="image")
     endpoint = Endpoint(lambda image: {"sum": tf.cast(image, tf.float32)}, [spec])
-    model = PhoneModel(convert({"classify_pixels": endpoint}, 1, tmp_path))
+    model = TFLiteRunner(convert({"classify_pixels": endpoint}, 1, tmp_path))
     match = r"the TFLite file: image of classify_pixels has the shape \(1, 3, 4, 3\); "
     with pytest.raises(DataError, match=rf"{match}expected \(1, 4, 4, 3\)\."):
         model.ask("classify_pixels", image=np.zeros((3, 4, 3), np.uint8))

@@ -13,38 +13,47 @@ from tests.serving.phone.generative_models import (
     writer_of,
 )
 from transbeam.configs.base.errors import ArtifactError, DataError
-from transbeam.configs.schema.attention import FullAttention, SlidingWindowAttention
+from transbeam.configs.schema.attention import (
+    FullAttentionConfig,
+    SlidingWindowAttentionConfig,
+)
 from transbeam.configs.schema.block import (
-    AlibiPosition,
-    LearnedPosition,
-    NoPosition,
-    RelativeBiasPosition,
-    RopePosition,
-    SinusoidalPosition,
+    AlibiPositionConfig,
+    LearnedPositionConfig,
+    NoPositionConfig,
+    RelativeBiasPositionConfig,
+    RopePositionConfig,
+    SinusoidalPositionConfig,
 )
 from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE
 
 FULL = {"num_heads": 4, "dropout": 0.0}
 CASES = {
-    "rope-grouped": (RopePosition(), FullAttention(num_key_value_heads=2, **FULL)),
-    "learned": (LearnedPosition(offset=2), FullAttention(**FULL)),
+    "rope-grouped": (
+        RopePositionConfig(),
+        FullAttentionConfig(num_key_value_heads=2, **FULL),
+    ),
+    "learned": (LearnedPositionConfig(offset=2), FullAttentionConfig(**FULL)),
     "sinusoidal-unscaled": (
-        SinusoidalPosition(),
-        FullAttention(scale_scores=False, **FULL),
+        SinusoidalPositionConfig(),
+        FullAttentionConfig(scale_scores=False, **FULL),
     ),
     "relative_bias-window": (
-        RelativeBiasPosition(num_buckets=8, max_distance=6),
-        SlidingWindowAttention(window_size=6, **FULL),
+        RelativeBiasPositionConfig(num_buckets=8, max_distance=6),
+        SlidingWindowAttentionConfig(window_size=6, **FULL),
     ),
     "alibi-window": (
-        AlibiPosition(),
-        SlidingWindowAttention(window_size=4, num_key_value_heads=1, **FULL),
+        AlibiPositionConfig(),
+        SlidingWindowAttentionConfig(window_size=4, num_key_value_heads=1, **FULL),
     ),
-    "none-multi_query": (NoPosition(), FullAttention(num_key_value_heads=1, **FULL)),
+    "none-multi_query": (
+        NoPositionConfig(),
+        FullAttentionConfig(num_key_value_heads=1, **FULL),
+    ),
 }
 # Alibi's has one head for all, too; and positions that say nothing are the fewest ops.
 # A pair's scores are unscaled, too, and learned positions are added as sinusoids are.
@@ -99,7 +108,7 @@ def test_greedy_is_keras_s(decoder):
 
 def test_what_fills_up_a_piece_is_never_seen(decoder):
     trained, file = decoder
-    model = PhoneModel(file)
+    model = TFLiteRunner(file)
     ids, other = np.split(np.array(some_ids(trained, 14), np.int32), 2)
     empty = {
         name: np.zeros(shape, np.float32)
@@ -234,4 +243,4 @@ def test_a_file_that_does_not_write_is_refused(tmp_path):
     endpoint = Endpoint(lambda token_ids: {"sums": token_ids + token_ids}, inputs)
     content = convert(dict.fromkeys(("embed", "fill_mask"), endpoint), 4, tmp_path)
     with pytest.raises(ArtifactError, match=r"signatures are embed, fill_mask; expect"):
-        PhoneWriter(PhoneModel(content))
+        PhoneWriter(TFLiteRunner(content))

@@ -18,7 +18,7 @@ from tests.serving.server.sample_models.half_plus_two_model import (
     folder_of_half_plus_two,
 )
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 
 NAME = "half_plus_two"
@@ -91,7 +91,7 @@ def running(settings):
 
 def settings_for(*folders, **changes):
     models = tuple(ModelSettings(folder.name, folder) for folder in folders)
-    return Settings(**{"models": models, "port": 0, "rest_port": 0, **changes})
+    return ServerSettings(**{"models": models, "port": 0, "rest_port": 0, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 from transbeam.serving.__main__ import main
 from transbeam.serving.server import run as module
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import Addresses
 
 ANY_PORTS = ["--port", "0", "--rest-port", "0"]
@@ -52,7 +52,7 @@ def commanded(*arguments: str) -> Iterator[Addresses]:
     stop = threading.Event()
 
     def run(
-        settings: Settings,
+        settings: ServerSettings,
         _listening: socket.socket,
         tell: Callable[[Addresses], None],
         ready: Callable[[], None],

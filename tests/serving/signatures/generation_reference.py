@@ -4,16 +4,19 @@ import keras
 import numpy as np
 
 from tests.serving.conftest import LENGTH
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import DenseFeedForward, NormalInitializer
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import (
+    DenseFeedForwardConfig,
+    NormalInitializerConfig,
+)
 
 SMALL = {
     "num_layers": 1,
     "hidden_dim": 32,
     "max_sequence_length": LENGTH,
-    "attention": FullAttention(num_heads=2),
-    "feedforward": DenseFeedForward(intermediate_dim=64),
-    "initializer": NormalInitializer(stddev=0.3),
+    "attention": FullAttentionConfig(num_heads=2),
+    "feedforward": DenseFeedForwardConfig(intermediate_dim=64),
+    "initializer": NormalInitializerConfig(stddev=0.3),
 }
 
 

@@ -13,12 +13,12 @@ from tests.serving.native.c_client import require_same
 from tests.serving.session import asking, session_on
 from tests.serving.untrained import write_signatures
 from transbeam.configs.schema.run import RunConfig
-from transbeam.serving.base.trained_run import Trained, load_trained
+from transbeam.serving.base.trained_run import TrainedRun, load_trained
 from transbeam.serving.parity.base.parity_checker import Judge
-from transbeam.serving.parity.base.parity_checks import Row
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import judge_of
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 
@@ -33,7 +33,7 @@ class Scene:
         return cls(make_run(folder, config))
 
     @cached_property
-    def trained(self) -> Trained:
+    def trained(self) -> TrainedRun:
         return load_trained(self.folder)
 
     @cached_property
@@ -50,8 +50,8 @@ class Scene:
         """TFLite files, by their variants."""
         return write_tflite(self.trained, self.folder, self.folder / "tflite")
 
-    def phone(self, variant: str = "float32") -> PhoneModel:
-        return PhoneModel(self.files[variant])
+    def phone(self, variant: str = "float32") -> TFLiteRunner:
+        return TFLiteRunner(self.files[variant])
 
     @contextmanager
     def exported(self, *signatures: str) -> Iterator[AskTexts]:
@@ -95,12 +95,12 @@ def remembered(ask: AskTexts) -> AskTexts:
     return asked
 
 
-def failed(rows: Sequence[Row]) -> list[str]:
+def failed(rows: Sequence[ParityCheck]) -> list[str]:
     """The checks that did not pass, without how they were measured."""
     return [row.check.partition(",")[0] for row in rows if not row.passed]
 
 
-def judged_by_another(scene: Scene, judged: Callable[[Judge], Sequence[Row]]):
+def judged_by_another(scene: Scene, judged: Callable[[Judge], Sequence[ParityCheck]]):
     """The checks that fail where Keras has other weights than what was exported."""
     weights = scene.trained.model.weights
     before = [weight.numpy() for weight in weights]
@@ -113,6 +113,6 @@ def judged_by_another(scene: Scene, judged: Callable[[Judge], Sequence[Row]]):
             weight.assign(value)
 
 
-def rows_of(variant: str, phone: PhoneModel, judge: Judge) -> list[Row]:
+def rows_of(variant: str, phone: TFLiteRunner, judge: Judge) -> list[ParityCheck]:
     """What a judge finds of a file."""
     return judge.phone_rows("file", variant, phone)

@@ -21,7 +21,7 @@ from tests.serving.signatures.parity_scenario import (
 )
 from tests.serving.untrained import write_signatures
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
-from transbeam.configs.schema.model import Patches, Pooler
+from transbeam.configs.schema.model import PatchesConfig, PoolerConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
@@ -51,7 +51,7 @@ def config_of(channels: int, **export_keys) -> RunConfig:
     objective = ImageClassificationConfig(
         labels=LABELS, image_size=SIZE, channels=channels
     )
-    patches = Patches(image_size=SIZE, patch_size=4, num_channels=channels)
+    patches = PatchesConfig(image_size=SIZE, patch_size=4, num_channels=channels)
     return replace(
         TINY,
         objective=objective,
@@ -60,7 +60,7 @@ def config_of(channels: int, **export_keys) -> RunConfig:
             num_layers=1,
             max_sequence_length=patches.sequence_length,
             patches=patches,
-            pooler=Pooler(kind="first", projection=False),
+            pooler=PoolerConfig(kind="first", projection=False),
         ),
         export=replace(TINY.export, **{"examples": (), **export_keys}),
     )
@@ -346,4 +346,4 @@ def test_an_example_that_is_no_image(scene, tmp_path):
         examples = (str(tmp_path / path),)
         changed = replace(config, export=replace(config.export, examples=examples))
         with pytest.raises(DataError, match=said):
-            ImageJudge.of(replace(scene.trained, config=changed), scene.folder)
+            ImageJudge.from_run(replace(scene.trained, config=changed), scene.folder)

@@ -10,7 +10,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.serving.parity.masked import MaskedJudge
-from transbeam.serving.signatures.masked import FillMask
+from transbeam.serving.signatures.masked import MaskedTask
 
 TOP_K = TINY.export.top_k
 HIDDEN = TINY.model.hidden_dim
@@ -220,7 +220,7 @@ def test_any_bytes_get_a_finite_answer(ask):
 def test_embeddings_of_length_one(ask, trained):
     export = replace(trained.config.export, normalize_embeddings=True)
     config = replace(trained.config, export=export)
-    task = FillMask(replace(trained, config=config))
+    task = MaskedTask(replace(trained, config=config))
     texts = ["returns a tensor", "the quick brown fox", ""]
     found = task.embedder.embed(tf.constant(texts))["embedding"].numpy()
     means = ask("embed", texts)["embedding"]

@@ -21,7 +21,7 @@ from tests.serving.signatures.parity_scenario import Scene
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
-from transbeam.configs.schema.model import Seq2SeqConfig
+from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -79,7 +79,7 @@ def run(request, tmp_path_factory):
         objective=SpanCorruptionConfig(decoder_length=DECODER_LENGTH),
         tokenizer=tokenizer,
         evaluation=evaluation,
-        model=Seq2SeqConfig(**SMALL),
+        model=Seq2SeqModelConfig(**SMALL),
         export=replace(TINY.export, examples=("a <extra_id_0> of ints",)),
     )
     scene = Scene.of(tmp_path_factory.mktemp("gaps") / "run", config)

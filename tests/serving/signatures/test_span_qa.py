@@ -257,7 +257,7 @@ def test_the_gate_finds_another_model(scene):
     weight = layer.weights[0]
     weight.assign(weight * 1.5)
     try:
-        judge = AnsweringJudge.of(scene.trained, scene.folder)
+        judge = AnsweringJudge.from_run(scene.trained, scene.folder)
     finally:
         weight.assign(weight / 1.5)
     with pytest.raises(ArtifactError, match="score of the answer"):

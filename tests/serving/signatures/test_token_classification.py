@@ -29,7 +29,7 @@ from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.signatures.token_classification import entities
 from transbeam.serving.text_ops import row_blocks
-from transbeam.serving.text_ops.word_split import Words
+from transbeam.serving.text_ops.word_split import SplitWords
 
 ENTITIES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 CASES = {
@@ -302,7 +302,7 @@ def entities_of(tags, places="BIES", hyphen="-", *, strict=False):
     kinds = ("PER", "LOC")
     labels = ("O", *(f"{at}{hyphen}{kind}" for kind in kinds for at in places))
     text = tf.constant(["a bb ccc", "dddd"])
-    words = Words(
+    words = SplitWords(
         tf.ragged.constant([["a", "bb", "ccc"], ["dddd"]]),
         tf.ragged.constant([[0, 2, 5], [0]], dtype=tf.int32),
         tf.ragged.constant([[1, 4, 8], [4]], dtype=tf.int32),

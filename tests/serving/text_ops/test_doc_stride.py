@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.serving.text_ops.doc_stride import Windows
+from transbeam.serving.text_ops.doc_stride import TextWindows
 
 SPECIAL = SpecialIds(pad=0, begin=1, end=2)
 LENGTH, LONGEST_QUESTION = 12, 3
@@ -28,7 +28,7 @@ def ragged(rows):
 @given(rows=ROWS, stride=st.integers(1, 14))
 def test_windows_overlap_and_reach_the_end(rows, stride):
     questions, texts = zip(*rows, strict=True)
-    found = Windows.of(
+    found = TextWindows.from_texts(
         ragged(questions),
         ragged(texts),
         SPECIAL,

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.serving.text_ops.stop_strings import MOST, SEPARATOR, Stops
+from transbeam.serving.text_ops.stop_strings import MOST, SEPARATOR, StopStrings
 
 STRINGS = st.text("abé漢\n\0", max_size=6)
 ROWS = st.lists(
@@ -20,7 +20,7 @@ ROWS = st.lists(
 
 def find(joined, texts, since):
     """Places of the strings of each row."""
-    stops = Stops.of(tf.constant(joined, tf.string))
+    stops = StopStrings.from_joined(tf.constant(joined, tf.string))
     found = stops.find(tf.constant(texts, tf.string), tf.constant(since, tf.int32))
     return found.numpy().tolist()
 

@@ -18,7 +18,7 @@ def test_stretches_are_those_of_python(texts, random):
         random.randint(begin, len(texts[text]))
         for text, begin in zip(number, begins, strict=True)
     ]
-    characters = Characters.of(tf.constant(texts))
+    characters = Characters.from_texts(tf.constant(texts))
     found = characters.stretches(number, begins, ends).numpy().tolist()
     places = zip(number, begins, ends, strict=True)
     cut = [texts[text][begin:end].encode() for text, begin, end in places]
@@ -34,16 +34,16 @@ def test_all_of_a_hostile_text_is_itself():
     texts = [text.encode("utf-8", "surrogatepass") for text in HOSTILE_TEXTS]
     lengths = tf.strings.length(texts, unit="UTF8_CHAR")
     every = tf.range(len(texts), dtype=tf.int64)
-    characters = Characters.of(tf.constant(texts))
+    characters = Characters.from_texts(tf.constant(texts))
     found = characters.stretches(every, tf.zeros_like(lengths), lengths)
     assert found.numpy().tolist() == texts
 
 
 def test_a_silent_byte_is_no_character():
-    characters = Characters.of(tf.constant(["a\x02b\x02c"]), silent=2)
+    characters = Characters.from_texts(tf.constant(["a\x02b\x02c"]), silent=2)
     assert characters.places([0, 0, 0], [2, 4, 5]).numpy().tolist() == [1, 2, 3]
 
 
 def test_no_texts_have_no_characters():
-    characters = Characters.of(tf.constant([], tf.string))
+    characters = Characters.from_texts(tf.constant([], tf.string))
     assert characters.before.numpy().tolist() == [0]

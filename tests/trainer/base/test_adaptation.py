@@ -12,11 +12,11 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.adaptation import (
     Adaptation,
-    AllWeights,
-    FrozenWeights,
-    LoraWeights,
+    AllWeightsConfig,
+    FrozenWeightsConfig,
+    LoraWeightsConfig,
 )
-from transbeam.configs.schema.block import LayerNorm
+from transbeam.configs.schema.block import LayerNormConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.adaptation.lora import load_adapters
 from transbeam.model.cost.parameters import count_numbers, count_trained
@@ -32,8 +32,8 @@ from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState, averaged
 
 TAGS = OBJECTIVES["token_classification"]
-LORA = LoraWeights(rank=2, alpha=8.0)
-FREEZE = FrozenWeights(frozen=("token_embedding/*", "*/self_attention/*"))
+LORA = LoraWeightsConfig(rank=2, alpha=8.0)
+FREEZE = FrozenWeightsConfig(frozen=("token_embedding/*", "*/self_attention/*"))
 ADAPTED = {
     f"encoder_layer_0/self_attention/{part}/lora_kernel_{side}"
     for part in ("query", "value")
@@ -97,7 +97,7 @@ def test_exactly_what_is_asked_for_is_trained(case) -> None:
 def test_a_checkpoint_of_adapters_is_not_one_of_all_weights(tmp_path: Path) -> None:
     adapted, _ = make(LORA)
     path = write_checkpoint(tmp_path, take_snapshot(adapted, 2))
-    plain, _ = make(AllWeights())
+    plain, _ = make(AllWeightsConfig())
     with pytest.raises(ArtifactError, match=r"lora_kernel_a is there and not here"):
         restore_checkpoint(path, plain)
 
@@ -147,7 +147,7 @@ def test_merged_in_float32_whatever_is_computed_in(tmp_path: Path) -> None:
 
 def test_weights_besides_the_adapters() -> None:
     model = small_model(TAGS)
-    wanted = LoraWeights(targets=("*/query",), also_trained=("*_norm/gamma",))
+    wanted = LoraWeightsConfig(targets=("*/query",), also_trained=("*_norm/gamma",))
     adapt(model, wanted, seed=1)
     trained = {weight.path for weight in model.trainable_variables}
     assert "encoder_layer_0/feedforward_norm/gamma" in trained
@@ -160,11 +160,14 @@ def test_weights_besides_the_adapters() -> None:
 @pytest.mark.parametrize(
     ("adaptation", "message"),
     [
-        (FrozenWeights(frozen=("layer_0/*",)), "'layer_0/.' fits the path of no"),
-        (LoraWeights(targets=("query",)), "'query' fits the path of no dense layer"),
-        (LoraWeights(also_trained=("*/gama",)), r"Most like it: .*gamma"),
-        (LoraWeights(rank=17), "rank=17 is not between 1 and 16"),
-        (FrozenWeights(frozen=("*",)), "nothing is left to be trained"),
+        (FrozenWeightsConfig(frozen=("layer_0/*",)), "'layer_0/.' fits the path of no"),
+        (
+            LoraWeightsConfig(targets=("query",)),
+            "'query' fits the path of no dense layer",
+        ),
+        (LoraWeightsConfig(also_trained=("*/gama",)), r"Most like it: .*gamma"),
+        (LoraWeightsConfig(rank=17), "rank=17 is not between 1 and 16"),
+        (FrozenWeightsConfig(frozen=("*",)), "nothing is left to be trained"),
     ],
 )
 def test_what_cannot_be_is_said(adaptation, message) -> None:
@@ -181,14 +184,14 @@ def test_what_cannot_be_is_said(adaptation, message) -> None:
 @pytest.mark.parametrize(
     "adaptation",
     [
-        AllWeights(),
+        AllWeightsConfig(),
         FREEZE,
         LORA,
-        LoraWeights(rank=2, targets=("*",), also_trained=("*norm/*",)),
+        LoraWeightsConfig(rank=2, targets=("*",), also_trained=("*norm/*",)),
     ],
 )
 def test_as_many_are_trained_as_cost_counts(adaptation) -> None:
-    keys = {"norm": LayerNorm(placement="pre")}
+    keys = {"norm": LayerNormConfig(placement="pre")}
     for model in (
         small_model(TAGS, **keys),
         small_model(OBJECTIVES["causal"], tie_embeddings=False, **keys),
@@ -222,6 +225,6 @@ def test_adapters_need_something_to_stand_beside() -> None:
 
 def test_nothing_to_adapt_or_freeze() -> None:
     with pytest.raises(ConfigError, match=r"targets=\[\] adapts nothing"):
-        LoraWeights(targets=())
+        LoraWeightsConfig(targets=())
     with pytest.raises(ConfigError, match=r"frozen=\[\] leaves nothing frozen"):
-        FrozenWeights(frozen=())
+        FrozenWeightsConfig(frozen=())

@@ -20,7 +20,7 @@ from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable, weights_of
 from transbeam.trainer.base.warm_start import Origin, begin, differences, origin_of
 from transbeam.trainer.base.weight_files import load_weights
-from transbeam.trainer.evaluation.evaluation_loop import Means
+from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import best_checkpoint
 from transbeam.trainer.run import train
 
@@ -182,7 +182,8 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
 def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     losses = iter([5.0, 1.0, 3.0])
     monkeypatch.setattr(
-        "transbeam.trainer.run.means", lambda _: Means(next(losses), 0.0, {})
+        "transbeam.trainer.run.means",
+        lambda _: EvaluationMetrics(next(losses), 0.0, {}),
     )
     invocation = run(
         "training.final_weights=best",

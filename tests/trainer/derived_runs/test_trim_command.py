@@ -15,7 +15,7 @@ from tests.trainer.importing.hugging_face_checkpoints import (
 from tests.trainer.masked_logits import scores
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
-from transbeam.serving.base.trained_run import Trained, load_trained
+from transbeam.serving.base.trained_run import TrainedRun, load_trained
 
 TEXTS = [text.rpartition(" ")[0] for text in paragraphs(12)]
 
@@ -35,7 +35,7 @@ def imported(command, tmp_path) -> Path:
     return run_folder
 
 
-def old_ids(before: Trained, after: Trained) -> list[int]:
+def old_ids(before: TrainedRun, after: TrainedRun) -> list[int]:
     return [before.tokenizer.pieces.index(piece) for piece in after.tokenizer.pieces]
 
 

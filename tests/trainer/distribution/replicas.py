@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.adaptation import LoraWeights
+from transbeam.configs.schema.adaptation import LoraWeightsConfig
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.distribution import (
     DataParallelConfig,
@@ -36,7 +36,7 @@ from transbeam.trainer.distillation.distillation_loss import (
     with_vectors,
 )
 from transbeam.trainer.distillation.teacher import begin_as
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.targets import asks_of
@@ -55,10 +55,12 @@ def two_replicas() -> Workers:
 
         from transbeam.trainer.distribution.on_jax import MeshWorkers
 
-        return MeshWorkers(Place(), jax.devices()[:2])
+        return MeshWorkers(ProcessInfo(), jax.devices()[:2])
     from transbeam.trainer.distribution.on_tensorflow import StrategyWorkers
 
-    return StrategyWorkers(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), Place())
+    return StrategyWorkers(
+        tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), ProcessInfo()
+    )
 
 
 class Training:
@@ -112,7 +114,7 @@ class Student(Training):
             teacher = small_model(objective, num_layers=2, seed=5)
             begin_as(self.model, teacher, recipe)
             student, teacher = with_vectors(self.model), with_vectors(teacher)
-            adapt(self.model, LoraWeights(rank=2), seed=1)
+            adapt(self.model, LoraWeightsConfig(rank=2), seed=1)
             built = build_optimizer(
                 AdamWConfig(), Warmup(0.01, 0), student.trainable_variables
             )
@@ -214,7 +216,7 @@ def model_parallel() -> None:
     """Weights on two devices each, rows on two such pairs: as one device."""
     from transbeam.trainer.distribution.on_jax import MeshWorkers
 
-    workers = MeshWorkers(Place(), model_devices=2)
+    workers = MeshWorkers(ProcessInfo(), model_devices=2)
     assert workers.replicas == 2
     keys = {"accumulation": 2, "clip_norm": 0.3, "ema_decay": 0.5}
     for kind in ("causal", "seq2seq"):
@@ -239,7 +241,7 @@ def devices() -> None:
         from transbeam.trainer.distribution.on_jax import connect
 
         def connected(config: Distribution) -> Workers:
-            return connect(Place(), config, "")
+            return connect(ProcessInfo(), config, "")
 
         assert connected(DataParallelConfig()).replicas == 4
         assert connected(ModelParallelConfig(model_devices=2)).replicas == 2
@@ -248,9 +250,9 @@ def devices() -> None:
         return
     from transbeam.trainer.distribution import on_tensorflow
 
-    assert on_tensorflow.connect(Place(), DataParallelConfig()).replicas == 2
+    assert on_tensorflow.connect(ProcessInfo(), DataParallelConfig()).replicas == 2
     with pytest.raises(ConfigError, match="on JAX alone"):
-        on_tensorflow.connect(Place(), ModelParallelConfig(model_devices=2))
+        on_tensorflow.connect(ProcessInfo(), ModelParallelConfig(model_devices=2))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from tests.e2e.test_workers import free_ports
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.trainer.distribution import rendezvous, rendezvous_member
-from transbeam.trainer.distribution.connection import Connection, listen
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.connection import JsonConnection, listen
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import LostWorkerError, SeveralRendezvous
 from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
 from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
@@ -38,8 +38,8 @@ class Workers:
         self.said: list[str] = []
         self.opened = ExitStack()
 
-    def place(self, number: int) -> Place:
-        return Place(number, self.count, self.addresses, self.addresses[number])
+    def place(self, number: int) -> ProcessInfo:
+        return ProcessInfo(number, self.count, self.addresses, self.addresses[number])
 
     def open(self, number: int, seconds: float = SOON) -> SeveralRendezvous:
         side = ChiefRendezvous if number == 0 else MemberRendezvous
@@ -134,7 +134,9 @@ def test_the_chief_waits_for_an_address_that_it_cannot_reach() -> None:
     workers = Workers(2, are_listening=True)
     with workers.opened:
         chief = workers.open(0, seconds=0.7)
-        other = MemberRendezvous(Place(1, 2, workers.addresses), workers.said.append, 9)
+        other = MemberRendezvous(
+            ProcessInfo(1, 2, workers.addresses), workers.said.append, 9
+        )
         workers.opened.callback(other.close)
         for future in at_once(lambda: exchange(chief), lambda: exchange(other)):
             with pytest.raises(
@@ -179,7 +181,9 @@ def test_workers_of_another_number_are_refused() -> None:
         waiting = begin_aside(lambda: chief.exchange(0), "the chief")
         for number, count in ((1, 3), (2, 2)):
             other = MemberRendezvous(
-                Place(number, count, workers.addresses * 3), workers.said.append, SOON
+                ProcessInfo(number, count, workers.addresses * 3),
+                workers.said.append,
+                SOON,
             )
             workers.opened.callback(other.close)
             with pytest.raises(
@@ -249,12 +253,12 @@ def test_a_taken_port_is_told_with_its_address() -> None:
     with socket.create_server(("127.0.0.1", port)):
         address = f"127.0.0.1:{port}"
         with pytest.raises(ConfigError, match=f"{address}: .* another process has the"):
-            ChiefRendezvous(Place(0, 2, (address, ""), address), print)
+            ChiefRendezvous(ProcessInfo(0, 2, (address, ""), address), print)
 
 
 def test_what_is_no_object_ends_a_connection() -> None:
     ours, theirs = socket.socketpair()
-    here = Connection(ours)
+    here = JsonConnection(ours)
     theirs.sendall(b'{"a": 1}\n[2]\n')
     assert here.receive() == {"a": 1}
     assert here.receive() is None

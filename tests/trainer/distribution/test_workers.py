@@ -10,7 +10,7 @@ import pytest
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.trainer.distribution.process_info import Place, find_place
+from transbeam.trainer.distribution.process_info import ProcessInfo, find_place
 from transbeam.trainer.distribution.workers import ALONE, Workers
 
 
@@ -26,12 +26,15 @@ def jax_variables(**numbers: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("environment", "place"),
     [
-        ({}, Place(0, 1)),
-        (tf_config(0, worker=["a:1"]), Place(0, 1)),
-        (tf_config(2, worker=["a:1", "b:1", "c:1"]), Place(2, 3)),
-        (tf_config(0, chief=["a:1"], worker=["b:1"]), Place(1, 2)),
-        ({"KERAS_BACKEND": "jax", **tf_config(1, worker=["a:1", "b:1"])}, Place(0, 1)),
-        (jax_variables(JAX_NUM_PROCESSES="4", JAX_PROCESS_ID="3"), Place(3, 4)),
+        ({}, ProcessInfo(0, 1)),
+        (tf_config(0, worker=["a:1"]), ProcessInfo(0, 1)),
+        (tf_config(2, worker=["a:1", "b:1", "c:1"]), ProcessInfo(2, 3)),
+        (tf_config(0, chief=["a:1"], worker=["b:1"]), ProcessInfo(1, 2)),
+        (
+            {"KERAS_BACKEND": "jax", **tf_config(1, worker=["a:1", "b:1"])},
+            ProcessInfo(0, 1),
+        ),
+        (jax_variables(JAX_NUM_PROCESSES="4", JAX_PROCESS_ID="3"), ProcessInfo(3, 4)),
     ],
 )
 def test_which_worker_this_is(environment, place) -> None:
@@ -81,7 +84,7 @@ def test_addresses_that_cannot_be(addresses, told) -> None:
 
 
 def test_a_batch_that_cannot_be_shared() -> None:
-    workers = Workers(Place(0, 2), replicas=4)
+    workers = Workers(ProcessInfo(0, 2), replicas=4)
     with pytest.raises(ConfigError, match=r"24 records .* multiple of 16"):
         workers.check_batch(TrainingConfig(steps=100, batch_size=24, accumulation=4))
     workers.check_batch(TrainingConfig(steps=100, batch_size=24, accumulation=2))
@@ -92,7 +95,7 @@ class TwoWorkers(Workers):
     """Worker 0 beside one that gives `other`, whatever is asked."""
 
     def __init__(self, other: int):
-        super().__init__(Place(0, 2), replicas=2)
+        super().__init__(ProcessInfo(0, 2), replicas=2)
         self.other = other
 
     def start_sum(self, numbers):

@@ -8,7 +8,7 @@ from keras import ops
 
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.model.build import build_model
-from transbeam.model.generation.decode_functions import Steps
+from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.trainer.evaluation import batch_generate as writing
 from transbeam.trainer.evaluation.batch_generate import grouped_by_length, write_answers
@@ -39,7 +39,7 @@ def copying(model, token_ids, padding_mask, *, keep_hidden):
     def step(tokens, cache, index):
         return said(index), ()
 
-    return Steps(prefill, step)
+    return DecodeFunctions(prefill, step)
 
 
 @pytest.mark.parametrize("method", ["{kind: greedy}", "{kind: sample}"])

@@ -8,10 +8,10 @@ from transbeam.trainer.evaluation.collectors import (
     CostsByDocument,
     WorstRows,
 )
-from transbeam.trainer.objectives.targets import Ask
+from transbeam.trainer.objectives.targets import Target
 
-TOKENS = Ask("logits", "target_ids", "target_weights")
-LABEL = Ask("logits", "label")
+TOKENS = Target("logits", "target_ids", "target_weights")
+LABEL = Target("logits", "label")
 
 
 def two_documents() -> tuple[dict, dict]:
@@ -39,16 +39,18 @@ def test_costs_of_the_documents_of_records() -> None:
     costs(answers, batch)
     one_each = {name: x[1:] for name, x in batch.items()}
     costs({"logits": {n: x[1:] for n, x in answers["logits"].items()}}, one_each)
-    found = costs.of(np.array([0, 0, 1, 2]), np.array([1, 2, 1, 1]))
+    found = costs.select(np.array([0, 0, 1, 2]), np.array([1, 2, 1, 1]))
     np.testing.assert_allclose(found, [1.0, 2.5, 4.0, 4.0])
 
 
 def test_costs_of_several_asks_add_up() -> None:
-    asks = Ask("start_logits", "s"), Ask("end_logits", "e")
+    asks = Target("start_logits", "s"), Target("end_logits", "e")
     costs = CostsByDocument(asks)
     start, end = {"cost": np.array([1.0, 2.0])}, {"cost": np.array([3.0, 4.0])}
     costs({"start_logits": start, "end_logits": end}, {})
-    np.testing.assert_allclose(costs.of(np.array([0, 1]), np.array([1, 1])), [4.0, 6.0])
+    np.testing.assert_allclose(
+        costs.select(np.array([0, 1]), np.array([1, 1])), [4.0, 6.0]
+    )
 
 
 @pytest.mark.parametrize("per_target", [False, True])

@@ -21,8 +21,8 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.attention import FullAttention
-from transbeam.configs.schema.block import NormalInitializer
+from transbeam.configs.schema.attention import FullAttentionConfig
+from transbeam.configs.schema.block import NormalInitializerConfig
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -34,7 +34,7 @@ from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
-from transbeam.trainer.evaluation.unpacked_documents import Documents
+from transbeam.trainer.evaluation.unpacked_documents import DocumentRows
 from transbeam.trainer.importing.import_command import import_run
 from transbeam.trainer.objectives.losses import loss_of
 
@@ -163,8 +163,8 @@ def test_an_export_that_writes_says_of_packed_records_what_the_model_says(
             num_layers=1,
             hidden_dim=32,
             max_sequence_length=32,
-            attention=FullAttention(num_heads=2),
-            initializer=NormalInitializer(stddev=0.3),
+            attention=FullAttentionConfig(num_heads=2),
+            initializer=NormalInitializerConfig(stddev=0.3),
         ),
         export=replace(TINY.export, examples=()),
     )
@@ -214,7 +214,7 @@ def test_tokens_and_masks_of_documents_come_from_records_and_go_back() -> None:
         positions = np.sort(random.permutation(real)[:asked])
         batch["masked_positions"][row, :asked] = positions
         batch["masked_weights"][row, :asked] = 1
-    documents = Documents.of(batch)
+    documents = DocumentRows.from_batch(batch)
 
     # Whose scores are the ids at the masks, and a mark for the document's length.
     at_masks = np.take_along_axis(documents.token_ids, documents.masked_positions, 1)

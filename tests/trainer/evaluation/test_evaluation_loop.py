@@ -17,14 +17,14 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     means,
     sums_over,
 )
-from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import Interval
-from transbeam.trainer.metrics.entity_f1 import Tagging
-from transbeam.trainer.metrics.language_modeling import Accuracy
+from transbeam.trainer.metrics.entity_f1 import TaggingScores
+from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 from transbeam.trainer.objectives.baselines import target_counts, unigram_entropy
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.objective_metrics import Scorer, scorers_of
-from transbeam.trainer.objectives.targets import Ask, asks_of
+from transbeam.trainer.objectives.targets import Target, asks_of
 from transbeam.trainer.step.build import build_evaluation
 
 TOKENS_SCORES = {"nats_per_token", "perplexity", "accuracy"}
@@ -43,8 +43,8 @@ EXPECTED = {
     "span_qa": {"window_accuracy"},
     "image_classification": CLASSES,
 }
-TOKENS = Ask("logits", "ids", "weights")
-PAIRS = Ask("pair_logits", "label")
+TOKENS = Target("logits", "ids", "weights")
+PAIRS = Target("pair_logits", "label")
 BATCHES = tf.data.Dataset.from_tensor_slices(
     {
         "ids": [[7, 7, 0], [2, 0, 0]],
@@ -96,8 +96,8 @@ def test_sums_weigh_targets_and_not_batches() -> None:
 
 def test_an_evaluation_of_two_things_asked() -> None:
     scorers = (
-        Scorer(Accuracy(), guessed(TOKENS)),
-        Scorer(Accuracy(), guessed(PAIRS), prefix="pair_"),
+        Scorer(TokenAccuracy(), guessed(TOKENS)),
+        Scorer(TokenAccuracy(), guessed(PAIRS), prefix="pair_"),
     )
     found = evaluate(forward, (TOKENS, PAIRS), scorers, BATCHES, seed=1)
     entropy = -(2 / 3 * np.log(2 / 3) + 1 / 3 * np.log(1 / 3))  # the label says nothing
@@ -111,11 +111,11 @@ def test_an_evaluation_of_two_things_asked() -> None:
     assert 0.0 <= told["low"] <= told["score"] == 2 / 3
 
 
-def guessed(ask: Ask):
+def guessed(ask: Target):
     def statistics(answers, batch):
         weights = batch[ask.weights] if ask.weights else None
         guesses = answers[ask.output]["guesses"]
-        return Accuracy().statistics(guesses, batch[ask.targets], weights)
+        return TokenAccuracy().statistics(guesses, batch[ask.targets], weights)
 
     return statistics
 
@@ -162,10 +162,10 @@ def test_every_objective_has_scores_of_its_own(kind) -> None:
 def test_entities_are_scored_where_tags_mark_them() -> None:
     labels = ("O", "B-PER", "I-PER")
     (scorer,) = scorers_of(TokenClassificationConfig(labels=labels))
-    assert isinstance(scorer.metric, Tagging)
+    assert isinstance(scorer.metric, TaggingScores)
     pieces = TokenClassificationConfig(labels=labels, all_pieces=True)
     (scorer,) = scorers_of(pieces)
-    assert isinstance(scorer.metric, Classification)
+    assert isinstance(scorer.metric, ClassificationScores)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from transbeam.trainer.evaluation.error_analysis import Findings
 from transbeam.trainer.evaluation.examples import Example
 from transbeam.trainer.evaluation.html_report import report
 from transbeam.trainer.metrics.confidence_intervals import Interval
-from transbeam.trainer.objectives.targets import Ask
+from transbeam.trainer.objectives.targets import Target
 
 EMPTY = {"meta", "img", "rect", "br"}
 SPIKED = "<script>alert('&')</script>"
@@ -47,8 +47,8 @@ class Checked(HTMLParser):
 def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
     pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
     documents = [Document(SPIKED, "a.txt", 7), pixels]
-    held_out = HeldOut((DocumentBatch.of(documents),), (np.arange(2),), {})
-    confusions = Confusions(Ask("logits", "label"), labels)
+    held_out = HeldOut((DocumentBatch.from_documents(documents),), (np.arange(2),), {})
+    confusions = Confusions(Target("logits", "label"), labels)
     confusions.table += table
     examples = [
         Example("a.txt", 7, 2.5, SPIKED, "yes", SPIKED, 0),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.trainer.evaluation.span_qa import (
-    Windows,
+    AnswerWindows,
     best_of_windows,
     best_spans,
     read_windows,
@@ -33,7 +33,7 @@ def test_best_spans_beside_all_spans(seed: int, longest: int) -> None:
         assert score[row] == max(every.values())
 
 
-WINDOWS = Windows(
+WINDOWS = AnswerWindows(
     first=np.array([10, 20, 30, 40]),
     last=np.array([11, 21, 31, 41]),
     score=np.array([1.0, 5.0, 2.0, 2.5]),
@@ -51,7 +51,9 @@ def test_no_answer_must_win_in_every_window() -> None:
     # Of question 0 the least is 4 < 5; of question 1 it is 0 < 2.
     first, _ = best_of_windows(WINDOWS, QUESTION, 2, may_be_none=True)
     assert first.tolist() == [20, 30]
-    sure = Windows(WINDOWS.first, WINDOWS.last, WINDOWS.score, np.array([3.0, 4, 3, 9]))
+    sure = AnswerWindows(
+        WINDOWS.first, WINDOWS.last, WINDOWS.score, np.array([3.0, 4, 3, 9])
+    )
     first, last = best_of_windows(sure, QUESTION, 2, may_be_none=True)
     assert (first.tolist(), last.tolist()) == ([20, -1], [21, -1])
 

@@ -86,7 +86,7 @@ def test_spans_of_a_unigram_model(unigram) -> None:
 def test_the_tokens_of_an_answer_give_the_answer(tokenizer, text, answer) -> None:
     at = text.index(answer)
     document = Document(text, "a.txt", 0, answers=((at, answer),))
-    batch = DocumentBatch.of([document])
+    batch = DocumentBatch.from_documents([document])
     tokens = tokenize_texts(batch.texts(), tokenizer)
     characters = np.array([[at, at + len(answer)]])
     found = answer_tokens(batch.texts(), characters, tokens, tokenizer)
@@ -152,7 +152,7 @@ def test_bytes_asked_for_are_those_of_the_texts(specials) -> None:
     raw = [text.encode() for text in texts]
     scorer = bits_per_byte(CausalConfig(), tokenizer, raw)
     assert scorer is not None
-    batch = DocumentBatch.of(
+    batch = DocumentBatch.from_documents(
         [Document(text, "a.txt", i) for i, text in enumerate(texts)]
     )
     run = run_of(CausalConfig(), 24)

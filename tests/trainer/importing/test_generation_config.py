@@ -21,7 +21,7 @@ from transbeam.configs.schema.generation import (
 )
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.serving.signatures.causal import Continuation
+from transbeam.serving.signatures.causal import CausalTask
 from transbeam.trainer.importing.generation_config import read_generation
 
 END, NEWLINE = BYTES.index("<|endoftext|>"), BYTES.index("Ċ")
@@ -94,14 +94,14 @@ def test_any_of_the_ids_ends_a_text_and_is_no_part_of_it(command, tmp_path):
     folder = write_gpt2(tmp_path / "gpt2")
     command("import", folder, "--run", tmp_path / "plain")
     prompt = tf.constant(["t th"])
-    written = Continuation(load_trained(tmp_path / "plain")).answer(prompt)
+    written = CausalTask(load_trained(tmp_path / "plain")).answer(prompt)
     ids = written["token_ids"].numpy()[0, : written["length"].numpy()[0]].tolist()
     stop = next(i for i in ids[1:] if i != ids[0])  # in the middle of the text
     number = ids.index(stop) + 1
     say(folder, "generation_config.json", eos_token_id=[END, stop])
     command("import", folder, "--run", tmp_path / "ends")
     trained = load_trained(tmp_path / "ends")
-    task = Continuation(trained)
+    task = CausalTask(trained)
     for found in (task.answer(prompt), task.search(prompt, *map(tf.constant, ALONE))):
         assert found["length"].numpy().tolist() == [number]
         np.testing.assert_array_equal(found["token_ids"][0, :number], ids[:number])
@@ -252,7 +252,7 @@ def test_the_piece_before_a_text_of_llama(command, tmp_path, told, begins):
     (folder / "tokenizer.model").write_bytes(content)
     say(folder, "tokenizer_config.json", **told)
     command("import", folder, "--run", tmp_path / "run")
-    task = Continuation(load_trained(tmp_path / "run"))
+    task = CausalTask(load_trained(tmp_path / "run"))
     ids = task.tokenize(tf.constant(["the"]))["token_ids"].numpy()[0].tolist()
     assert (ids[0] == 3) == begins
 

@@ -14,7 +14,7 @@ from tests.trainer.importing.hugging_face_checkpoints import (
     write_gpt2,
 )
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.model.weights.checkpoints.hf_config import Settings
+from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_json_writer import tokenizer_json
@@ -24,8 +24,8 @@ from transbeam.trainer.importing.tokenizer_checks import check_framing, check_se
 BERT = WordPieceModel(pieces=tuple(PIECES), lowercase=True, strip_accents=True)
 
 
-def settings(**told: object) -> Settings:
-    return Settings(told, "tokenizer_config.json")
+def settings(**told: object) -> HFConfig:
+    return HFConfig(told, "tokenizer_config.json")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_space_before_a_text(command, tmp_path):
 def test_special_pieces_that_are_others(tmp_path, file, piece):
     (tmp_path / file).write_text(json.dumps({"sep_token": piece, "pad_token": "[PAD]"}))
     path = tmp_path / "tokenizer_config.json"
-    told = Settings.of_file(path) if path.is_file() else settings()
+    told = HFConfig.of_file(path) if path.is_file() else settings()
     with pytest.raises(ArtifactError, match=r"sep_token is .*, expected '\[SEP\]'"):
         check_framing(tmp_path, told, BERT)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.trainer.input.record_folders import write_records
 from transbeam.configs.base.errors import ConfigError
 from transbeam.pipeline.records.manifest import Manifest
-from transbeam.trainer.input.streams import Stream, streams_of
+from transbeam.trainer.input.streams import RecordStream, streams_of
 
 SHARDS = [5, 1, 17, 30, 2, 8, 4, 11, 3, 9]  # more files than are read at once
 
@@ -24,29 +24,29 @@ def manifest(tmp_path_factory) -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def stream(manifest: Manifest) -> Stream:
+def stream(manifest: Manifest) -> RecordStream:
     return streams_of(manifest, "train", 2)[0]
 
 
-def paths(stream: Stream) -> list[str]:
+def paths(stream: RecordStream) -> list[str]:
     return [str(stream.folder / shard.path) for shard in stream.shards]
 
 
 def read(
-    stream: Stream, count: int, start: int = 0, shuffle: int = 20, seed: int = 1
+    stream: RecordStream, count: int, start: int = 0, shuffle: int = 20, seed: int = 1
 ) -> list[bytes]:
     pieces = stream.epochs(shuffle, seed, start).as_numpy_iterator()
     return list(islice(chain.from_iterable(pieces), count))
 
 
 @pytest.fixture(scope="module")
-def first_epochs(stream: Stream) -> list[bytes]:
+def first_epochs(stream: RecordStream) -> list[bytes]:
     return read(stream, 270)
 
 
 @pytest.mark.parametrize("start", [0, 1, 19, 20, 21, 80, 89, 90, 91, 175])
 def test_entering_at_any_record(
-    stream: Stream, first_epochs: list[bytes], start: int
+    stream: RecordStream, first_epochs: list[bytes], start: int
 ) -> None:
     assert read(stream, 95, start) == first_epochs[start : start + 95]
 
@@ -73,7 +73,7 @@ def test_entering_opens_no_file_that_is_done(
 
 
 @pytest.mark.parametrize("shuffle", [1, 20, 90, 1000])
-def test_each_epoch_has_every_record_once(stream: Stream, shuffle: int) -> None:
+def test_each_epoch_has_every_record_once(stream: RecordStream, shuffle: int) -> None:
     assert stream.records == 90
     found = read(stream, 270, shuffle=shuffle)
     epochs = [found[:90], found[90:180], found[180:]]
@@ -82,13 +82,13 @@ def test_each_epoch_has_every_record_once(stream: Stream, shuffle: int) -> None:
     assert len({tuple(epoch) for epoch in [*epochs, written]}) == 4
 
 
-def test_no_more_records_than_wanted_are_in_memory(stream: Stream) -> None:
+def test_no_more_records_than_wanted_are_in_memory(stream: RecordStream) -> None:
     pieces = stream.epochs(20, 1, 0).take(6).as_numpy_iterator()
     assert [len(piece) for piece in pieces] == [20, 20, 20, 20, 10, 20]
 
 
 def test_streams_and_seeds_have_orders_of_their_own(
-    manifest: Manifest, stream: Stream
+    manifest: Manifest, stream: RecordStream
 ) -> None:
     second = streams_of(manifest, "train", 2, first=1)[0]
     assert (stream.number, second.number) == (0, 1)

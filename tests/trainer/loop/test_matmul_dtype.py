@@ -23,7 +23,7 @@ from transbeam.model.kernels.matmul_dtype import (
 )
 from transbeam.model.kernels.matmul_measurement import DTYPES, MeasurementError
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.distribution.process_info import Place
+from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.loop.checkpoint import list_checkpoints, read_matmul_dtype
@@ -141,7 +141,7 @@ class OfTwo(Workers):
     """One of two workers, beside one that gives `other`."""
 
     def __init__(self, number: int, other: int):
-        super().__init__(Place(number, 2), replicas=2)
+        super().__init__(ProcessInfo(number, 2), replicas=2)
         self.other = other
 
     def start_sum(self, numbers):

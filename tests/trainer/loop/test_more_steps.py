@@ -11,10 +11,10 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage, different_keys
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
 from transbeam.configs.schema.schedules import (
-    ConstantSchedule,
-    CosineSchedule,
-    LinearSchedule,
-    WsdSchedule,
+    ConstantScheduleConfig,
+    CosineScheduleConfig,
+    LinearScheduleConfig,
+    WsdScheduleConfig,
 )
 from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.loop.more_steps import can_go_on
@@ -109,14 +109,14 @@ INPUTS = {STEPS: 20, "seed": 1}
 @pytest.mark.parametrize(
     ("schedule", "done", "steps", "goes_on"),
     [
-        (ConstantSchedule(warmup_steps=2), 8, 30, True),
-        (ConstantSchedule(warmup_steps=2), 8, 10, True),
-        (ConstantSchedule(warmup_steps=2), 8, 5, False),
-        (WsdSchedule(warmup_steps=2, decay_fraction=0.5), 10, 30, True),
-        (WsdSchedule(warmup_steps=2, decay_fraction=0.5), 11, 30, False),
-        (WsdSchedule(warmup_steps=2, decay_fraction=0.5), 8, 14, False),
-        (CosineSchedule(warmup_steps=2), 2, 30, True),
-        (LinearSchedule(warmup_steps=2), 3, 30, False),
+        (ConstantScheduleConfig(warmup_steps=2), 8, 30, True),
+        (ConstantScheduleConfig(warmup_steps=2), 8, 10, True),
+        (ConstantScheduleConfig(warmup_steps=2), 8, 5, False),
+        (WsdScheduleConfig(warmup_steps=2, decay_fraction=0.5), 10, 30, True),
+        (WsdScheduleConfig(warmup_steps=2, decay_fraction=0.5), 11, 30, False),
+        (WsdScheduleConfig(warmup_steps=2, decay_fraction=0.5), 8, 14, False),
+        (CosineScheduleConfig(warmup_steps=2), 2, 30, True),
+        (LinearScheduleConfig(warmup_steps=2), 3, 30, False),
     ],
 )
 def test_an_unfinished_training_goes_on_where_its_rates_are_the_same(
@@ -127,7 +127,7 @@ def test_an_unfinished_training_goes_on_where_its_rates_are_the_same(
 
 
 def test_what_is_trained_anew(tmp_path) -> None:
-    schedule = ConstantSchedule(warmup_steps=2)
+    schedule = ConstantScheduleConfig(warmup_steps=2)
     stage = training(tmp_path, INPUTS, 20, finished=True)
     more = {**INPUTS, STEPS: 30}
     assert can_go_on(stage, more, schedule)
@@ -144,4 +144,4 @@ def test_other_code_does_not_go_on_with_a_training(tmp_path, monkeypatch) -> Non
         patched.setattr("transbeam.configs.loader.run_folder.VERSION", "0.0.1")
         stage = training(tmp_path, INPUTS, 20, finished=True)
     more = {**INPUTS, STEPS: 30}
-    assert not can_go_on(stage, more, ConstantSchedule(warmup_steps=2))
+    assert not can_go_on(stage, more, ConstantScheduleConfig(warmup_steps=2))

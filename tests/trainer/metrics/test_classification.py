@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import DataError
-from transbeam.trainer.metrics.classification import Classification, confusion
+from transbeam.trainer.metrics.classification import ClassificationScores, confusion
 
 LABELS = ("cat", "dog", "fish", "owl")
 # Targets in rows: 3 cats of which one is taken for a dog, 2 dogs, 1 fish taken for a
@@ -20,7 +20,7 @@ EXAMPLES = st.lists(
 
 
 def scores_of(predictions, targets, weights=None) -> dict[str, float]:
-    metric = Classification(LABELS)
+    metric = ClassificationScores(LABELS)
     statistics = metric.statistics(predictions, targets, weights)
     scores = metric.scores(statistics.sum(axis=0))
     return {name: score.item() for name, score in scores.items()}
@@ -37,7 +37,7 @@ def test_scores_by_hand():
 
 
 def test_scores_of_each_class_by_hand():
-    metric = Classification(LABELS)
+    metric = ClassificationScores(LABELS)
     sums = metric.statistics(PREDICTIONS, TARGETS).sum(axis=0)
     table = metric.per_class(sums)
     assert table["cat"] == pytest.approx((2 / 3, 2 / 3, 2 / 3, 3))
@@ -100,7 +100,7 @@ def test_scores_are_those_of_scikit_learn(examples):
         columns = reference.precision_recall_fscore_support(
             targets, predictions, labels=range(4), zero_division=0
         )
-    metric = Classification(LABELS)
+    metric = ClassificationScores(LABELS)
     table = metric.per_class(metric.statistics(predictions, targets).sum(axis=0))
     np.testing.assert_allclose(list(table.values()), np.transpose(columns), atol=1e-12)
 
@@ -123,7 +123,7 @@ def test_ids_without_a_label_are_refused(wrong):
     with pytest.raises(
         DataError, match=f"targets: found label {wrong}, expected 0 to 3"
     ):
-        Classification(LABELS).statistics([0, 1], [0, wrong])
+        ClassificationScores(LABELS).statistics([0, 1], [0, wrong])
     with pytest.raises(DataError, match=f"predictions: found label {wrong}"):
         confusion([0, wrong], [0, 1], LABELS)
 

@@ -11,12 +11,14 @@ from transbeam.trainer.metrics.confidence_intervals import (
     differences,
     intervals,
 )
-from transbeam.trainer.metrics.language_modeling import Accuracy, Perplexity
+from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
 
 
 def right(hits: int, of: int) -> np.ndarray:
     """Accuracy's statistics of questions of which the first are answered right."""
-    return Accuracy().statistics((np.arange(of) < hits).astype(int), np.ones(of, int))
+    return TokenAccuracy().statistics(
+        (np.arange(of) < hits).astype(int), np.ones(of, int)
+    )
 
 
 def binomial_quantile(count: int, chance: float, share: float) -> int:
@@ -32,7 +34,7 @@ def binomial_quantile(count: int, chance: float, share: float) -> int:
 @pytest.mark.parametrize(("hits", "of"), [(31, 40), (12, 40), (90, 100)])
 def test_accuracy_has_the_binomial_quantiles(hits, of):
     # A resample's hits are binomial, so the exact ends are known.
-    found = intervals(right(hits, of), Accuracy().scores, seed=0, resamples=20_000)
+    found = intervals(right(hits, of), TokenAccuracy().scores, seed=0, resamples=20_000)
     low, high = (binomial_quantile(of, hits / of, q) / of for q in (0.025, 0.975))
     assert found == {"accuracy": Interval(hits / of, low, high)}
 
@@ -40,7 +42,9 @@ def test_accuracy_has_the_binomial_quantiles(hits, of):
 def test_confidence_widens():
     statistics = right(70, 100)
     narrow, wide = (
-        intervals(statistics, Accuracy().scores, 0, confidence=confidence)["accuracy"]
+        intervals(statistics, TokenAccuracy().scores, 0, confidence=confidence)[
+            "accuracy"
+        ]
         for confidence in (0.5, 0.99)
     )
     assert wide.low < narrow.low < narrow.high < wide.high
@@ -80,7 +84,7 @@ def test_each_unit_is_drawn_as_often_as_any_other():
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 2**32))
 def test_ends_are_in_order_and_reachable(of, hits, seed):
     hits = min(hits, of)
-    found = intervals(right(hits, of), Accuracy().scores, seed, resamples=50)
+    found = intervals(right(hits, of), TokenAccuracy().scores, seed, resamples=50)
     score, low, high = found["accuracy"]
     assert 0 <= low <= high <= 1
     if hits in (0, of):
@@ -104,18 +108,18 @@ def test_what_has_no_score_has_no_interval():
     statistics = Perplexity().statistics([np.nan, 1.0], [1, 1])
     found = intervals(statistics, Perplexity().scores, seed=0)["perplexity"]
     assert np.isnan(found).all()
-    nothing = intervals(np.zeros((3, 2)), Accuracy().scores, seed=0)["accuracy"]
+    nothing = intervals(np.zeros((3, 2)), TokenAccuracy().scores, seed=0)["accuracy"]
     assert np.isnan(nothing).all()
 
 
 def test_nothing_to_score_is_refused():
     with pytest.raises(DataError, match="nothing to score"):
-        intervals(np.zeros((0, 2)), Accuracy().scores, seed=0)
+        intervals(np.zeros((0, 2)), TokenAccuracy().scores, seed=0)
 
 
 def test_a_system_does_not_differ_from_itself():
     statistics = right(60, 90)
-    found = differences(statistics, statistics, Accuracy().scores, seed=0)
+    found = differences(statistics, statistics, TokenAccuracy().scores, seed=0)
     assert found == {"accuracy": Interval(0, 0, 0)}
 
 
@@ -123,11 +127,11 @@ def test_pairs_find_what_intervals_alone_do_not():
     # The better system is right wherever the other one is, and on 6 of 200 more.
     better, worse = right(126, 200), right(120, 200)
     apart = [
-        intervals(statistics, Accuracy().scores, seed=0)["accuracy"]
+        intervals(statistics, TokenAccuracy().scores, seed=0)["accuracy"]
         for statistics in (better, worse)
     ]
     assert apart[1].high > apart[0].low
-    found = differences(better, worse, Accuracy().scores, seed=0)["accuracy"]
+    found = differences(better, worse, TokenAccuracy().scores, seed=0)["accuracy"]
     assert found.score == pytest.approx(0.03)
     # The difference's hits are binomial(200, 0.03).
     assert found.low == pytest.approx(
@@ -138,12 +142,12 @@ def test_pairs_find_what_intervals_alone_do_not():
 
 def test_differences_have_a_sign():
     better, worse = right(90, 100), right(50, 100)
-    forth = differences(better, worse, Accuracy().scores, seed=0)["accuracy"]
-    back = differences(worse, better, Accuracy().scores, seed=0)["accuracy"]
+    forth = differences(better, worse, TokenAccuracy().scores, seed=0)["accuracy"]
+    back = differences(worse, better, TokenAccuracy().scores, seed=0)["accuracy"]
     assert forth.score == -back.score == pytest.approx(0.4)
     assert forth.low == pytest.approx(-back.high)
 
 
 def test_differences_are_of_the_same_units():
     with pytest.raises(ValueError, match=r"\(4, 2\) and \(5, 2\)"):
-        differences(right(1, 4), right(1, 5), Accuracy().scores, seed=0)
+        differences(right(1, 4), right(1, 5), TokenAccuracy().scores, seed=0)

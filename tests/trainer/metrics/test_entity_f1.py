@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.bio_tags import marks_entities
 from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.trainer.metrics.entity_f1 import Tagging
+from transbeam.trainer.metrics.entity_f1 import TaggingScores
 
 IOB = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 IOBES = tuple(
@@ -14,7 +14,7 @@ IOBES = tuple(
 
 
 def sums_of(
-    labels, predicted: list[str], asked: list[str], metric: Tagging | None = None
+    labels, predicted: list[str], asked: list[str], metric: TaggingScores | None = None
 ) -> np.ndarray:
     """Summed statistics of sentences such as "B-PER I-PER O"."""
     length = max(len(sentence.split()) for sentence in asked)
@@ -24,11 +24,11 @@ def sums_of(
             tags = [labels.index(tag) for tag in sentence.split()]
             rows[which, row, : len(tags)] = tags
             rows[2, row, : len(tags)] = 1
-    return (metric or Tagging(labels)).statistics(*rows).sum(axis=0)
+    return (metric or TaggingScores(labels)).statistics(*rows).sum(axis=0)
 
 
 def scores_of(labels, predicted: list[str], asked: list[str]) -> dict[str, float]:
-    scores = Tagging(labels).scores(sums_of(labels, predicted, asked))
+    scores = TaggingScores(labels).scores(sums_of(labels, predicted, asked))
     return {name: score.item() for name, score in scores.items()}
 
 
@@ -60,7 +60,7 @@ def test_scores_of_each_type_by_hand():
         ["B-PER I-PER O B-LOC", "B-LOC O O", "O"],
         ["B-PER I-PER O B-LOC", "B-LOC I-LOC O", "B-PER"],
     )
-    table = Tagging(IOB).per_type(sums)
+    table = TaggingScores(IOB).per_type(sums)
     assert list(table) == ["LOC", "PER"]
     assert table["LOC"] == (1 / 2, 1 / 2, 1 / 2, 2)
     assert table["PER"] == pytest.approx((1, 1 / 2, 2 / 3, 2))
@@ -106,7 +106,7 @@ def test_same_place_but_another_type_is_wrong():
 
 def test_tags_of_later_pieces_are_passed_over():
     # Ber ##lin Mitte, asked for at first pieces: B-LOC (O) I-LOC is one entity.
-    metric = Tagging(IOB)
+    metric = TaggingScores(IOB)
     statistics = metric.statistics([[0, 3, 0, 4]], [[0, 3, 1, 4]], [[0, 1, 0, 1]])
     np.testing.assert_array_equal(statistics, [[2, 2, 1, 0, 1, 0, 1, 0]])
 
@@ -125,7 +125,7 @@ def test_scores_are_those_of_seqeval(labels, data):
     whole = seqeval.precision_recall_fscore_support(
         asked, predicted, average="micro", zero_division=0
     )
-    scores = Tagging(labels).scores(sums)
+    scores = TaggingScores(labels).scores(sums)
     assert scores["accuracy"] == seqeval.accuracy_score(asked, predicted)
     found = [scores[f"entity_{name}"] for name in ("precision", "recall", "f1")]
     np.testing.assert_allclose(found, whole[:3], atol=1e-12)
@@ -134,7 +134,7 @@ def test_scores_are_those_of_seqeval(labels, data):
     columns = seqeval.precision_recall_fscore_support(
         asked, predicted, average=None, zero_division=0
     )
-    ours = Tagging(labels).per_type(sums)
+    ours = TaggingScores(labels).per_type(sums)
     met = sums[2:].reshape(3, -1).sum(axis=0) > 0
     rows = [row for row, kept in zip(ours.values(), met, strict=True) if kept]
     np.testing.assert_allclose(
@@ -160,7 +160,7 @@ def test_strict_scores_are_those_of_seqeval(labels, data):
         scheme=schemes.IOB2 if labels is IOB else schemes.IOBES,
     )
     told = [list(map(" ".join, rows)) for rows in (predicted, asked)]
-    metric = Tagging(labels, strict=True)
+    metric = TaggingScores(labels, strict=True)
     scores = metric.scores(sums_of(labels, *told, metric=metric))
     found = [scores[f"entity_{name}"] for name in ("precision", "recall", "f1")]
     np.testing.assert_allclose(found, expected[:3], atol=1e-12)
@@ -185,7 +185,7 @@ def test_other_schemes_mark_the_same_entities(written, pairs):
         return written[place].format(kind) if kind else tag
 
     labels = tuple(map(rewritten, IOBES))
-    assert Tagging(labels).types == Tagging(IOBES).types
+    assert TaggingScores(labels).types == TaggingScores(IOBES).types
     rows = [" ".join(side) for side in zip(*pairs, strict=True)]
     other = [" ".join(map(rewritten, row.split())) for row in rows]
     expected = sums_of(IOBES, [rows[0]], [rows[1]])
@@ -194,7 +194,7 @@ def test_other_schemes_mark_the_same_entities(written, pairs):
 
 def test_tags_without_a_type():
     labels = ("B", "I", "O")
-    assert Tagging(labels).types == ("",)
+    assert TaggingScores(labels).types == ("",)
     assert scores_of(labels, ["B I O B"], ["B I O O"])["entity_precision"] == 1 / 2
 
 
@@ -212,9 +212,9 @@ def test_tags_without_a_type():
 def test_other_tags_are_refused(labels):
     assert not marks_entities(labels)
     with pytest.raises(ConfigError, match=r"objective.labels: found .*B-PER"):
-        Tagging(labels)
+        TaggingScores(labels)
 
 
 def test_ids_without_a_tag_are_refused():
     with pytest.raises(DataError, match="targets: found label 5"):
-        Tagging(IOB).statistics([[0]], [[5]])
+        TaggingScores(IOB).statistics([[0]], [[5]])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from transbeam.trainer.metrics.language_modeling import (
-    Accuracy,
     BitsPerByte,
     Perplexity,
+    TokenAccuracy,
 )
 
 
@@ -32,7 +32,7 @@ def test_a_model_that_diverged_is_infinitely_perplexed():
 
 def test_nothing_asked_for_has_no_mean():
     assert np.isnan(Perplexity().scores(np.zeros(2))["perplexity"])
-    assert np.isnan(Accuracy().scores(np.zeros(2))["accuracy"])
+    assert np.isnan(TokenAccuracy().scores(np.zeros(2))["accuracy"])
 
 
 def test_bits_per_byte_does_not_depend_on_how_a_text_is_cut():
@@ -50,13 +50,13 @@ def test_accuracy_counts_real_targets_only():
     predictions = np.array([[5, 6, 0], [7, 0, 0]])
     targets = np.array([[5, 9, 0], [7, 0, 0]])
     weights = np.array([[1, 1, 0], [1, 0, 0]], np.float32)
-    statistics = Accuracy().statistics(predictions, targets, weights)
+    statistics = TokenAccuracy().statistics(predictions, targets, weights)
     np.testing.assert_array_equal(statistics, [[1, 2], [1, 1]])
-    assert Accuracy().scores(statistics.sum(axis=0))["accuracy"] == 2 / 3
+    assert TokenAccuracy().scores(statistics.sum(axis=0))["accuracy"] == 2 / 3
 
 
 def test_a_record_without_targets_keeps_its_row():
-    statistics = Accuracy().statistics(
+    statistics = TokenAccuracy().statistics(
         [[1], [1], [1]], [[1], [2], [1]], [[1], [1], [0]]
     )
     np.testing.assert_array_equal(statistics, [[1, 1], [0, 1], [0, 0]])
@@ -64,6 +64,6 @@ def test_a_record_without_targets_keeps_its_row():
 
 def test_shapes_that_numpy_would_make_fit_are_refused():
     with pytest.raises(ValueError, match=r"\(3, 1\).*\(3,\)"):
-        Accuracy().statistics(np.ones((3, 1), int), np.ones(3, int))
+        TokenAccuracy().statistics(np.ones((3, 1), int), np.ones(3, int))
     with pytest.raises(ValueError, match="one shape"):
-        Accuracy().statistics(np.ones((3, 2)), np.ones((3, 2)), np.ones((3, 1)))
+        TokenAccuracy().statistics(np.ones((3, 2)), np.ones((3, 2)), np.ones((3, 1)))

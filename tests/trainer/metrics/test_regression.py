@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.trainer.metrics.confidence_intervals import intervals, intervals_of_draws
-from transbeam.trainer.metrics.regression import RankCorrelation, Regression
+from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
 
 # Few values, so that many are equal.
 numbers = st.sampled_from([-3.0, -0.5, 0.0, 0.25, 1.0, 2.0, 7.5])
@@ -17,7 +17,7 @@ units = st.lists(st.tuples(numbers, numbers, st.integers(0, 3)), min_size=2)
 
 
 def scores_of(predictions, targets) -> dict[str, float]:
-    metric = Regression()
+    metric = RegressionScores()
     sums = metric.statistics(predictions, targets).sum(axis=0)
     return {name: score.item() for name, score in metric.scores(sums).items()}
 
@@ -90,7 +90,7 @@ def test_a_model_that_diverged_is_scored_without_a_warning() -> None:
 
 
 def test_one_number_for_each_unit() -> None:
-    for metric in (Regression(), RankCorrelation()):
+    for metric in (RegressionScores(), RankCorrelation()):
         for shapes in (((2,), (3,)), ((2, 1), (2, 1))):
             with pytest.raises(ValueError, match="one shape"):
                 metric.statistics(*map(np.zeros, shapes))
@@ -99,9 +99,11 @@ def test_one_number_for_each_unit() -> None:
 def test_draws_are_those_of_the_other_intervals() -> None:
     rng = np.random.default_rng(2)
     targets = rng.normal(size=60)
-    statistics = Regression().statistics(targets + rng.normal(size=60), targets)
-    found = intervals_of_draws(60, lambda c: Regression().scores(c @ statistics), 4)
-    expected = intervals(statistics, Regression().scores, 4)
+    statistics = RegressionScores().statistics(targets + rng.normal(size=60), targets)
+    found = intervals_of_draws(
+        60, lambda c: RegressionScores().scores(c @ statistics), 4
+    )
+    expected = intervals(statistics, RegressionScores().scores, 4)
     assert found.keys() == expected.keys()
     for name, interval in found.items():
         np.testing.assert_allclose(interval, expected[name], rtol=1e-9)

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transbeam.trainer.metrics.classification import Classification
+from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import intervals
-from transbeam.trainer.metrics.entity_f1 import Tagging
+from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
 from transbeam.trainer.metrics.language_modeling import (
-    Accuracy,
     BitsPerByte,
     Perplexity,
+    TokenAccuracy,
 )
-from transbeam.trainer.metrics.regression import Regression
-from transbeam.trainer.metrics.squad import SpanAnswers
+from transbeam.trainer.metrics.regression import RegressionScores
+from transbeam.trainer.metrics.squad import SpanAnswerScores
 
 WORDS = ["the", "a", "dog", "runs", "on", "beach", "red", "small", "and", "sleeps"]
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -69,21 +69,23 @@ class Row:
 TABLE = {
     "perplexity": Row(Perplexity(), sums, {"nats_per_token", "perplexity"}),
     "bits per byte": Row(BitsPerByte(), sums, {"bits_per_byte"}),
-    "masked accuracy": Row(Accuracy(), lambda rng, n: ids(rng, n, 50), {"accuracy"}),
+    "masked accuracy": Row(
+        TokenAccuracy(), lambda rng, n: ids(rng, n, 50), {"accuracy"}
+    ),
     "classification": Row(
-        Classification(("a", "b", "c")),
+        ClassificationScores(("a", "b", "c")),
         lambda rng, n: ids(rng, n, 3),
         {"accuracy", "macro_f1", "matthews_correlation"},
     ),
     "tagging": Row(
-        Tagging(TAGS),
+        TaggingScores(TAGS),
         lambda rng, n: ids(rng, n, 5),
         {"accuracy", "entity_precision", "entity_recall", "entity_f1"},
     ),
     "regression": Row(
-        Regression(), guesses, {"mse", "mae", "r_squared", "pearson_correlation"}
+        RegressionScores(), guesses, {"mse", "mae", "r_squared", "pearson_correlation"}
     ),
-    "answers": Row(SpanAnswers(), answers, {"exact_match", "f1"}),
+    "answers": Row(SpanAnswerScores(), answers, {"exact_match", "f1"}),
     "BLEU": Row(BLEU(), texts, {"bleu"}),
     "BLEU of words": Row(BLEU("none", lowercase=True), texts, {"bleu"}),
     "chrF": Row(ChrF(), texts, {"chrf"}),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.trainer.metrics.squad import SpanAnswers, normalize_answer, token_f1
+from transbeam.trainer.metrics.squad import SpanAnswerScores, normalize_answer, token_f1
 
 
 @pytest.mark.parametrize(
@@ -42,32 +42,32 @@ def test_f1_by_hand(prediction, target, f1):
 
 
 def test_the_nearest_of_several_answers_counts():
-    statistics = SpanAnswers().statistics(
+    statistics = SpanAnswerScores().statistics(
         ["Chief of Police"],
         [["the police", "Police Chief of Ghent", "chief of police!"]],
     )
     np.testing.assert_array_equal(statistics, [[1, 1, 1]])
-    statistics = SpanAnswers().statistics(["police"], [["mayor", "chief police"]])
+    statistics = SpanAnswerScores().statistics(["police"], [["mayor", "chief police"]])
     np.testing.assert_allclose(statistics, [[0, 2 / 3, 1]])
 
 
 def test_no_answer_is_right_where_there_is_none():
-    statistics = SpanAnswers().statistics(["", "Elbe", ""], [[], [], ["Elbe"]])
+    statistics = SpanAnswerScores().statistics(["", "Elbe", ""], [[], [], ["Elbe"]])
     np.testing.assert_array_equal(statistics, [[1, 1, 1], [0, 0, 1], [0, 0, 1]])
 
 
 def test_answers_of_which_nothing_is_left_do_not_count():
-    statistics = SpanAnswers().statistics([""], [["the", "Elbe"]])
+    statistics = SpanAnswerScores().statistics([""], [["the", "Elbe"]])
     np.testing.assert_array_equal(statistics, [[0, 0, 1]])
 
 
 def test_no_questions_are_no_rows():
-    assert SpanAnswers().statistics([], []).shape == (0, 3)
+    assert SpanAnswerScores().statistics([], []).shape == (0, 3)
 
 
 def test_as_many_predictions_as_targets():
     with pytest.raises(ValueError, match="zip"):
-        SpanAnswers().statistics(["a"], [])
+        SpanAnswerScores().statistics(["a"], [])
 
 
 TEXT = st.text(alphabet=string.ascii_lowercase[:4] + " .A", max_size=12)

@@ -9,7 +9,12 @@ import pytest
 
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Model, Pooler
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    PoolerConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     SentencePairsConfig,
@@ -249,7 +254,7 @@ def test_muon_by_the_paper(shape: tuple[int, int]) -> None:
     ("config", "objective"),
     [
         (
-            EncoderConfig(pooler=Pooler(projection=True), **SMALL),
+            EncoderConfig(pooler=PoolerConfig(projection=True), **SMALL),
             SentencePairsConfig(),
         ),
         (EncoderConfig(**SMALL), TokenClassificationConfig(labels=LABELS)),

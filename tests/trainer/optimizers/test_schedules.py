@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from transbeam.configs.schema.schedules import (
-    ConstantSchedule,
-    CosineSchedule,
-    InverseSqrtSchedule,
-    LinearSchedule,
-    NoamSchedule,
+    ConstantScheduleConfig,
+    CosineScheduleConfig,
+    InverseSqrtScheduleConfig,
+    LinearScheduleConfig,
+    NoamScheduleConfig,
     Schedule,
-    WsdSchedule,
+    WsdScheduleConfig,
     common_steps,
 )
 from transbeam.trainer.optimizers.schedules import build_schedule
@@ -30,14 +30,14 @@ def rates(config: Schedule, at: Any, steps: int = 12, hidden_dim: int = 64):
     ("config", "expected"),
     [
         # Half way down: 0.1 + 0.9 / 2 of the peak.
-        (CosineSchedule, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
-        (LinearSchedule, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
-        (ConstantSchedule, [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]),
+        (CosineScheduleConfig, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
+        (LinearScheduleConfig, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]),
+        (ConstantScheduleConfig, [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_by_hand(config: Any, expected: list[float]) -> None:
-    end = {} if config is ConstantSchedule else {"final_fraction": 0.1}
+    end = {} if config is ConstantScheduleConfig else {"final_fraction": 0.1}
     schedule = config(peak=2.0, warmup_steps=4, **end)
     np.testing.assert_allclose(
         rates(schedule, (0, 3, 4, 8, 12, 20)), expected, rtol=1e-6
@@ -45,14 +45,14 @@ def test_by_hand(config: Any, expected: list[float]) -> None:
 
 
 def test_a_quarter_of_the_way_tells_cosine_from_linear() -> None:
-    cosine = CosineSchedule(peak=1.0, warmup_steps=4)
-    linear = LinearSchedule(peak=1.0, warmup_steps=4)
+    cosine = CosineScheduleConfig(peak=1.0, warmup_steps=4)
+    linear = LinearScheduleConfig(peak=1.0, warmup_steps=4)
     assert rates(cosine, [6]) == pytest.approx([0.5 + 0.5 * np.cos(np.pi / 4)])
     assert rates(linear, [6]) == pytest.approx([0.75])
 
 
 def test_inverse_sqrt_by_hand() -> None:
-    schedule = InverseSqrtSchedule(peak=2.0, warmup_steps=4)
+    schedule = InverseSqrtScheduleConfig(peak=2.0, warmup_steps=4)
     # Updates 1, 4, 9, 16 and 36 of the run.
     expected = [0.5, 2.0, 2.0 * 2 / 3, 1.0, 2.0 / 3]
     np.testing.assert_allclose(rates(schedule, (0, 3, 8, 15, 35)), expected, rtol=1e-6)
@@ -61,7 +61,7 @@ def test_inverse_sqrt_by_hand() -> None:
 def test_noam_is_the_paper_s_formula() -> None:
     step = np.arange(1, 200)
     expected = 2.0 * 512**-0.5 * np.minimum(step**-0.5, step * 40**-1.5)
-    schedule = NoamSchedule(factor=2.0, warmup_steps=40)
+    schedule = NoamScheduleConfig(factor=2.0, warmup_steps=40)
     np.testing.assert_allclose(
         rates(schedule, step - 1, steps=200, hidden_dim=512), expected, rtol=1e-6
     )
@@ -72,7 +72,7 @@ def test_noam_is_the_paper_s_formula() -> None:
     [("linear", 3 / 4, 1 / 2), ("sqrt", 1 - (1 / 4) ** 0.5, 1 - (1 / 2) ** 0.5)],
 )
 def test_wsd_by_hand(shape: Any, a_quarter: float, half: float) -> None:
-    schedule = WsdSchedule(
+    schedule = WsdScheduleConfig(
         peak=4.0, warmup_steps=4, decay_fraction=0.4, shape=shape, final_fraction=0.25
     )
     # Of 20 steps the last 8 decay.
@@ -82,17 +82,19 @@ def test_wsd_by_hand(shape: Any, a_quarter: float, half: float) -> None:
 
 
 def test_wsd_without_decay_is_constant() -> None:
-    stable = WsdSchedule(peak=0.5, warmup_steps=2, decay_fraction=0.0)
-    constant = ConstantSchedule(peak=0.5, warmup_steps=2)
+    stable = WsdScheduleConfig(peak=0.5, warmup_steps=2, decay_fraction=0.0)
+    constant = ConstantScheduleConfig(peak=0.5, warmup_steps=2)
     assert rates(stable, range(12)) == rates(constant, range(12))
 
 
-@pytest.mark.parametrize("kind", [CosineSchedule, LinearSchedule, ConstantSchedule])
+@pytest.mark.parametrize(
+    "kind", [CosineScheduleConfig, LinearScheduleConfig, ConstantScheduleConfig]
+)
 def test_without_warmup_starts_at_the_peak(kind: Any) -> None:
     assert rates(kind(peak=0.5, warmup_steps=0), [0]) == [0.5]
 
 
-@pytest.mark.parametrize("kind", [CosineSchedule, LinearSchedule])
+@pytest.mark.parametrize("kind", [CosineScheduleConfig, LinearScheduleConfig])
 def test_all_warmup_stays_finite(kind: Any) -> None:
     got = rates(kind(peak=1.0, warmup_steps=12), range(12))
     np.testing.assert_allclose(got, np.arange(1, 13) / 12, rtol=1e-6)

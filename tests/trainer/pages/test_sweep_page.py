@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from transbeam.configs.loader.sweep import Sweep
-from transbeam.trainer.pages.svg_curves import Line, curves
+from transbeam.trainer.pages.svg_curves import Curve, curves
 from transbeam.trainer.pages.sweep_page import sweep_page
 
 HOSTILE = """<script>alert("a" + 'b')</script> & &amp; </td>"""
@@ -60,7 +60,7 @@ def test_few_validations_are_dots_on_the_line(tmp_path, validations, dots) -> No
 
 
 def test_a_point_that_is_alone_is_always_a_dot() -> None:
-    alone, line = Line("one", [(5, 1.0)]), Line("two", [(5, 2.0), (6, 1.0)])
+    alone, line = Curve("one", [(5, 1.0)]), Curve("two", [(5, 2.0), (6, 1.0)])
     assert Reader(curves([alone, line], "two lines")).tags.count("circle") == 1
 
 

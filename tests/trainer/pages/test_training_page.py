@@ -8,7 +8,7 @@ import pytest
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.trainer.loop.mfu import peak_flops, step_flops
 from transbeam.trainer.pages.nearest_preset import nearest_preset
-from transbeam.trainer.pages.svg_curves import Line, curves
+from transbeam.trainer.pages.svg_curves import Curve, curves
 from transbeam.trainer.pages.training_page import training_report
 
 ROWS = [
@@ -21,7 +21,7 @@ ROWS = [
 
 
 def test_a_curve_lies_where_its_numbers_say() -> None:
-    line = Line("training", [(0, 1.0), (50, math.nan), (100, 3.0)])
+    line = Curve("training", [(0, 1.0), (50, math.nan), (100, 3.0)])
     svg = ElementTree.fromstring(curves([line], "a & b", ("even", 2.0)))
     points = svg.find("polyline").get("points").split()
     (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in points)
@@ -30,7 +30,7 @@ def test_a_curve_lies_where_its_numbers_say() -> None:
     limit = svg.find("line[@class='limit']")
     assert float(limit.get("y1")) == pytest.approx((y0 + y1) / 2, abs=0.06)
     assert svg.get("aria-label") == "a & b"
-    assert curves([Line("", [])], "nothing") == ""
+    assert curves([Curve("", [])], "nothing") == ""
 
 
 def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:

@@ -8,8 +8,11 @@ from keras import ops
 from tests.model.conftest import ON_JAX, jax_only, others_thorough, without_jax
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from tests.trainer.conftest import eagerly
-from transbeam.configs.schema.attention import GlobalWindowAttention
-from transbeam.configs.schema.block import DropPathResidual, RelativeBiasPosition
+from transbeam.configs.schema.attention import GlobalWindowAttentionConfig
+from transbeam.configs.schema.block import (
+    DropPathResidualConfig,
+    RelativeBiasPositionConfig,
+)
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.trainer.objectives.losses import Loss
@@ -98,7 +101,7 @@ def test_scores_by_and_by_are_all_scores_at_once(kind, monkeypatch) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-6)
 
 
-TWICE = GlobalWindowAttention(num_heads=2, window_size=4, dropout=0.3)
+TWICE = GlobalWindowAttentionConfig(num_heads=2, window_size=4, dropout=0.3)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +125,8 @@ def test_computed_again_is_what_was_kept(kind, attention) -> None:
         model = small_model(
             OBJECTIVES[kind],
             dropout=0.3,
-            position=RelativeBiasPosition(),
-            residual=DropPathResidual(rate=0.2),
+            position=RelativeBiasPositionConfig(),
+            residual=DropPathResidualConfig(rate=0.2),
             **attention,
         )
         for layer in model.layers:

@@ -21,7 +21,7 @@ from transbeam.serving.server.base.batched_arrays import (
     longest_text,
 )
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 # Is told of a batch: seconds that the request waited, and that it ran.
@@ -40,7 +40,7 @@ def tell_nobody(waited: float, ran: float) -> None:
     """See `Told`."""
 
 
-class Key(NamedTuple):
+class BatchKey(NamedTuple):
     """What rows have in common that may share a batch.
 
     Attributes:
@@ -55,7 +55,7 @@ class Key(NamedTuple):
 
 
 @dataclass
-class Task:
+class BatchTask:
     """Some rows that are to be run.
 
     Attributes:
@@ -91,7 +91,7 @@ class Waiting:
     def __init__(self, parameters: BatchingParameters):
         self._parameters = parameters
         self._changed = threading.Condition()
-        self._queues: dict[Key, deque[Task]] = {}
+        self._queues: dict[BatchKey, deque[BatchTask]] = {}
         self._rows = 0
         self._in_parts = 0  # rows of all requests that are run in parts
         self._taking_long = 0  # batches that are run
@@ -102,7 +102,9 @@ class Waiting:
         """Batches that may take long at once."""
         return max(1, self._parameters.num_batch_threads - 1)
 
-    def put(self, kind: tuple[str, ...], task: Task, *, admitted: bool = False) -> None:
+    def put(
+        self, kind: tuple[str, ...], task: BatchTask, *, admitted: bool = False
+    ) -> None:
         """Lets some rows wait.
 
         Args:
@@ -140,7 +142,7 @@ class Waiting:
         with self._changed:
             self._in_parts -= rows
 
-    def take(self) -> tuple[Key, list[Task]] | None:
+    def take(self) -> tuple[BatchKey, list[BatchTask]] | None:
         """Waits for a batch; `ran` has to follow. Nothing when all is done."""
         with self._changed:
             while True:
@@ -162,7 +164,7 @@ class Waiting:
             self._taking_long += key.takes_long
             return key, tasks
 
-    def ran(self, key: Key) -> None:
+    def ran(self, key: BatchKey) -> None:
         """A batch is over."""
         if key.takes_long:
             with self._changed:
@@ -184,11 +186,11 @@ class Waiting:
             Failure: They are, or the end has come.
         """
         if self._closed:
-            raise Failure(StatusCode.UNAVAILABLE, "The server is shutting down")
+            raise StatusError(StatusCode.UNAVAILABLE, "The server is shutting down")
         most = self._parameters.most_rows
         if waiting and waiting + rows > most:
             message = _FULL.format(found=waiting, most=most)
-            raise Failure(StatusCode.RESOURCE_EXHAUSTED, message)
+            raise StatusError(StatusCode.RESOURCE_EXHAUSTED, message)
 
     def _forget_cancelled(self) -> None:
         """Lets go of rows that nobody waits for anymore."""
@@ -200,7 +202,7 @@ class Waiting:
             else:
                 del self._queues[key]
 
-    def _ready(self) -> tuple[Key | None, float]:
+    def _ready(self) -> tuple[BatchKey | None, float]:
         """The queue that is to go first, and how long it may still wait."""
         keys = [key for key in self._queues if self._may_run(key)]
         if not keys:
@@ -209,7 +211,7 @@ class Waiting:
         timeout = self._parameters.batch_timeout_micros / 1e6
         now = time.monotonic()
 
-        def remaining(key: Key) -> float:
+        def remaining(key: BatchKey) -> float:
             queue = self._queues[key]
             left = queue[0].since + timeout - now
             if left <= 0:
@@ -221,11 +223,11 @@ class Waiting:
         key = min(keys, key=remaining)
         return key, remaining(key)
 
-    def _may_run(self, key: Key) -> bool:
+    def _may_run(self, key: BatchKey) -> bool:
         return not key.takes_long or self._taking_long < self.most_taking_long
 
 
-def _key(kind: tuple[str, ...], task: Task) -> Key:
+def _key(kind: tuple[str, ...], task: BatchTask) -> BatchKey:
     group = (id(task),) if task.alone else group_of(task.inputs)
     takes_long = task.is_part or longest_text(task.inputs) > _LONG
-    return Key(kind, group, takes_long)
+    return BatchKey(kind, group, takes_long)

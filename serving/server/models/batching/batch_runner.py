@@ -12,7 +12,7 @@ import numpy as np
 from grpc import StatusCode
 
 from transbeam.serving.server.base.batched_arrays import Arrays, cut, in_rows
-from transbeam.serving.server.models.batching.batch_queue import Key, Task
+from transbeam.serving.server.models.batching.batch_queue import BatchKey, BatchTask
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
@@ -53,7 +53,7 @@ class Runner:
         self._parameters = parameters
         self._observe = observe
 
-    def run(self, key: Key, tasks: list[Task]) -> None:
+    def run(self, key: BatchKey, tasks: list[BatchTask]) -> None:
         """Answers all, each by its future.
 
         Args:
@@ -69,7 +69,7 @@ class Runner:
         elif error is not None:
             tasks[0].future.set_exception(error)
 
-    def _run_one_by_one(self, key: Key, tasks: list[Task]) -> None:
+    def _run_one_by_one(self, key: BatchKey, tasks: list[BatchTask]) -> None:
         """Runs each without its neighbours, and those that take long after the rest."""
         slow = []
         for task in tasks:
@@ -83,7 +83,9 @@ class Runner:
             if error is not None:
                 task.future.set_exception(error)
 
-    def _answer(self, key: Key, tasks: list[Task], seconds: float) -> Exception | None:
+    def _answer(
+        self, key: BatchKey, tasks: list[BatchTask], seconds: float
+    ) -> Exception | None:
         """Answers all of them, or none and tells why."""
         began = time.monotonic()
         try:
@@ -100,7 +102,7 @@ class Runner:
         return None
 
     def _answers(
-        self, key: Key, tasks: list[Task], seconds: float
+        self, key: BatchKey, tasks: list[BatchTask], seconds: float
     ) -> list[dict[str, np.ndarray]]:
         if seconds <= 0:
             raise tasks[0].deadline.missed()
@@ -127,7 +129,7 @@ class Runner:
         return next((size for size in sizes if size >= rows), rows)
 
 
-def _put_together(tasks: Sequence[Task], filling: int) -> Arrays:
+def _put_together(tasks: Sequence[BatchTask], filling: int) -> Arrays:
     if len(tasks) == 1 and not filling:
         return tasks[0].inputs
     found = {}

@@ -30,7 +30,7 @@ from transbeam.serving.server.base.batched_arrays import (
 )
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.models.batching.batch_queue import (
-    Task,
+    BatchTask,
     Told,
     Waiting,
     tell_nobody,
@@ -100,7 +100,7 @@ class Batcher:
             return self.submit_alone(kind, inputs, deadline, told)
         if rows > self._parameters.max_batch_size:
             return self._submit_parts(kind, inputs, deadline, told)
-        task = Task(inputs, rows, deadline, told)
+        task = BatchTask(inputs, rows, deadline, told)
         self._waiting.put(kind, task)
         return task.future
 
@@ -129,7 +129,7 @@ class Batcher:
         *,
         admitted: bool = False,
     ) -> Answer:
-        task = Task(inputs, rows=1, deadline=deadline, told=told, alone=True)
+        task = BatchTask(inputs, rows=1, deadline=deadline, told=told, alone=True)
         self._waiting.put(kind, task, admitted=admitted)
         return task.future
 
@@ -142,7 +142,7 @@ class Batcher:
         order = np.argsort(lengths, kind="stable")
         places = [order[start : start + size] for start in range(0, rows, size)]
         tasks = [
-            Task(
+            BatchTask(
                 {name: values[part] for name, values in inputs.items()},
                 len(part),
                 deadline,

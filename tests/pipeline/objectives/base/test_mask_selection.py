@@ -42,7 +42,7 @@ def test_bits_are_those_of_the_random_numbers() -> None:
     real = packed.document_ids[rows] > 0
     places = packed.chunks.offsets[owner] + packed.position_ids[rows]
     expected = uniform(77, packed.chunks.keys[owner], places)
-    found = to_unit(TokenBits(packed, 77).of(rows))
+    found = to_unit(TokenBits(packed, 77).select(rows))
     np.testing.assert_array_equal(found[real], expected[real])
 
 

@@ -65,7 +65,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.kind)
 def test_each_piece_of_the_table_and_no_other_is_needed(objective) -> None:
-    run, batch = run_of(objective, 32), DocumentBatch.of(DOCUMENTS)
+    run, batch = run_of(objective, 32), DocumentBatch.from_documents(DOCUMENTS)
     make_records(batch, WORDS, run, "train")
     for piece in ("begin", "end", "mask"):
         tokenizer = language_tokenizer(" ".join("abcdefghijklmn"), **{piece: None})
@@ -82,7 +82,7 @@ def test_each_piece_of_the_table_and_no_other_is_needed(objective) -> None:
 def test_sentinels_are_counted() -> None:
     run = run_of(SpanCorruptionConfig(), 32)
     count = run.objective.num_sentinels(32)
-    batch = DocumentBatch.of(DOCUMENTS)
+    batch = DocumentBatch.from_documents(DOCUMENTS)
     for there in (count - 1, count):
         tokenizer = language_tokenizer("a b c", sentinels=tuple(range(5, 5 + there)))
         if there < count:
@@ -101,7 +101,9 @@ def test_each_field_of_the_table_is_needed(objective) -> None:
     for field in fields_needed(objective):
         empty = "" if isinstance(getattr(DOCUMENTS[0], field), str) else ()
         without = [document._replace(**{field: empty}) for document in DOCUMENTS]
-        records = make_records(DocumentBatch.of(without), WORDS, run, "train")
+        records = make_records(
+            DocumentBatch.from_documents(without), WORDS, run, "train"
+        )
         unanswered = objective.kind == "span_qa" and field == "answers"
         assert len(records) == 0 or unanswered, field
         assert np.isfinite(records.lengths).all()

@@ -14,7 +14,7 @@ from transbeam.configs.schema.objectives.supervised import (
     PairRegressionConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.schema.record_layout import BucketedLayout
+from transbeam.configs.schema.record_layout import BucketedLayoutConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
@@ -25,11 +25,15 @@ from transbeam.pipeline.records.packing.bucketing import bucket_runs, by_bucket
 
 def bucketed(*lengths: int) -> RunConfig:
     run = run_of(MaskedConfig(), lengths[-1])
-    return replace(run, data=replace(run.data, layout=BucketedLayout(lengths=lengths)))
+    return replace(
+        run, data=replace(run.data, layout=BucketedLayoutConfig(lengths=lengths))
+    )
 
 
 def batch_of(texts: list[str]) -> DocumentBatch:
-    return DocumentBatch.of([Document(text, "x", i) for i, text in enumerate(texts)])
+    return DocumentBatch.from_documents(
+        [Document(text, "x", i) for i, text in enumerate(texts)]
+    )
 
 
 def test_the_shortest_that_holds_the_framed_document() -> None:
@@ -91,11 +95,11 @@ def test_examples_are_the_same_in_shorter_records(objective) -> None:
     run = run_of(objective, 512)
 
     def in_buckets(*lengths: int) -> RunConfig:
-        layout = BucketedLayout(lengths=lengths)
+        layout = BucketedLayoutConfig(lengths=lengths)
         return replace(run, data=replace(run.data, layout=layout))
 
     documents = labelled(objective.kind, np.random.default_rng(1))
-    batch = DocumentBatch.of(documents)
+    batch = DocumentBatch.from_documents(documents)
     whole = make_records(batch, WORDS, in_buckets(512), "train")
     place = {d: n for n, d in enumerate(whole.placement.document.tolist())}
     seen = []
@@ -127,7 +131,7 @@ def test_a_packed_run_is_its_own_bucket() -> None:
 def test_lengths_that_make_no_sense() -> None:
     for lengths in ((), (16, 8), (8, 8), (2, 8)):
         with pytest.raises(ConfigError, match="expected ascending numbers"):
-            BucketedLayout(lengths=lengths)
+            BucketedLayoutConfig(lengths=lengths)
     run = run_of(MaskedConfig(), 16)
     with pytest.raises(ConfigError, match="sequence_length=16 is not the last of"):
-        replace(run.data, layout=BucketedLayout(lengths=(8, 12)))
+        replace(run.data, layout=BucketedLayoutConfig(lengths=(8, 12)))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.schema.sources import TextSource
-from transbeam.configs.schema.table_sources import CsvSource, JsonlSource
+from transbeam.configs.schema.sources import TextSourceConfig
+from transbeam.configs.schema.table_sources import CsvSourceConfig, JsonlSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
@@ -75,7 +75,7 @@ def test_file_that_cannot_be_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read_as", ["utf-8", "latin-1"])
 @pytest.mark.parametrize("written", ["utf-16", "utf-32"])
-@pytest.mark.parametrize("kind", [TextSource, CsvSource, JsonlSource])
+@pytest.mark.parametrize("kind", [TextSourceConfig, CsvSourceConfig, JsonlSourceConfig])
 def test_a_byte_order_mark_of_another_encoding_is_named(
     tmp_path: Path, kind: type, written: str, read_as: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_byte_order_mark_of_another_encoding_is_named(
 def test_what_was_detected_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(FRENCH.encode("cp1252"))
-    source = TextSource(path="*", document="file", encoding="detect")
+    source = TextSourceConfig(path="*", document="file", encoding="detect")
     file = SourceFile.at(path, "a.txt")
     report = ReadingReport()
     (document,) = reported(plain_text.read(Span(file, 0, file.size), source), report)

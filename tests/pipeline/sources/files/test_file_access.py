@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.files.file_access import matching_files
@@ -95,7 +95,7 @@ def test_what_never_ends_is_refused_before_it_is_opened(tmp_path: Path) -> None:
 def test_names_that_are_no_utf_8_are_written_out(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/caf\xe9.txt"
     Path(os.fsdecode(path)).write_text("one\n")
-    source = TextSource(path=f"{tmp_path}/*.txt")
+    source = TextSourceConfig(path=f"{tmp_path}/*.txt")
     files = list_files(source)
     assert [file.name for file in files] == [r"caf\xe9.txt"]
     assert len(corpus_fingerprint(files)) == 16

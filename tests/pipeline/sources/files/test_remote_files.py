@@ -21,8 +21,11 @@ from moto.server import ThreadedMotoServer
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.schema.sources import SingleSource, TextSource
-from transbeam.configs.schema.table_sources import JsonlSource, ParquetSource
+from transbeam.configs.schema.sources import SingleSource, TextSourceConfig
+from transbeam.configs.schema.table_sources import (
+    JsonlSourceConfig,
+    ParquetSourceConfig,
+)
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.files import remote_files as remote
@@ -155,14 +158,14 @@ def parquet() -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.txt", TEXT, TextSource),
-        ("a.txt.gz", gzip.compress(TEXT), TextSource),
+        ("a.txt", TEXT, TextSourceConfig),
+        ("a.txt.gz", gzip.compress(TEXT), TextSourceConfig),
         (
             "a.jsonl",
             "".join(json.dumps({"text": line}) + "\n" for line in LINES).encode(),
-            JsonlSource,
+            JsonlSourceConfig,
         ),
-        ("a.parquet", parquet(), ParquetSource),
+        ("a.parquet", parquet(), ParquetSourceConfig),
     ],
 )
 def test_reads_as_if_it_were_here(s3, tmp_path: Path, name, content, kind) -> None:
@@ -175,7 +178,7 @@ def test_reads_as_if_it_were_here(s3, tmp_path: Path, name, content, kind) -> No
 
     units, there = read(kind(path=f"s3://bucket/corpus/{name}"))
     assert (units, there) == read(kind(path=f"{tmp_path}/{name}"))
-    assert len(there) == len(LINES) or kind is TextSource
+    assert len(there) == len(LINES) or kind is TextSourceConfig
     assert (units > 1) == (name in ("a.txt", "a.jsonl"))
 
 
@@ -208,7 +211,7 @@ def test_same_records_as_from_here(s3, server, invoke, corpus: Path) -> None:
 
 def test_change_and_loss_after_listing(s3) -> None:
     put(s3, "a.txt", b"one\n")
-    source = TextSource(path="s3://bucket/*.txt")
+    source = TextSourceConfig(path="s3://bucket/*.txt")
     files = list_files(source)
     (unit,) = plan_units(files, source, 1000)
     put(s3, "a.txt", b"one\ntwo\n")
@@ -305,9 +308,9 @@ class Torn(io.RawIOBase):
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.txt", TEXT, TextSource),
-        ("a.txt.gz", gzip.compress(TEXT), TextSource),
-        ("a.parquet", parquet(), ParquetSource),
+        ("a.txt", TEXT, TextSourceConfig),
+        ("a.txt.gz", gzip.compress(TEXT), TextSourceConfig),
+        ("a.parquet", parquet(), ParquetSourceConfig),
     ],
 )
 def test_broken_connection_is_no_damaged_file(s3, monkeypatch, name, content, kind):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.sources import ArraysSource
+from transbeam.configs.schema.sources import ArraysSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers.arrays import read
@@ -17,7 +17,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3), np.uint8)
 
 def read_all(path: Path, **keys):
     file = SourceFile.at(path, path.name)
-    return list(read(Span(file, 0, file.size), ArraysSource(path="*", **keys)))
+    return list(read(Span(file, 0, file.size), ArraysSourceConfig(path="*", **keys)))
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

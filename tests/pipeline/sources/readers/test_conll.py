@@ -4,14 +4,16 @@ import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.table_sources import ConllSource
+from transbeam.configs.schema.table_sources import ConllSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.readers import conll
 
 
 def read(tmp_path, content: bytes, **options):
     (tmp_path / "a.conll").write_bytes(content)
-    return read_file(conll, ConllSource(path=str(tmp_path / "a.conll"), **options))
+    return read_file(
+        conll, ConllSourceConfig(path=str(tmp_path / "a.conll"), **options)
+    )
 
 
 def test_tabs_blank_lines_and_odd_words(tmp_path):

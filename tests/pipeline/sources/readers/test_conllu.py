@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
-from transbeam.configs.schema.table_sources import ConlluSource
+from transbeam.configs.schema.table_sources import ConlluSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.readers import conllu
 
@@ -25,7 +25,7 @@ SENTENCE = """\
 def read(tmp_path, content: str, tags="upos"):
     path = tmp_path / "a.conllu.gz"
     path.write_bytes(gzip.compress(content.encode()))
-    return read_file(conllu, ConlluSource(path=str(path), tags=tags))
+    return read_file(conllu, ConlluSourceConfig(path=str(path), tags=tags))
 
 
 def test_multiword_tokens_empty_nodes_and_comments_are_left_out(tmp_path):

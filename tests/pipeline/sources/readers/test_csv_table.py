@@ -14,14 +14,14 @@ from tests.pipeline.sources.readers.read_one_file import (
     texts,
 )
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.table_sources import Columns, CsvSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, CsvSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers import csv_table
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
-LABELLED = Columns(label="label")
+LABELLED = ColumnsConfig(label="label")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def scratch(tmp_path_factory):
 
 def read(path, content: bytes, **options):
     path.write_bytes(content)
-    return read_file(csv_table, CsvSource(path=str(path), **options))
+    return read_file(csv_table, CsvSourceConfig(path=str(path), **options))
 
 
 fields = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8) | st.text(
@@ -71,12 +71,12 @@ def test_what_csv_writes_is_read_back(scratch, rows, delimiter, style):
 def test_without_quoting_in_any_spans(scratch, rows, header, step):
     lines = ["other\ttext"] * header + ["\t".join(row) for row in rows]
     scratch.write_bytes("\n".join(lines).encode())
-    source = CsvSource(
+    source = CsvSourceConfig(
         path=str(scratch),
         delimiter="\t",
         quoting="none",
         header=header,
-        columns=Columns(text="text" if header else "1"),
+        columns=ColumnsConfig(text="text" if header else "1"),
     )
     assert texts(read_file(csv_table, source, step)) == [text for _, text in rows]
 
@@ -150,7 +150,7 @@ def test_rows_of_another_length(tmp_path):
     assert found[0].excerpt == "3, not 2: one,1,more"
     assert len(found) == 3
     found = read(
-        tmp_path / "b.csv", b"a,b\nc\n", header=False, columns=Columns(text="1")
+        tmp_path / "b.csv", b"a,b\nc\n", header=False, columns=ColumnsConfig(text="1")
     )
     assert reasons(found) == [(4, "not as many fields as the first row")]
 
@@ -192,7 +192,12 @@ def test_wrong_columns_are_said_at_once(tmp_path):
     with pytest.raises(DataError, match=r"c.csv: is a zip archive, as workbooks of E"):
         read(tmp_path / "c.csv", b"PK\x03\x04\x14\x00\x06\x00a\n")
     with pytest.raises(DataError, match=r"no column '2'.* columns here: 0, 1\."):
-        read(tmp_path / "a.csv", b"one,1\n", header=False, columns=Columns(text="2"))
+        read(
+            tmp_path / "a.csv",
+            b"one,1\n",
+            header=False,
+            columns=ColumnsConfig(text="2"),
+        )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +209,7 @@ def test_wrong_columns_are_said_at_once(tmp_path):
         (b"text,label\n", {"delimiter": ";"}, "The header has ',' in it: {}: \",\""),
         (
             b"1;a,b\n",
-            {"header": False, "columns": Columns(text="1"), "delimiter": "|"},
+            {"header": False, "columns": ColumnsConfig(text="1"), "delimiter": "|"},
             "The first row has ',' in it: {}: \",\"",
         ),
     ],
@@ -239,7 +244,9 @@ def test_header_that_cannot_be_read(tmp_path):
 @pytest.mark.parametrize(("quoting", "units"), [("none", 6), ("auto", 1)])
 def test_a_file_is_cut_only_where_a_row_is_a_line(tmp_path, quoting, units):
     (tmp_path / "a.csv").write_text("text,label\n" + "a row,1\n" * 73)
-    source = CsvSource(path=f"{tmp_path}/*.csv", quoting=quoting, columns=LABELLED)
+    source = CsvSourceConfig(
+        path=f"{tmp_path}/*.csv", quoting=quoting, columns=LABELLED
+    )
     planned = plan_units(list_files(source), source, 100)
     assert len(planned) == units
     found = [item for unit in planned for item in read_unit(unit, source)]
@@ -250,8 +257,8 @@ def test_rows_that_stray_quotes_join_are_noted(tmp_path):
     rows = ["text\tlabel", "one\ta", '"Open here\tb', "two\ta", 'Ends here"\tb', "3\ta"]
     path = tmp_path / "a.tsv"
     path.write_text("\n".join(rows))
-    columns = Columns(text="text", label="label")
-    source = CsvSource(path=str(path), delimiter="\t", columns=columns)
+    columns = ColumnsConfig(text="text", label="label")
+    source = CsvSourceConfig(path=str(path), delimiter="\t", columns=columns)
     ((kind, file, detail),) = notes_while(lambda: read_file(csv_table, source))
     assert (kind, file) == ("rows that quotes have joined", "a.tsv")
     assert "data.source.quoting=none" in detail
@@ -275,8 +282,8 @@ def test_joined_rows_are_noted_in_any_column(tmp_path, lines):
 def test_prose_of_several_lines_is_not_noted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\n"Dear Ann, hello\n\nand thanks, bye",a\n"x\ny",b\n')
-    columns = Columns(text="text", label="label")
-    source = CsvSource(path=str(path), columns=columns)
+    columns = ColumnsConfig(text="text", label="label")
+    source = CsvSourceConfig(path=str(path), columns=columns)
     assert notes_while(lambda: read_file(csv_table, source)) == {}
     prose = b'label,text\nb,"paid\n1,000"\n'
     assert notes_while(lambda: read(path, prose, columns=columns)) == {}
@@ -311,6 +318,6 @@ def test_a_control_character_may_be_the_delimiter(tmp_path, quoting):
         delimiter="\x1f",
         quoting=quoting,
         header=False,
-        columns=Columns(text="8"),
+        columns=ColumnsConfig(text="8"),
     )
     assert document == Document("i", "a.csv", 0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from transbeam.configs.schema.sources import ImagesSource
+from transbeam.configs.schema.sources import ImagesSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.readers.images import read
@@ -15,7 +15,7 @@ from transbeam.pipeline.sources.readers.images import read
 
 def read_one(path: Path, size: int = 2):
     file = SourceFile.at(path, f"{path.parent.name}/{path.name}")
-    source = ImagesSource(path="*/*", image_size=size)
+    source = ImagesSourceConfig(path="*/*", image_size=size)
     (item,) = read(Span(file, 0, file.size), source)
     return item
 

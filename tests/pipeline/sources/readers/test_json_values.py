@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
-from transbeam.configs.schema.table_sources import Columns, JsonlSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.readers import json_values, jsonl
@@ -25,7 +25,7 @@ def one_after_the_other(rows, **options):
 
 def read(path, content: bytes, **options):
     path.write_bytes(content)
-    return read_file(jsonl, JsonlSource(path=str(path), **options))
+    return read_file(jsonl, JsonlSourceConfig(path=str(path), **options))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,9 @@ def test_an_array_in_a_compressed_file_and_a_large_one_are_not_cut(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(rows))
     (tmp_path / "b.json").write_text(json.dumps(rows, indent=1))
     (tmp_path / "c.json.gz").write_bytes(gzip.compress(json.dumps(rows).encode()))
-    source = JsonlSource(path=f"{tmp_path}/*", columns=Columns(label="label"))
+    source = JsonlSourceConfig(
+        path=f"{tmp_path}/*", columns=ColumnsConfig(label="label")
+    )
     units = plan_units(list_files(source), source, 1000)
     found = [item for unit in units for item in read_unit(unit, source)]
     assert texts(found) == [row["text"] for row in rows] * 3
@@ -151,7 +153,7 @@ def test_lines_stay_lines(tmp_path):
 def test_an_array_that_is_cut_is_not_whole(scratch, indent, kept):
     whole = array([{"text": f"row {n}"} for n in range(5)], indent=indent).encode()
     scratch.write_bytes(whole[:kept])
-    source = JsonlSource(path=str(scratch))
+    source = JsonlSourceConfig(path=str(scratch))
     (unit,) = plan_units(list_files(source), source, 10**6)
     *_, last = read_unit(unit, source)
     assert isinstance(last, Rejected)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
-from transbeam.configs.schema.table_sources import Columns, JsonlSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -28,7 +28,7 @@ def scratch(tmp_path_factory):
 def test_round_trip_in_any_spans(scratch, values, ascii_only, step):
     lines = [json.dumps({"text": v}, ensure_ascii=ascii_only) + "\n" for v in values]
     scratch.write_bytes("".join(lines).encode())
-    source = JsonlSource(path=str(scratch))
+    source = JsonlSourceConfig(path=str(scratch))
     assert texts(read_file(jsonl, source, step)) == values
 
 
@@ -45,7 +45,7 @@ def test_bad_lines_are_rejected_one_by_one(tmp_path):
         b'{"text": "fine", "score": NaN}\r\n'
         b'{"text": 12}\n' + b"[" * 100_000 + b"\n" + b'{"text": "no newline"}'
     )
-    found = read_file(jsonl, JsonlSource(path=str(path)))
+    found = read_file(jsonl, JsonlSourceConfig(path=str(path)))
     assert [item.text for item in found if isinstance(item, Document)] == [
         "last",
         "fine",
@@ -67,8 +67,10 @@ def test_bad_lines_are_rejected_one_by_one(tmp_path):
 def test_nested_fields_and_labels(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"translation": {"en": "Hi", "de": "Hallo"}, "ok": true}\n')
-    columns = Columns(text="translation.en", target_text="translation.de", label="ok")
-    assert read_file(jsonl, JsonlSource(path=str(path), columns=columns)) == [
+    columns = ColumnsConfig(
+        text="translation.en", target_text="translation.de", label="ok"
+    )
+    assert read_file(jsonl, JsonlSourceConfig(path=str(path), columns=columns)) == [
         Document("Hi", "a.jsonl", 0, target_text="Hallo", label="true")
     ]
 
@@ -78,7 +80,7 @@ def test_truncated_gzip_keeps_what_came_before(tmp_path):
     rows = "".join(json.dumps({"text": f"row {i}"}) + "\n" for i in range(20_000))
     path.write_bytes(gzip.compress(rows.encode())[:-2000])
     file = SourceFile.at(path, path.name)
-    reading = jsonl.read(Span(file, 0, file.size), JsonlSource(path=str(path)))
+    reading = jsonl.read(Span(file, 0, file.size), JsonlSourceConfig(path=str(path)))
     found = []
     with pytest.raises(BrokenFile, match="truncated gzip stream"):
         found.extend(reading)  # keeps what it got
@@ -94,7 +96,7 @@ def test_truncated_gzip_keeps_what_came_before(tmp_path):
 )
 def test_a_last_line_that_ends_early_shows_a_cut(tmp_path, rest):
     path = tmp_path / "a.jsonl"
-    source = JsonlSource(path=str(path))
+    source = JsonlSourceConfig(path=str(path))
     for end, doubtful in (("", True), ("\n", False)):
         path.write_text('{"text": "one"}\n' + rest + end)
         _, last = read_file(jsonl, source)

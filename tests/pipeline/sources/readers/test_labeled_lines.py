@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
-from transbeam.configs.schema.table_sources import LabeledLinesSource
+from transbeam.configs.schema.table_sources import LabeledLinesSourceConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.readers import labeled_lines
@@ -19,7 +19,7 @@ def scratch(tmp_path_factory):
 
 def read(path, content: bytes, step: int = 0, **options):
     path.write_bytes(content)
-    source = LabeledLinesSource(path=str(path), **options)
+    source = LabeledLinesSourceConfig(path=str(path), **options)
     return read_file(labeled_lines, source, step)
 
 
@@ -68,7 +68,7 @@ def test_the_prefix_of_labels(tmp_path):
 
 def test_a_large_file_is_cut(tmp_path):
     (tmp_path / "a.txt").write_text("1 a row\n" * 100)
-    source = LabeledLinesSource(path=f"{tmp_path}/*.txt")
+    source = LabeledLinesSourceConfig(path=f"{tmp_path}/*.txt")
     units = plan_units(list_files(source), source, 100)
     assert len(units) == 8
     found = [item for unit in units for item in read_unit(unit, source)]

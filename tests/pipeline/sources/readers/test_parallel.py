@@ -6,14 +6,14 @@ import pytest
 
 from tests.pipeline.sources.readers.read_one_file import notes_while
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.table_sources import ParallelSource
+from transbeam.configs.schema.table_sources import ParallelSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.readers import parallel
 
 
-def read(source: ParallelSource) -> list[Document | Rejected]:
+def read(source: ParallelSourceConfig) -> list[Document | Rejected]:
     return [
         item
         for file in parallel.list_files(source)
@@ -23,7 +23,9 @@ def read(source: ParallelSource) -> list[Document | Rejected]:
 
 @pytest.fixture
 def source(tmp_path):
-    return ParallelSource(path=f"{tmp_path}/*.en", target_path=f"{tmp_path}/*.de*")
+    return ParallelSourceConfig(
+        path=f"{tmp_path}/*.en", target_path=f"{tmp_path}/*.de*"
+    )
 
 
 def test_files_pair_up_by_name(tmp_path, source):
@@ -86,7 +88,7 @@ def test_names_that_tell_nothing_pair_up_sorted(tmp_path, names):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     globs = {"path": f"{tmp_path}/from/**/*", "target_path": f"{tmp_path}/to/**/*"}
-    assert len(read(ParallelSource(**globs))) == 2
+    assert len(read(ParallelSourceConfig(**globs))) == 2
 
 
 def test_the_fingerprint_sees_both_sides(tmp_path, source):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.configs.schema.sources import TextSource
+from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
@@ -21,7 +21,7 @@ from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
 def read_all(path: Path, document: str, encoding: str = "utf-8", step: int = 10**9):
     file = SourceFile.at(path, path.name)
-    source = TextSource(path=str(path), document=document, encoding=encoding)
+    source = TextSourceConfig(path=str(path), document=document, encoding=encoding)
     for start in range(0, max(file.size, 1), step):
         yield from read(Span(file, start, min(start + step, file.size)), source)
 
@@ -82,28 +82,30 @@ def test_units_cut_large_files_and_join_small_ones(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text("a line\n" * 100)
     for name in "bcd":
         (tmp_path / f"small-{name}.txt").write_text("tiny\n")
-    source = TextSource(path=str(tmp_path / "*.txt"), document="line")
+    source = TextSourceConfig(path=str(tmp_path / "*.txt"), document="line")
     files = list_files(source)
     units = plan_units(files, source, unit_bytes=300)
     assert [unit.size for unit in units] == [300, 300, 115]
     texts = [item.text for unit in units for item in read_unit(unit, source)]
     assert texts == ["a line\n"] * 100 + ["tiny\n"] * 3
-    whole = plan_units(files, TextSource(path="", document="file"), unit_bytes=300)
+    whole = plan_units(
+        files, TextSourceConfig(path="", document="file"), unit_bytes=300
+    )
     assert [unit.size for unit in whole] == [700, 15]
 
 
 def test_missing_and_empty_corpus(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no file matches .*\*\.txt"):
-        list_files(TextSource(path=str(tmp_path / "*.txt")))
+        list_files(TextSourceConfig(path=str(tmp_path / "*.txt")))
     (tmp_path / "a.txt").touch()
     with pytest.raises(DataError, match=r"all 1 files .* are empty"):
-        list_files(TextSource(path=str(tmp_path / "*.txt")))
+        list_files(TextSourceConfig(path=str(tmp_path / "*.txt")))
 
 
 def test_file_that_changes_during_the_job(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("before\n")
-    source = TextSource(path=str(path))
+    source = TextSourceConfig(path=str(path))
     (unit,) = plan_units(list_files(source), source, 100)
     path.write_text("before and after\n")
     with pytest.raises(DataError, match=r"7 bytes when listed, 17 now"):
@@ -113,7 +115,7 @@ def test_file_that_changes_during_the_job(tmp_path: Path) -> None:
 def test_names_start_below_the_fixed_part(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/a.txt").write_text("x")
-    source = TextSource(path=f"{tmp_path}/**/*.txt")
+    source = TextSourceConfig(path=f"{tmp_path}/**/*.txt")
     assert [file.name for file in list_files(source)] == ["deep/a.txt"]
 
 
@@ -207,7 +209,7 @@ def test_compressed_file_is_one_span(tmp_path: Path, suffix: str) -> None:
     text = b"".join(b"line %d\n" % i for i in range(5000))
     path = tmp_path / f"a.txt{suffix}"
     path.write_bytes({".gz": gzip, ".bz2": bz2}[suffix].compress(text))
-    source = TextSource(path=str(path), document="line")
+    source = TextSourceConfig(path=str(path), document="line")
     files = list_files(source)
     (unit,) = plan_units(files, source, unit_bytes=100)
     found = list(read_unit(unit, source))
@@ -225,4 +227,4 @@ def test_compressed_file_is_one_span(tmp_path: Path, suffix: str) -> None:
 )
 def test_what_is_no_encoding_of_text_files(name: str) -> None:
     with pytest.raises(ConfigError, match=f"encoding={name!r} is no encoding"):
-        TextSource(path="a", encoding=name)
+        TextSourceConfig(path="a", encoding=name)

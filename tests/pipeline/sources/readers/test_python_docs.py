@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.sources import PythonDocsSource
+from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
@@ -44,7 +44,7 @@ def package(tmp_path: Path, monkeypatch) -> Path:
 
 
 def test_docstrings_with_their_lines(package: Path) -> None:
-    source = PythonDocsSource(packages=("made_up_package",))
+    source = PythonDocsSourceConfig(packages=("made_up_package",))
     files = list_files(source)
     assert [file.name for file in files] == [
         "made_up_package/__init__.py",
@@ -68,7 +68,7 @@ def test_docstrings_with_their_lines(package: Path) -> None:
 @pytest.mark.parametrize("name", ["no_such_package", "os.path", "sys", "../etc"])
 def test_what_is_no_package(name: str) -> None:
     with pytest.raises(DataError, match="is not an installed top-level package"):
-        list_files(PythonDocsSource(packages=(name,)))
+        list_files(PythonDocsSourceConfig(packages=(name,)))
 
 
 FUNCTIONS = '''
@@ -127,7 +127,7 @@ SUMMARIES = [
 
 def test_code_and_summary(package: Path) -> None:
     (package / "__init__.py").write_text(FUNCTIONS)
-    source = PythonDocsSource(packages=("made_up_package",), examples="summaries")
+    source = PythonDocsSourceConfig(packages=("made_up_package",), examples="summaries")
     (unit,) = plan_units(list_files(source), source, 10**6)
     found = [
         item for item in read_unit(unit, source) if item.source.endswith("__init__.py")
@@ -147,7 +147,7 @@ def test_code_and_summary(package: Path) -> None:
 
 def test_an_imported_package_is_the_one_on_the_disk(package: Path, monkeypatch) -> None:
     """As TensorFlow does, it has added a folder of its own to its path."""
-    source = PythonDocsSource(packages=("made_up_package",))
+    source = PythonDocsSourceConfig(packages=("made_up_package",))
     (package / "__init__.py").write_text("__path__ += [__path__[0] + '/deep']")
     before = list_files(source)
     # So that the module is forgotten again after the test.

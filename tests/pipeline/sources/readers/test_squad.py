@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
-from transbeam.configs.schema.table_sources import SquadSource
+from transbeam.configs.schema.table_sources import SquadSourceConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers import squad
@@ -31,7 +31,7 @@ def corpus(*questions, context=CONTEXT):
 def read(tmp_path, content):
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     (tmp_path / "a.json").write_bytes(raw)
-    return read_file(squad, SquadSource(path=str(tmp_path / "a.json")))
+    return read_file(squad, SquadSourceConfig(path=str(tmp_path / "a.json")))
 
 
 def test_answers_count_characters_and_come_once_each(tmp_path):

@@ -4,19 +4,19 @@ import math
 
 import pytest
 
-from transbeam.configs.schema.table_sources import Columns
+from transbeam.configs.schema.table_sources import ColumnsConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.readers.table_rows import row_document, tagged_document
 
 
 def document(row, **columns) -> Document:
-    found = row_document(row, Columns(**columns), "a.jsonl", 7)
+    found = row_document(row, ColumnsConfig(**columns), "a.jsonl", 7)
     assert isinstance(found, Document), found
     return found
 
 
 def reason(row, **columns) -> str:
-    found = row_document(row, Columns(**columns), "a.jsonl", 7)
+    found = row_document(row, ColumnsConfig(**columns), "a.jsonl", 7)
     assert isinstance(found, Rejected), found
     assert (found.source, found.offset) == ("a.jsonl", 7)
     return found.reason
@@ -138,7 +138,7 @@ def test_tagged_sentences():
 
 
 def test_the_excerpt_shows_the_row():
-    found = row_document({"txt": "größe"}, Columns(), "a", 0)
+    found = row_document({"txt": "größe"}, ColumnsConfig(), "a", 0)
     assert isinstance(found, Rejected)
     there = "the fields here: txt. Did you mean 'txt'?"
     assert found.excerpt == f'{there} {{"txt": "größe"}}'

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
-from transbeam.configs.schema.table_sources import Columns, TFRecordSource
+from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers import tfrecord
@@ -40,7 +40,7 @@ def write(path, *records: bytes) -> None:
 
 
 def read(path, **columns):
-    source = TFRecordSource(path=str(path), columns=Columns(**columns))
+    source = TFRecordSourceConfig(path=str(path), columns=ColumnsConfig(**columns))
     return read_file(tfrecord, source)
 
 

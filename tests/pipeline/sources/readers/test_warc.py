@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.schema.sources import WarcSource
+from transbeam.configs.schema.sources import WarcSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -54,7 +54,7 @@ EXPECTED = [
 
 def read_all(path: Path, raw: bytes):
     path.write_bytes(raw)
-    return read(Span(SourceFile.at(path, "a"), 0, len(raw)), WarcSource(path="*"))
+    return read(Span(SourceFile.at(path, "a"), 0, len(raw)), WarcSourceConfig(path="*"))
 
 
 def test_outcome_of_every_record(tmp_path: Path) -> None:

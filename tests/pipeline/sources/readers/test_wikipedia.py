@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.schema.sources import WikipediaSource
+from transbeam.configs.schema.sources import WikipediaSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -49,7 +49,7 @@ DUMP = "".join(
 
 def read_all(path: Path):
     file = SourceFile.at(path, path.name)
-    return read(Span(file, 0, file.size), WikipediaSource(path="*"))
+    return read(Span(file, 0, file.size), WikipediaSourceConfig(path="*"))
 
 
 @pytest.mark.parametrize("name", ["dump.xml", "dump.xml.bz2"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.schema.sources import ZipSource
+from transbeam.configs.schema.sources import ZipSourceConfig
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.files.damage import BrokenFile
@@ -14,7 +14,7 @@ from transbeam.pipeline.sources.readers.zip_archive import read
 
 def read_all(path: Path, **keys):
     file = SourceFile.at(path, path.name)
-    return list(read(Span(file, 0, file.size), ZipSource(path=str(path), **keys)))
+    return list(read(Span(file, 0, file.size), ZipSourceConfig(path=str(path), **keys)))
 
 
 def archive_of(path: Path, members: dict[str, bytes]) -> Path:

@@ -32,14 +32,18 @@ from transbeam.configs.schema.objectives.supervised import (
 from transbeam.serving.parity.base.parity_checks import log_softmax
 from transbeam.serving.parity.export_parity import check_metric
 from transbeam.serving.parity.metrics import perplexity
-from transbeam.serving.parity.metrics.perplexity import Perplexity
-from transbeam.serving.parity.metrics.task_metrics import Accuracy, Explained, metric_of
+from transbeam.serving.parity.metrics.perplexity import PerplexityMetric
+from transbeam.serving.parity.metrics.task_metrics import (
+    Explained,
+    TaskAccuracy,
+    metric_of,
+)
 from transbeam.serving.parity.metrics.validation_examples import (
-    Question,
+    ValidationExample,
     ask_keras,
     labelled,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 
 def toy(**tolerance):
@@ -68,12 +72,12 @@ def accuracy(keras, right, places=None, outputs=("logits",), **tolerance):
     trained = toy(**tolerance)
     trained.model = keras
     questions = [
-        Question({"number": np.array([number])}, np.array(of), where)
+        ValidationExample({"number": np.array([number])}, np.array(of), where)
         for number, (of, where) in enumerate(
             zip(right, places or [None] * len(right), strict=True)
         )
     ]
-    return Accuracy(trained, "asked", questions, outputs)
+    return TaskAccuracy(trained, "asked", questions, outputs)
 
 
 def two_classes(hits):
@@ -170,7 +174,7 @@ def test_answers_that_are_no_numbers_fail():
 def test_perplexity_is_worked_out_over_all_tokens():
     """e to the mean of 1, 2 and 6, not the mean of means."""
     surprise = [np.array([1.0, 2.0]), np.array([6.0])]
-    metric = Perplexity(toy(), surprise, lambda of: of)
+    metric = PerplexityMetric(toy(), surprise, lambda of: of)
     assert metric.of_keras == pytest.approx(np.exp(3))
     for more, passed in ((0.019, True), (0.021, False), (-0.5, True)):
         asked = [of + np.log(1 + more) for of in surprise]
@@ -207,7 +211,7 @@ def test_perplexity_of_masks_by_hand(trained, exported, tmp_path):
     logits = trained.model(batch, training=False)["logits"].numpy()[0]
     chosen = log_softmax(logits)[[0, 1], [ids[3], ids[8]]]
     assert metric.of_keras == pytest.approx(np.exp(-chosen.mean()), rel=1e-5)
-    score, row = metric.measured(PhoneModel(exported.tflite / "model_float32.tflite"))
+    score, row = metric.measured(TFLiteRunner(exported.tflite / "model_float32.tflite"))
     assert score == pytest.approx(metric.of_keras, rel=1e-4)
     assert row("form").passed
 
@@ -380,7 +384,7 @@ def test_keras_is_asked_some_rows_at_a_time(trained):
             "padding_mask": np.ones_like(ids),
             "masked_positions": places,
         }
-        questions.append(Question(inputs, ids[places]))
+        questions.append(ValidationExample(inputs, ids[places]))
     found = ask_keras(trained, questions)
     assert len(found) == len(questions)
     for one, outputs in zip(questions, found, strict=True):
@@ -406,7 +410,7 @@ def test_of_numbers_the_share_of_the_variance_is_judged():
     """Labels 1, 2, 3, 4 have the variance 1.25; errors of 0.5 leave 0.25 of it."""
     labels = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     questions = [
-        Question({"number": np.array([number])}, labels[number : number + 1])
+        ValidationExample({"number": np.array([number])}, labels[number : number + 1])
         for number in range(4)
     ]
     trained = toy()
@@ -546,7 +550,7 @@ def test_a_file_that_cannot_be_asked_is_a_failed_row(exported):
         raise RuntimeError("failed to prepare\nin some line")
 
     files = {"float32": exported.tflite / "model_float32.tflite"}
-    rows, scores = check_metric(Perplexity(toy(), [np.ones(2)], ask), files)
+    rows, scores = check_metric(PerplexityMetric(toy(), [np.ones(2)], ask), files)
     assert scores == {}
     assert [(row.form, row.check, row.passed) for row in rows] == [
         ("TFLite float32", "does not run (failed to prepare)", False)

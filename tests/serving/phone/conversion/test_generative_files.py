@@ -21,7 +21,7 @@ from tests.serving.phone.generative_models import (
 from tests.serving.untrained import TINY, untrained_of
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.serving.parity.checker_factory import judge_of
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.task_factory import task_of
 
 WRITERS = sorted(
@@ -49,7 +49,7 @@ def test_what_every_preset_writes_passes_the_gate(name, tmp_path):
 
 def require_passed(judge, variant, file):
     for delegate in (True, False):
-        model = PhoneModel(file, delegate=delegate)
+        model = TFLiteRunner(file, delegate=delegate)
         rows = judge.phone_rows("form", variant, model)
         assert len(rows) == 3
         assert not [row for row in rows if not row.passed]
@@ -176,7 +176,7 @@ def test_the_gate_notices_another_models_file(decoder, tmp_path):
         weight.assign(2.0 * weight)
     judge = judge_of(other, tmp_path)
     for variant, file in files.items():
-        rows = judge.phone_rows("form", variant, PhoneModel(file))
+        rows = judge.phone_rows("form", variant, TFLiteRunner(file))
         assert [row.passed for row in rows[:2]] == [False, False]
 
 
@@ -186,7 +186,7 @@ def test_the_gate_asks_what_a_short_cache_has_room_for(request, kind, tmp_path):
     judge = judge_of(trained, tmp_path)
     for variant, file in files.items():
         require_passed(judge, variant, file)
-    written = judge.ask_phone_once(PhoneModel(files["float32"]))
+    written = judge.ask_phone_once(TFLiteRunner(files["float32"]))
     assert 1 <= len(written.token_ids) <= SLOTS // 2
 
 

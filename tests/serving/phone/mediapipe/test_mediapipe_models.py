@@ -26,7 +26,7 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import task_of
 from transbeam.serving.text_ops.text_encoder import TextEncoder
@@ -111,7 +111,7 @@ def test_a_text_of_nothing_is_its_frame_whatever_fills_it_up(made, tokenizer):
     assert (special.pad == 0) == (tokenizer != "padding last")
     expected = ask_keras(trained, "serving_default", [""])["scores"].numpy()[0]
     for resized in (True, False):
-        model = PhoneModel(files["float32"], resized=resized)
+        model = TFLiteRunner(files["float32"], resized=resized)
         ids = np.array([special.begin, special.end])
         rows = {"ids": ids, "mask": np.ones_like(ids), "segment_ids": 0 * ids}
         found = model.ask("TextClassifier", **rows)

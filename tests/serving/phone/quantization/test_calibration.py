@@ -15,7 +15,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.phone.quantization import calibration
 from transbeam.serving.phone.quantization.calibration import FEWEST, calibration_of
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import task_of
 
@@ -198,7 +198,7 @@ def test_a_file_that_writes_is_asked_by_its_own_writer(which, tmp_path):
     endpoints = task_of(trained).phone_endpoints()
     found = calibration_of(trained, run, endpoints, content)
     assert found.keys() == endpoints.keys()
-    model = PhoneModel(content)
+    model = TFLiteRunner(content)
     for signature, asked in found.items():
         assert asked
         shapes = model.shapes(signature)

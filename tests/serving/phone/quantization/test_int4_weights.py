@@ -14,7 +14,7 @@ from transbeam.serving.phone.quantization.gptq import gptq, round_rows
 from transbeam.serving.phone.quantization.int4_weights import round_weights
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import packed, unpacked
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 
 VOCABULARY, WIDTH, LENGTH = 500, 64, 12
@@ -137,7 +137,7 @@ def test_answers_are_nearer_than_those_of_nearest_steps(
     plain = quantized(source, variant, tables="int8")
     assert len(made) == len(plain)
     models = [
-        PhoneModel(content, delegate=delegate) for content in (source, made, plain)
+        TFLiteRunner(content, delegate=delegate) for content in (source, made, plain)
     ]
     for name in ("others", "logits"):
         expected, ours, theirs = (

@@ -21,7 +21,7 @@ from transbeam.serving.phone.quantization import quantizer as quantization
 from transbeam.serving.phone.quantization.calibration import calibration_of
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import task_of
 
@@ -187,7 +187,7 @@ def test_every_variant_is_as_small_as_its_bits(float32, made):
 
 @pytest.mark.parametrize("variant", SMALLER)
 def test_a_variant_asks_and_answers_as_float32(float32, made, variant):
-    expected, found = PhoneModel(float32), PhoneModel(made[variant])
+    expected, found = TFLiteRunner(float32), TFLiteRunner(made[variant])
     assert found.signatures == expected.signatures == ["each", "first"]
     for name in found.signatures:
         ours, theirs = (
@@ -205,8 +205,8 @@ def test_a_variant_asks_and_answers_as_float32(float32, made, variant):
 @pytest.mark.parametrize("variant", SMALLER)
 @pytest.mark.parametrize("delegate", [True, False])
 def test_a_variants_answers_are_near(float32, made, variant, delegate):
-    expected = PhoneModel(float32, delegate=delegate)
-    found = PhoneModel(made[variant], delegate=delegate)
+    expected = TFLiteRunner(float32, delegate=delegate)
+    found = TFLiteRunner(made[variant], delegate=delegate)
     rows = asked(8, seed=3)
     for name in found.signatures:
         answers, references = (
@@ -300,7 +300,7 @@ def in_int8(trained, run_folder, source):
 
 def moved_by_padding(content):
     """How far a vector is off where its text is filled up, as a share of it."""
-    models = [PhoneModel(content, resized=resized) for resized in (True, False)]
+    models = [TFLiteRunner(content, resized=resized) for resized in (True, False)]
     chance = np.random.default_rng(1)
     alone, filled_up = [], []
     for _ in range(8):

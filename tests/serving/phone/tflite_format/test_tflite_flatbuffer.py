@@ -17,7 +17,7 @@ from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
     unpacked,
     with_shapes,
 )
-from transbeam.serving.runtimes.litert_interpreter import PhoneModel
+from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 
 MASKS, WIDTH = TINY.export.tflite_masks, TINY.model.hidden_dim
@@ -100,7 +100,7 @@ def test_who_does_not_resize_has_the_answers_of_a_row_that_is_filled_up(exported
         for name, row in question().items()
     }
     filled_up = runner(**rows)["embedding"][0]
-    expected = PhoneModel(exported.tflite / "model_float32.tflite").ask(
+    expected = TFLiteRunner(exported.tflite / "model_float32.tflite").ask(
         "embed", **question()
     )["embedding"]
     np.testing.assert_allclose(filled_up, expected, atol=2e-6, rtol=0)
@@ -148,7 +148,7 @@ def test_each_signature_has_its_own_shapes(tmp_path):
     }
     content = convert(endpoints, 1, tmp_path)
     sizes = {"one": {"left": (1, 4)}, "two": {"left": (1, 9), "right": (1, 9, 3)}}
-    model = PhoneModel(with_shapes(content, sizes))
+    model = TFLiteRunner(with_shapes(content, sizes))
     assert {name: model.shapes(name) for name in ("one", "two")} == sizes
     for size in (6, 9):  # and it can be resized all the same
         found = model.ask("two", left=np.arange(size), right=np.ones((size, 3)))

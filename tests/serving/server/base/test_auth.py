@@ -6,11 +6,11 @@ from grpc import StatusCode
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.base.credentials import read_tokens
 from transbeam.serving.server.arguments import RIGHTS
-from transbeam.serving.server.base.auth import ALL, Right, Tokens
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.auth import ALL, AccessTokens, Right
+from transbeam.serving.server.base.status import StatusError
 
 READER, KEEPER = frozenset({Right.PREDICT}), ALL
-TOKENS = Tokens({"read": READER, "keep": KEEPER})
+TOKENS = AccessTokens({"read": READER, "keep": KEEPER})
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_a_token_lets_its_client_do_what_it_is_for(shown, right):
     ],
 )
 def test_it_lets_nobody_do_anything_else(shown, right, code):
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         TOKENS.check(shown, right)
     assert error.value.code is code
 
 
 def test_without_tokens_everybody_may_do_everything():
-    Tokens().check(None, Right.RELOAD)
+    AccessTokens().check(None, Right.RELOAD)
 
 
 def test_a_token_is_not_shown_in_what_is_printed():

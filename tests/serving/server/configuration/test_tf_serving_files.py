@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.tf_serving_files import (
     batching_of,
     read_batching,
@@ -251,7 +251,7 @@ def test_a_version_that_says_nothing_of_batching_is_not_batched(tmp_path):
 def test_a_version_that_says_nonsense_of_batching_is_not_loaded(tmp_path):
     file = tmp_path / "batching_params.pbtxt"
     file.write_text("max_batch_size: many")
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         batching_of(tmp_path, COMMON)
     assert error.value.http == 400
     assert error.value.message == f"{file}: max_batch_size: 'many' makes no sense"

@@ -14,7 +14,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.sample_models.half_plus_two_model import Held
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.serving.server.base.auth import Tokens
+from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.models.catalog import Catalog
 
 WAIT = 30.0
@@ -174,7 +174,9 @@ def test_reflection_tells_what_can_be_asked(server):
 
 
 def test_a_token_is_for_everything_but_health(half_plus_two):
-    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
+    with running(
+        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
+    ) as client:
         with health_of(client) as (check, watch):
             assert check() == SERVING
             watching = watch()

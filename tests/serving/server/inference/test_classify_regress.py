@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.grpc_api.test_services import WAIT, predict_request
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.inference.classify_regress import (
     CLASSIFY,
     REGRESS,
@@ -19,7 +19,7 @@ from transbeam.serving.server.inference.classify_regress import (
     classification,
     regression,
 )
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 
 NAME = "odd"
 HALF, BRAIN = tf.float16.as_numpy_dtype, tf.bfloat16.as_numpy_dtype
@@ -30,7 +30,7 @@ NUMBERS = np.array([1.5, 2.5, 3.5], np.float32)
 
 
 def refusal(call, *given):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         call(*given)
     return caught.value
 
@@ -158,7 +158,7 @@ def test_signatures_of_other_names(method, inputs, outputs, code, message):
         definition.inputs[name].dtype = t.DT_STRING
     for name in outputs.split():
         definition.outputs[name].dtype = t.DT_FLOAT
-    failure = refusal(check_method, Signature("odd", definition), method)
+    failure = refusal(check_method, ServableSignature("odd", definition), method)
     assert failure.code.name == code
     assert message in failure.message
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from grpc import StatusCode
 
 from tests.harness.stages import copy_of
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.inference import servable as servable_module
 from transbeam.serving.server.inference.servable import Servable
 
@@ -101,7 +101,7 @@ def test_signatures(servable):
 
 
 def test_an_op_that_fails_says_why_and_not_where(servable):
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         ask(servable, "rows", texts("good", "poison"), "rows")
     assert error.value.code is StatusCode.INVALID_ARGUMENT
     assert "poison" in error.value.message
@@ -123,7 +123,7 @@ def test_an_op_that_fails_says_why_and_not_where(servable):
     ],
 )
 def test_inputs_that_do_not_fit(servable, name, inputs, output):
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         ask(servable, name, inputs, output)
     assert error.value.code is StatusCode.INVALID_ARGUMENT
     assert error.value.message
@@ -233,7 +233,7 @@ def cut_off_variables(folder):
 )
 def test_what_cannot_be_loaded_is_a_failure(copied, damage):
     damage(copied)
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         Servable(copied)
     assert error.value.message
     assert "Traceback" not in error.value.message

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2 as t
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.inference.signature import ServableSignature
 
 
 def tensor(*sizes, dtype=t.DT_FLOAT):
@@ -28,7 +28,7 @@ def signature(inputs, **defaults):
         definition.inputs[name].CopyFrom(info)
     for name, value in defaults.items():
         definition.defaults[name].CopyFrom(tf.make_tensor_proto(value, tf.float32))
-    return Signature("serving_default", definition)
+    return ServableSignature("serving_default", definition)
 
 
 def floats(*values):
@@ -69,7 +69,7 @@ def test_what_is_left_out_is_the_default():
 )
 def test_names_that_a_signature_with_defaults_refuses(sent, message):
     # tensorflow/serving: servables/tensorflow/predict_util.cc:129 GetInputValues
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         SCALED.check_inputs(SCALED.completed(dict.fromkeys(sent, floats(1))))
     assert (caught.value.http, caught.value.message) == (400, message)
 
@@ -77,7 +77,9 @@ def test_names_that_a_signature_with_defaults_refuses(sent, message):
 def test_a_type_that_is_another():
     # tensorflow/serving: servables/tensorflow/predict_util_test.cc:271 Expects
     plain = signature({"x": tensor(), "y": tensor()})
-    with pytest.raises(Failure, match=r"Expects arg\[1\] to be float but bool is prov"):
+    with pytest.raises(
+        StatusError, match=r"Expects arg\[1\] to be float but bool is prov"
+    ):
         plain.check_inputs({"y": np.ones((), bool), "x": floats(1)})
 
 

@@ -9,11 +9,11 @@ from grpc import StatusCode
 from tests.serving.server.models.test_versions import PATIENCE, StandIn, write
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.configs.system.daemon_threads import begin_aside
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models import catalog as module
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.versions import Policy
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 
 class Loads:
@@ -69,7 +69,7 @@ def settings(tmp_path):
 
 def answering(catalog, name, version=None, label=None):
     """The version, and the folder it was loaded from."""
-    with catalog.use(Target(name, version, label)) as (number, loaded):
+    with catalog.use(ModelTarget(name, version, label)) as (number, loaded):
         assert not loaded.closed.is_set()
         return number, loaded.folder.parent.name
 
@@ -94,7 +94,7 @@ def test_models_come_and_go(catalog, loads, settings):
     assert not kept.closed.is_set()
     assert (answering(catalog, "b"), answering(catalog, "c")) == ((1, "b"), (1, "c"))
     assert catalog.model("a") is None
-    with pytest.raises(Failure, match=r"NOT_FOUND.*Latest\(a\)"):
+    with pytest.raises(StatusError, match=r"NOT_FOUND.*Latest\(a\)"):
         answering(catalog, "a")
     catalog.configure([])
     assert (catalog.names(), kept.closed.is_set()) == ([], True)
@@ -138,7 +138,7 @@ def test_bad_names_leave_everything_as_it_was(catalog, loads, settings, names, m
     catalog.configure([known])
     catalog.configure([settings("a", labels={"stable": 1})])
     wanted = [ModelSettings(name, known.folder) for name in names]
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         catalog.configure(wanted)
     assert error.value.code is StatusCode.INVALID_ARGUMENT
     assert message in error.value.message
@@ -158,12 +158,14 @@ def test_labels(catalog, settings):
     catalog.configure([settings("a", 1, 2, policy=policy)])
     catalog.configure([settings("a", policy=policy, labels={"old": 1})])
     assert answering(catalog, "a", label="old") == (1, "a")
-    with pytest.raises(Failure, match="Unrecognized servable version label: new") as e:
+    with pytest.raises(
+        StatusError, match="Unrecognized servable version label: new"
+    ) as e:
         answering(catalog, "a", label="new")
     assert e.value.http == 400
     catalog.configure([settings("a", policy=policy, labels={"new": 2})])
     assert answering(catalog, "a", label="new") == (2, "a")
-    with pytest.raises(Failure, match="Unrecognized"):
+    with pytest.raises(StatusError, match="Unrecognized"):
         answering(catalog, "a", label="old")
 
 
@@ -194,7 +196,7 @@ def test_a_label_for_a_version_that_does_not_answer_leaves_everything_as_it_was(
     known = dict(loads.made)
     wanted = {n: settings(n) for n in ("a", "b")}
     wanted[name] = settings(name, 1, labels={"next": number}, **changes)
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         catalog.configure(list(wanted.values()))
     assert error.value.code is StatusCode.FAILED_PRECONDITION
     assert error.value.message == REFUSED.format(number, name)
@@ -209,11 +211,11 @@ def test_a_label_that_is_new_waits_for_its_version_if_it_may(loads, settings):
     with closing(Catalog(loads, early_labels=True)) as catalog:
         policy = Policy(latest=None)
         catalog.configure([settings("a", 1, policy=policy, labels={"next": 2})])
-        with pytest.raises(Failure, match=r"NOT_FOUND.*Specific\(a, 2\)"):
+        with pytest.raises(StatusError, match=r"NOT_FOUND.*Specific\(a, 2\)"):
             answering(catalog, "a", label="next")
         # It may be said again; and one that waits may not be given another version.
         catalog.configure([settings("a", policy=policy, labels={"next": 2})])
-        with pytest.raises(Failure, match="label to version 3 of model a"):
+        with pytest.raises(StatusError, match="label to version 3 of model a"):
             catalog.configure([settings("a", policy=policy, labels={"next": 3})])
         catalog.configure([settings("a", 2, policy=policy, labels={"next": 2})])
         assert answering(catalog, "a", label="next") == (2, "a")
@@ -259,7 +261,7 @@ def test_a_configuration_that_finds_nothing_changes_nothing(
     catalog.configure([settings("a", 1), settings("b", 1)])
     kept = catalog.model("a"), catalog.model("b")
     loads.broken["c", 1] = invalid("damaged")
-    with pytest.raises(Failure, match="c: nothing can be loaded from") as error:
+    with pytest.raises(StatusError, match="c: nothing can be loaded from") as error:
         catalog.configure([settings("a"), settings("c", *versions)])
     assert error.value.code is StatusCode.FAILED_PRECONDITION
     said = "damaged" if versions else "there is no version folder"
@@ -303,11 +305,15 @@ def test_the_first_models_answer_as_they_come(catalog, loads, settings, hanging)
     with catalog.begun(wanted) as looks:
         looks["b"].result(PATIENCE)
         assert answering(catalog, "b") == (1, "b")
-        for target in (Target("a"), Target("a", 1), Target("b", label="stable")):
-            with pytest.raises(Failure) as error, catalog.use(target):
+        for target in (
+            ModelTarget("a"),
+            ModelTarget("a", 1),
+            ModelTarget("b", label="stable"),
+        ):
+            with pytest.raises(StatusError) as error, catalog.use(target):
                 pass
             assert error.value.code is StatusCode.UNAVAILABLE
-        with pytest.raises(Failure) as error, catalog.use(Target("c")):
+        with pytest.raises(StatusError) as error, catalog.use(ModelTarget("c")):
             pass
         assert error.value.code is StatusCode.NOT_FOUND
         assert "1 of 2 models answer" in catalog.progress()
@@ -342,7 +348,7 @@ def test_who_changes_models_does_not_wait_for_ever(
     both = [settings("a"), settings("b", 1)]
     first = begin_aside(lambda: catalog.configure(both), "a change")
     until(lambda: catalog.model("b") is not None)
-    with pytest.raises(Failure, match="being changed already") as error:
+    with pytest.raises(StatusError, match="being changed already") as error:
         catalog.configure([settings("a")])
     assert error.value.code is StatusCode.UNAVAILABLE
     held.set()

@@ -14,7 +14,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tests.serving.server.sample_models.counting_model import save_counting, warm_up
 from tests.serving.server.sample_models.half_plus_two_model import save_of_tensorflow_1
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.inference.servable import Servable
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
@@ -202,7 +202,7 @@ def test_who_wants_to_know_is_told_how_long_it_took(folder):
     write(folder, predict("", x=floats(1)))
     load(folder, observe).close()
     write(folder, predict("rows", text=["poison"]))
-    with pytest.raises(Failure):
+    with pytest.raises(StatusError):
         load(folder, observe)
     assert seen == ["OK", "INVALID_ARGUMENT"]
 
@@ -252,7 +252,7 @@ def test_without_requests_to_warm_up_with_it_is_loaded(folder, ran):
 def test_a_request_that_fails_fails_the_version(folder, record, message):
     # tensorflow/serving: saved_model_warmup_util_test.cc:281 RunFailure
     write(folder, predict("", x=floats(1)), record)
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         load(folder)
     assert error.value.code is StatusCode.INVALID_ARGUMENT
     assert f"{folder / FILE}, request 2: " in error.value.message
@@ -262,7 +262,7 @@ def test_a_request_that_fails_fails_the_version(folder, record, message):
 def test_a_file_that_is_cut_off_fails_the_version(folder):
     write(folder, predict("", x=floats(1)), predict("", x=floats(2)))
     (folder / FILE).write_bytes((folder / FILE).read_bytes()[:-9])
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         load(folder)
     assert str(folder / FILE) in error.value.message
 
@@ -272,7 +272,7 @@ def test_not_more_than_a_thousand(folder, ran, count, fails):
     # tensorflow/serving: saved_model_warmup_util_test.cc:215 TooManyWarmupRecords
     write(folder, *[predict("", x=floats(1))] * count)
     if fails:
-        with pytest.raises(Failure, match="request 1001: more than 1,000 requests"):
+        with pytest.raises(StatusError, match="request 1001: more than 1,000 requests"):
             load(folder)
     else:
         load(folder).close()
@@ -321,7 +321,7 @@ def test_poison_among_those_that_meet(loaded):
     futures = [submit(loaded, "rows", ["length"], text=text) for text in texts]
     for future in (futures[0], futures[2]):
         assert future.result(PATIENCE)["length"].tolist() == [1]
-    with pytest.raises(Failure, match="poison"):
+    with pytest.raises(StatusError, match="poison"):
         futures[1].result(PATIENCE)
 
 
@@ -366,7 +366,7 @@ def test_closing_waits_for_its_users(half_plus_two):
         assert thread.is_alive()
     thread.join(PATIENCE)
     assert not thread.is_alive()
-    with pytest.raises(Failure, match="UNAVAILABLE"):
+    with pytest.raises(StatusError, match="UNAVAILABLE"):
         submit(loaded, "serving_default", ["y"], x=floats(1))
 
 
@@ -374,7 +374,7 @@ def test_closing_does_not_wait_without_end(half_plus_two):
     loaded = load(half_plus_two / "123")
     with loaded.used():
         loaded.close(patience=0)
-        with pytest.raises(Failure, match="UNAVAILABLE"):
+        with pytest.raises(StatusError, match="UNAVAILABLE"):
             submit(loaded, "serving_default", ["y"], x=floats(1))
 
 
@@ -384,7 +384,7 @@ def test_who_comes_after_the_end_is_told_so(half_plus_two):
     fed, fetched = definition.inputs["x"].name, definition.outputs["y"].name
     with loaded.used():
         loaded.close(patience=0)
-        with pytest.raises(Failure):
+        with pytest.raises(StatusError):
             loaded.run_tensors((fed,), [floats(1)], (fetched,))
 
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.regular_files import check_regular_files
 
 PLACES = (
@@ -40,7 +40,7 @@ def test_files_and_links_to_them_are_read(version):
 def test_a_fifo_is_refused(version, place):
     (version / place).unlink()
     os.mkfifo(version / place)
-    with pytest.raises(Failure, match=f"{place}: found a FIFO; expected a file"):
+    with pytest.raises(StatusError, match=f"{place}: found a FIFO; expected a file"):
         check_regular_files(version)
 
 
@@ -48,14 +48,14 @@ def test_what_else_is_no_file_is_refused(version):
     path = version / "saved_model.pb"
     path.unlink()
     path.mkdir()
-    with pytest.raises(Failure, match="found a folder"):
+    with pytest.raises(StatusError, match="found a folder"):
         check_regular_files(version)
     path.rmdir()
     path.symlink_to("/dev/zero")
-    with pytest.raises(Failure, match="found a device"):
+    with pytest.raises(StatusError, match="found a device"):
         check_regular_files(version)
     path.unlink()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path.name)
-        with pytest.raises(Failure, match="found a socket"):
+        with pytest.raises(StatusError, match="found a socket"):
             check_regular_files(version)

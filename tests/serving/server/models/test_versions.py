@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from grpc import StatusCode
 
-from transbeam.serving.server.base.status import Failure, invalid
+from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models import versions
 from transbeam.serving.server.models.versions import Model, Policy, State
 
@@ -145,7 +145,7 @@ def test_an_old_version_is_let_go_after_its_last_user(model):
         assert (number, answering(model)) == (1, 2)
         assert states(model)[1] == (1, State.UNLOADING)
         assert not loaded.closed.is_set()
-        with pytest.raises(Failure):
+        with pytest.raises(StatusError):
             answering(model, 1)
     assert loaded.closed.wait(PATIENCE)
 
@@ -299,7 +299,7 @@ def test_what_does_not_answer_is_not_found(model, number, asked, there):
     if there and number is None:
         assert answering(model) == 1
         return
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         answering(model, number)
     assert error.value.message == f"Servable not found for request: {asked}"
     assert (error.value.code, error.value.http) == (StatusCode.NOT_FOUND, 404)

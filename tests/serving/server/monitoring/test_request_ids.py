@@ -11,7 +11,7 @@ from tests.serving.server.conftest import NAME, running, settings_for
 from tests.serving.server.grpc_api.test_services import predict_request
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.server.monitoring.access_log import AccessLog
-from transbeam.serving.server.monitoring.request_ids import Call
+from transbeam.serving.server.monitoring.request_ids import RequestContext
 
 PREDICT = f"/v1/models/{NAME}:predict"
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -111,11 +111,11 @@ def test_an_error_over_grpc_has_its_id_too(logged):
 def test_a_file_that_was_moved_away_is_begun_anew(tmp_path):
     file = tmp_path / "log"
     log = AccessLog(file)
-    log(Call("a", None, "REST"))
+    log(RequestContext("a", None, "REST"))
     while not file.read_text():
         time.sleep(0.01)
     file.rename(tmp_path / "old")
-    log(Call("b", None, "REST"))
+    log(RequestContext("b", None, "REST"))
     log.close()
     assert [json.loads(file.read_text())["request_id"]] == ["b"]
 

@@ -14,8 +14,8 @@ from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.base.golden_requests import Golden, write_golden
-from transbeam.serving.server.base.auth import Tokens
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.base.auth import AccessTokens
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy
 
@@ -180,7 +180,7 @@ def test_versions_labels_and_streams(tmp_path):
         ModelSettings(NAME, folder, Policy(latest=2), labels),
         ModelSettings("counting", tmp_path / "counting"),
     )
-    settings = Settings(
+    settings = ServerSettings(
         models=models,
         port=0,
         rest_port=0,
@@ -258,7 +258,9 @@ def test_known_questions_are_the_examples(tmp_path):
 
 
 def test_who_does_not_show_the_token_is_not_told_what_there_is(half_plus_two):
-    with running(settings_for(half_plus_two, tokens=Tokens.one("secret"))) as client:
+    with running(
+        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
+    ) as client:
         status, headers, body = client.send("GET", PATH)
         assert status == 401
         assert headers["www-authenticate"] == "Bearer"

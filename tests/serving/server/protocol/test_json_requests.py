@@ -11,8 +11,8 @@ import pytest
 from grpc import StatusCode
 from tensorflow.core.framework import types_pb2 as t
 
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.protocol.json_requests import Taken, read_predict
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
 
 INT = {"x": t.DT_INT32}
 FLOAT = {"x": t.DT_FLOAT}
@@ -26,11 +26,11 @@ DEEP = "JSON Parse error: nested more than 64 deep"
 
 def read(body, dtypes):
     text = json.dumps(body) if isinstance(body, dict) else body
-    return read_predict(text.encode(), lambda signature: Taken(dtypes))
+    return read_predict(text.encode(), lambda signature: InputSpec(dtypes))
 
 
 def refusal(body, dtypes):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         read(body, dtypes)
     return caught.value
 
@@ -83,7 +83,7 @@ def test_a_signature_is_asked_for_by_its_name():
     # tensorflow/serving: util/json_tensor_test.cc:298 SingleUnnamedTensorWithSignature
     asked = []
     body = b'{"signature_name": "images", "instances": [[1, 2]], "more": null}'
-    found = read_predict(body, lambda name: asked.append(name) or Taken(INT))
+    found = read_predict(body, lambda name: asked.append(name) or InputSpec(INT))
     assert (found.signature, asked) == ("images", ["images"])
     same(found.inputs["x"], np.array([[1, 2]], np.int32))
 
@@ -368,8 +368,10 @@ def test_what_is_not_json_is_pointed_at(text, sentence, offset):
 
 
 def test_what_is_not_utf_8_is_pointed_at():
-    with pytest.raises(Failure, match=r"Invalid encoding in string\. at offset: 16:"):
-        read_predict(b'{"instances": ["\xc3"]}', lambda _: Taken(STRING))
+    with pytest.raises(
+        StatusError, match=r"Invalid encoding in string\. at offset: 16:"
+    ):
+        read_predict(b'{"instances": ["\xc3"]}', lambda _: InputSpec(STRING))
 
 
 def test_a_long_value_is_cut_in_messages():
@@ -391,8 +393,8 @@ def test_a_deep_value_is_cut_in_messages():
 
 def test_rows_are_counted_before_they_are_looked_at():
     def check(rows):
-        raise Failure(StatusCode.INVALID_ARGUMENT, f"{rows} rows")
+        raise StatusError(StatusCode.INVALID_ARGUMENT, f"{rows} rows")
 
     body = b'{"instances": ["no number", 2]}'
-    with pytest.raises(Failure, match="2 rows"):
-        read_predict(body, lambda signature: Taken(FLOAT), check)
+    with pytest.raises(StatusError, match="2 rows"):
+        read_predict(body, lambda signature: InputSpec(FLOAT), check)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol import json_responses as module
 from transbeam.serving.server.protocol.json_responses import (
     classification_pieces,
@@ -114,7 +114,7 @@ def predict_text(outputs, format):
 
 
 def refusal(write, *given):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         write(*given)
     assert caught.value.http == 400
     return caught.value.message

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.framework import types_pb2 as t
 
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.protocol.json_requests import Taken, read_predict
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
 from transbeam.serving.server.protocol.rest_paths import parse
 from transbeam.serving.server.protocol.tensor_proto import to_array
 from transbeam.serving.server.protocol.tf_examples import (
@@ -48,7 +48,7 @@ DTYPES = st.sampled_from([t.DT_FLOAT, t.DT_INT8, t.DT_STRING]) | st.integers(0, 
 def read_or_refused(read, *given):
     try:
         return read(*given)
-    except Failure as failure:
+    except StatusError as failure:
         refused = failure
     assert 400 <= refused.http <= 501
     assert refused.message
@@ -57,7 +57,7 @@ def read_or_refused(read, *given):
 
 def read_all(body):
     for signature in SIGNATURES:
-        read_or_refused(read_predict, body, lambda _, found=signature: Taken(found))
+        read_or_refused(read_predict, body, lambda _, found=signature: InputSpec(found))
     found = read_or_refused(read_examples, body)
     if found is not None:
         serialized_examples(found[1])

@@ -2,11 +2,11 @@
 
 import pytest
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.rest_paths import (
-    Look,
-    Question,
-    Target,
+    MetadataRequest,
+    ModelRequest,
+    ModelTarget,
     malformed,
     parse,
 )
@@ -18,37 +18,39 @@ LARGEST = 2**63 - 1
 @pytest.mark.parametrize(
     ("path", "target"),
     [
-        ("m", Target("m")),
-        ("m/versions/3", Target("m", version=3)),
-        ("m/versions/0", Target("m", version=0)),
-        ("m/versions/000123", Target("m", version=123)),
-        (f"m/versions/{LARGEST}", Target("m", version=LARGEST)),
-        (f"m/versions/{'0' * 5000}7", Target("m", version=7)),
-        ("m/labels/stable", Target("m", label="stable")),
-        ("m/labels/3", Target("m", label="3")),
-        ("M-1_a.b", Target("M-1_a.b")),
-        ("versions", Target("versions")),
-        ("labels/versions/1", Target("labels", version=1)),
+        ("m", ModelTarget("m")),
+        ("m/versions/3", ModelTarget("m", version=3)),
+        ("m/versions/0", ModelTarget("m", version=0)),
+        ("m/versions/000123", ModelTarget("m", version=123)),
+        (f"m/versions/{LARGEST}", ModelTarget("m", version=LARGEST)),
+        (f"m/versions/{'0' * 5000}7", ModelTarget("m", version=7)),
+        ("m/labels/stable", ModelTarget("m", label="stable")),
+        ("m/labels/3", ModelTarget("m", label="3")),
+        ("M-1_a.b", ModelTarget("M-1_a.b")),
+        ("versions", ModelTarget("versions")),
+        ("labels/versions/1", ModelTarget("labels", version=1)),
     ],
 )
 def test_questions_and_looks(path, target, method):
     # tensorflow/serving: http_rest_api_util_test.cc:33 TestParseModelInfoForGet
     # tensorflow/serving: http_rest_api_util_test.cc:120 TestParseModelInfoForPost
-    assert parse("POST", f"/v1/models/{path}:{method}") == Question(target, method)
-    assert parse("GET", f"/v1/models/{path}") == Look(target, metadata=False)
-    assert parse("GET", f"/v1/models/{path}/metadata") == Look(target, metadata=True)
+    assert parse("POST", f"/v1/models/{path}:{method}") == ModelRequest(target, method)
+    assert parse("GET", f"/v1/models/{path}") == MetadataRequest(target, metadata=False)
+    assert parse("GET", f"/v1/models/{path}/metadata") == MetadataRequest(
+        target, metadata=True
+    )
 
 
 def test_case_matters_in_names_and_in_the_last_word():
     # tensorflow/serving: model_servers/http_rest_api_handler.cc:86 classify
     # tensorflow/serving: model_servers/http_rest_api_handler.cc:98 metadata
-    target = Target("Ab", label="Cd")
+    target = ModelTarget("Ab", label="Cd")
     question = parse("POST", "/V1/MODELS/Ab/LABELS/Cd:predict")
-    assert question == Question(target, "predict")
+    assert question == ModelRequest(target, "predict")
     look = parse("GET", "/V1/Models/Ab/Labels/Cd/METADATA")
-    assert look == Look(target, metadata=False)
+    assert look == MetadataRequest(target, metadata=False)
     look = parse("GET", "/V1/Models/Ab/Labels/Cd/metadata")
-    assert look == Look(target, metadata=True)
+    assert look == MetadataRequest(target, metadata=True)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,9 @@ def test_case_matters_in_names_and_in_the_last_word():
 )
 def test_names_and_labels_are_decoded_once(written, read):
     # tensorflow/serving: model_servers/http_rest_api_util.cc:69 DecodeArg
-    assert parse("GET", f"/v1/models/{written}").target == Target(read)
+    assert parse("GET", f"/v1/models/{written}").target == ModelTarget(read)
     question = parse("POST", f"/v1/models/m/labels/{written}:predict")
-    assert question.target == Target("m", label=read)
+    assert question.target == ModelTarget("m", label=read)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,7 @@ def test_names_and_labels_are_decoded_once(written, read):
 )
 def test_what_is_malformed(method, path):
     # tensorflow/serving: http_rest_api_handler_test.cc:179 UnsupportedApiCalls
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         parse(method, path)
     assert caught.value.http == 400
     assert caught.value.message == f"Malformed request: {method} {path}"
@@ -127,7 +129,7 @@ def test_what_is_malformed(method, path):
 @pytest.mark.parametrize("path", ["", "/versions/3", "/labels/stable"])
 def test_a_look_at_no_model(path):
     # tensorflow/serving: model_servers/http_rest_api_handler.cc:188 request.
-    with pytest.raises(Failure, match=r"Missing model name in request\."):
+    with pytest.raises(StatusError, match=r"Missing model name in request\."):
         parse("GET", f"/v1/models{path}")
 
 
@@ -137,7 +139,7 @@ def test_a_look_at_no_model(path):
 def test_versions_that_are_too_large(version):
     # tensorflow/serving: model_servers/http_rest_api_util.cc:119 convert
     for method, end in (("POST", ":predict"), ("GET", "")):
-        with pytest.raises(Failure) as caught:
+        with pytest.raises(StatusError) as caught:
             parse(method, f"/v1/models/m/versions/{version}{end}")
         message = f"Failed to convert version: {version} to numeric."
         assert (caught.value.http, caught.value.message) == (400, message)
@@ -145,12 +147,12 @@ def test_versions_that_are_too_large(version):
 
 @pytest.mark.parametrize("version", ["\u0663", "\uff13", "1\u0663", "\xb2"])
 def test_digits_of_other_scripts(version):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         parse("POST", f"/v1/models/m/versions/{version}:predict")
     assert caught.value.http == 400
 
 
 @pytest.mark.parametrize("path", ["/v1/modelſ/m:predict", "/v1/models/m:claſſify"])
 def test_letters_of_other_scripts(path):
-    with pytest.raises(Failure, match="Malformed request"):
+    with pytest.raises(StatusError, match="Malformed request"):
         parse("POST", path)

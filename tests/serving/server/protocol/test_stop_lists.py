@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tensorflow.core.framework import types_pb2 as t
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.stop_string_limits import StopLimits
-from transbeam.serving.server.protocol.json_requests import Taken, read_predict
+from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
 from transbeam.serving.server.protocol.logit_biases import json_of_object
 from transbeam.serving.server.protocol.stop_lists import (
     json_of_list,
@@ -18,7 +18,7 @@ from transbeam.serving.server.protocol.stop_lists import (
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
 FORMS = {"stop": json_of_list, "logit_bias": json_of_object}
-WRITES = Taken(DTYPES, {"max_new_tokens": -1, "stop": ""}, FORMS)
+WRITES = InputSpec(DTYPES, {"max_new_tokens": -1, "stop": ""}, FORMS)
 
 
 def read(taken=WRITES, **document):
@@ -60,12 +60,12 @@ def test_lists_that_cannot_be_meant(stop, message):
         {"instances": [{"text": "a", "stop": stop}]},
         {"inputs": {"text": ["a"], "stop": [stop]}},
     ):
-        with pytest.raises(Failure) as caught:
+        with pytest.raises(StatusError) as caught:
             read(**document)
         assert message in caught.value.message
 
 
-BIASES = Taken({"text": t.DT_STRING, "logit_bias": t.DT_STRING}, {}, FORMS)
+BIASES = InputSpec({"text": t.DT_STRING, "logit_bias": t.DT_STRING}, {}, FORMS)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_object_of_biases(bias, told):
     "bias", [{"a": 1}, {"3": "1"}, {"3": True}, {"-3": 1}, {"3": None}, {"3": [1]}]
 )
 def test_biases_that_cannot_be_meant(bias):
-    with pytest.raises(Failure, match="logit_bias: expected an object such as"):
+    with pytest.raises(StatusError, match="logit_bias: expected an object such as"):
         read(BIASES, instances=[{"text": "a", "logit_bias": bias}])
 
 
@@ -97,16 +97,18 @@ def test_what_rows_leave_out():
     found = read(instances=[{"text": "a"}, {"text": "b", "max_new_tokens": 3}])
     assert found == {"text": [b"a", b"b"], "max_new_tokens": [-1, 3]}
     assert read(inputs={"text": ["a"]}) == {"text": [b"a"]}
-    with pytest.raises(Failure, match="keys must be equal to: max_new_tokens,stop,tex"):
+    with pytest.raises(
+        StatusError, match="keys must be equal to: max_new_tokens,stop,tex"
+    ):
         read(instances=[{"stop": "."}])
-    with pytest.raises(Failure, match="Missing named input: text"):
+    with pytest.raises(StatusError, match="Missing named input: text"):
         read(inputs={"stop": ["."]})
-    with pytest.raises(Failure, match="does not have named input: top"):
+    with pytest.raises(StatusError, match="does not have named input: top"):
         read(instances=[{"text": "a", "top": 1}])
 
 
 def test_a_stop_of_other_models_is_an_input_like_any_other():
-    taken = Taken({"stop": t.DT_STRING})
+    taken = InputSpec({"stop": t.DT_STRING})
     assert read(taken, instances=[["a", "b"]]) == {"stop": [[b"a", b"b"]]}
 
 
@@ -115,7 +117,7 @@ def test_rows_of_strings_from_grpc():
     assert rows_of_lists(rows).tolist() == [b".\x1f!", b"\x1f"]
     assert list_of(b".\x1f!") == [b".", b"!"]
     assert list_of(b"\x1f") == []
-    with pytest.raises(Failure, match=r"U\+001F"):
+    with pytest.raises(StatusError, match=r"U\+001F"):
         rows_of_lists(np.array([[b"a\x1fb"]], object))
 
 
@@ -135,6 +137,6 @@ def test_at_a_limit_and_one_beyond(stops, reason):
     if reason is None:
         limits.check(stops)
         return
-    with pytest.raises(Failure, match="expected at most") as caught:
+    with pytest.raises(StatusError, match="expected at most") as caught:
         limits.check(stops)
     assert (caught.value.http, caught.value.reason) == (400, reason)

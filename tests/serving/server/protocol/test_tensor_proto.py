@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.framework import types_pb2 as t
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.tensor_proto import to_array, to_proto
 
 FIELDS = {
@@ -41,7 +41,7 @@ def texts(values, shape):
 
 
 def refusal(given):
-    with pytest.raises(Failure, match="Input x: ") as caught:
+    with pytest.raises(StatusError, match="Input x: ") as caught:
         to_array("x", given)
     assert caught.value.http == 400
     return caught.value.message

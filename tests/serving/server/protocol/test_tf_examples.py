@@ -11,7 +11,7 @@ import tensorflow as tf
 from tensorflow.core.example import example_pb2
 from tensorflow_serving.apis import input_pb2
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.tf_examples import (
     read_examples,
     serialized_examples,
@@ -147,7 +147,7 @@ def test_the_kind_of_a_feature(text, kind, values):
 )
 def test_features_that_cannot_be_read(text, message):
     # tensorflow/serving: util/json_tensor_test.cc:1445 JsonErrors
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         read_feature(text)
     assert caught.value.http == 400
     assert message in caught.value.message
@@ -170,7 +170,7 @@ def test_features_that_cannot_be_read(text, message):
     ],
 )
 def test_bodies_that_cannot_be_read(body, message):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         read(body)
     assert caught.value.http == 400
     assert message in caught.value.message
@@ -207,7 +207,7 @@ def test_no_example_at_all(kind):
         getattr(found, kind).SetInParent()
     if kind == "example_list_with_context":
         found.example_list_with_context.context.CopyFrom(example(x=1))
-    with pytest.raises(Failure, match=r"Input is empty\.") as caught:
+    with pytest.raises(StatusError, match=r"Input is empty\.") as caught:
         serialized_examples(found)
     assert caught.value.http == 400
 
@@ -219,5 +219,5 @@ def test_a_large_context_for_many_examples_is_not_copied():
     ] = [b"a" * 2**20]
     for _ in range(300):
         found.example_list_with_context.examples.add()
-    with pytest.raises(Failure, match="for 300 examples: each gets it"):
+    with pytest.raises(StatusError, match="for 300 examples: each gets it"):
         serialized_examples(found)

@@ -13,7 +13,7 @@ from tensorflow_serving.apis import predict_pb2
 from tests.serving.server.conftest import running
 from tests.serving.server.openapi.test_document import described, question
 from tests.serving.server.sample_models.counting_model import save_counting
-from transbeam.serving.server.configuration.settings import Limits, Settings
+from transbeam.serving.server.configuration.settings import Limits, ServerSettings
 from transbeam.serving.server.configuration.stop_string_limits import StopLimits
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS
@@ -28,7 +28,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / NAME
     save_counting(folder / "1")
     models = (ModelSettings(NAME, folder),)
-    settings = Settings(models=models, port=0, rest_port=0, limits=LIMITS)
+    settings = ServerSettings(models=models, port=0, rest_port=0, limits=LIMITS)
     with running(settings) as client:
         yield client
 

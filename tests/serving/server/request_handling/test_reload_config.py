@@ -16,14 +16,14 @@ from tests.serving.server.conftest import NAME, running
 from tests.serving.server.models.test_catalog import REFUSED, Loads, answering
 from tests.serving.server.models.test_versions import write as write_versions
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import read_models
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Policy
 from transbeam.serving.server.request_handling.reload_config import (
-    FollowedFile,
+    WatchedConfigFile,
     reload_for_client,
     reload_models,
 )
@@ -71,7 +71,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def followed(service, tmp_path):
-    return FollowedFile(tmp_path / "model.config", service)
+    return WatchedConfigFile(tmp_path / "model.config", service)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_logs_are_as_they_were_when_the_server_was_started(service, folder):
     reload_models(service, models)
     for name in ("a", "b"):
         other = ModelSettings(name, folder, log=LogSettings("elsewhere", 0.5))
-        with pytest.raises(Failure, match=f"{name}: logging_config: what is"):
+        with pytest.raises(StatusError, match=f"{name}: logging_config: what is"):
             reload_models(service, [other])
     assert service.catalog.names() == ["a", "b"]
 
@@ -164,7 +164,7 @@ def test_a_server_reads_its_file_again_if_it_is_told_to(
 ):
     # tensorflow/serving: tensorflow_model_server_test.py:370 testModelConfigReloadWithZ
     file = write(tmp_path / "model.config", (NAME, half_plus_two))
-    changes = Settings(
+    changes = ServerSettings(
         models=tuple(read_models(file)),
         model_config_file=file,
         model_config_file_poll_wait_seconds=seconds,
@@ -183,7 +183,7 @@ def test_a_server_reads_its_file_again_if_it_is_told_to(
 
 def started_with(folder, label, version, **changes):
     models = (ModelSettings(NAME, folder, Policy(latest=None), {label: version}),)
-    return running(Settings(models=models, port=0, rest_port=0, **changes))
+    return running(ServerSettings(models=models, port=0, rest_port=0, **changes))
 
 
 def test_at_the_start_labels_are_for_versions_that_were_loaded(half_plus_two):
@@ -261,7 +261,7 @@ def test_a_client_reloads_nothing_from_elsewhere(service, tmp_path, path):
     write_versions(tmp_path / "elsewhere/a", 1)
     (tmp_path / "root/link").symlink_to(tmp_path / "elsewhere/a")
     wanted = [ModelSettings("a", tmp_path / path)]
-    with pytest.raises(Failure, match="below none of the folders") as error:
+    with pytest.raises(StatusError, match="below none of the folders") as error:
         reload_for_client(service, wanted, [tmp_path / "root"])
     assert error.value.code is StatusCode.PERMISSION_DENIED
     assert service.catalog.names() == []

@@ -5,7 +5,7 @@ import pytest
 from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import Limits
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,
@@ -52,7 +52,7 @@ def test_as_much_as_is_read(inputs):
     ],
 )
 def test_one_more_is_refused(inputs, reason):
-    with pytest.raises(Failure) as error:
+    with pytest.raises(StatusError) as error:
         check_amounts(inputs, LIMITS)
     assert error.value.code is StatusCode.INVALID_ARGUMENT
     assert (error.value.http, error.value.reason) == (413, reason)
@@ -70,6 +70,6 @@ def test_examples_are_measured_by_their_texts():
     check(*[example("text", "")] * 3)
     check(example("image_bytes", "a" * 1000))
     for found in ([example("text", "a" * 41)], [example("text", "")] * 4):
-        with pytest.raises(Failure) as error:
+        with pytest.raises(StatusError) as error:
             check(*found)
         assert error.value.http == 413

@@ -33,7 +33,7 @@ from tests.serving.server.sample_models.half_plus_two_model import (
 from tests.serving.server.server_process import commanded, started
 from tests.serving.server.test_command import ask
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.serving.server.configuration.settings import Settings
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.inference.servable import Servable
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.catalog import ModelSettings
@@ -234,7 +234,7 @@ def test_a_client_cannot_have_others_texts_written(half_plus_two, logs, tmp_path
     own = LogSettings(f"{logs}/own", 0.5)
     models = (ModelSettings(NAME, half_plus_two, log=own),)
     doors = {"port": 0, "rest_port": 0, "reload_roots": (tmp_path,)}
-    with running(Settings(models=models, **doors)) as client:
+    with running(ServerSettings(models=models, **doors)) as client:
         request = model_management_pb2.ReloadConfigRequest()
         model = request.config.model_config_list.config.add()
         model.name, model.base_path = NAME, str(half_plus_two)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2
 
 from transbeam.serving.server.protocol.model_spec import asked_spec, model_spec
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array
 from transbeam.serving.server.request_logging.prediction_log import (
     examples_entry,
@@ -38,7 +38,7 @@ ARRAYS = {
 }
 
 
-DEMO = Target("demo")
+DEMO = ModelTarget("demo")
 
 
 def predict(asked=DEMO, inputs=ARRAYS, outputs=ARRAYS, wanted=()):
@@ -57,7 +57,7 @@ def test_arrays_come_back_as_they_were(name):
 
 
 @pytest.mark.parametrize(
-    "asked", [DEMO, Target("demo", version=3), Target("demo", label="stable")]
+    "asked", [DEMO, ModelTarget("demo", version=3), ModelTarget("demo", label="stable")]
 )
 def test_who_was_asked_and_who_answered(asked):
     before = int(time.time())
@@ -95,7 +95,7 @@ def test_what_an_entry_keeps_is_about_what_it_weighs():
 
 @pytest.mark.parametrize("kind", ["example_list", "example_list_with_context"])
 def test_examples(kind):
-    asked = asked_spec(Target("demo"), "classify")
+    asked = asked_spec(ModelTarget("demo"), "classify")
     examples = input_pb2.Input()
     example = getattr(examples, kind).examples.add()
     example.features.feature["x"].float_list.value.append(2.0)

@@ -3,9 +3,12 @@
 import threading
 from contextlib import contextmanager
 
-from transbeam.serving.base.stream_events import Part
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.streaming.continuous_batch import ContinuousBatch, Stream
+from transbeam.serving.base.stream_events import StreamPart
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.streaming.continuous_batch import (
+    ContinuousBatch,
+    TextStream,
+)
 from transbeam.serving.server.streaming.stream_requests import STEP
 
 PATIENCE = 60
@@ -81,7 +84,7 @@ class Told:
 
     def __init__(self, request):
         self.items = []
-        self.stream = Stream(request, self)
+        self.stream = TextStream(request, self)
         self._changed = threading.Condition()
 
     def __call__(self, item):
@@ -91,7 +94,7 @@ class Told:
 
     @property
     def parts(self):
-        return [item for item in self.items if isinstance(item, Part)]
+        return [item for item in self.items if isinstance(item, StreamPart)]
 
     @property
     def text(self):
@@ -99,7 +102,7 @@ class Told:
 
     @property
     def is_over(self):
-        return bool(self.items) and not isinstance(self.items[-1], Part)
+        return bool(self.items) and not isinstance(self.items[-1], StreamPart)
 
     def end(self):
         """The whole or the failure, which is the last that is told."""
@@ -109,7 +112,7 @@ class Told:
 
     def failure(self):
         end = self.end()
-        assert isinstance(end, Failure)
+        assert isinstance(end, StatusError)
         return end
 
     def wait_for_parts(self, number):

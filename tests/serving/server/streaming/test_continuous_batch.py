@@ -20,9 +20,9 @@ from tests.serving.server.streaming.gated_stream import (
     writing,
     written,
 )
-from transbeam.serving.base.stream_events import Part, Whole
-from transbeam.serving.server.base.status import Failure, invalid
-from transbeam.serving.server.streaming.continuous_batch import Stream, go_round
+from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.streaming.continuous_batch import TextStream, go_round
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     JOIN,
@@ -340,7 +340,7 @@ def test_after_any_failure_the_next_are_written(name, submit):
     def run(called, inputs):
         gate(called, list(inputs))
         if called == name and broken.is_set():
-            raise Failure(StatusCode.DEADLINE_EXCEEDED, "slow")
+            raise StatusError(StatusCode.DEADLINE_EXCEEDED, "slow")
         return model(called, inputs)
 
     gate.close()
@@ -398,7 +398,7 @@ def test_too_many_who_wait_are_refused(model, gate, submit):
         told = {3: submit(batch, 3)}
         gate.wait()
         told |= {seed: submit(batch, seed) for seed in (4, 6)}
-        with pytest.raises(Failure) as caught:
+        with pytest.raises(StatusError) as caught:
             submit(batch, 7)
         assert caught.value.code is StatusCode.RESOURCE_EXHAUSTED
         message = "2 texts wait to be written; expected at most 2. Ask again later"
@@ -437,7 +437,7 @@ def refusal(submit):
     while True:
         try:
             submit().cancel()
-        except Failure as failure:
+        except StatusError as failure:
             return failure.code
 
 
@@ -460,14 +460,14 @@ def test_a_listener_that_breaks_hurts_nobody(model, gate, submit, fails_at):
     with writing(model) as batch:
         good = submit(batch, 3, 9)
         gate.wait()
-        batch.submit(Stream(asks(4, 9), deliver))
+        batch.submit(TextStream(asks(4, 9), deliver))
         later = submit(batch, 6, 9)
         gate.open()
         check(good, 3, 9)
         check(later, 6, 9)
         check(submit(batch, 7), 7)
     assert len(heard) == fails_at
-    assert all(isinstance(item, Part) for item in heard)
+    assert all(isinstance(item, StreamPart) for item in heard)
 
 
 def test_a_model_that_does_not_tell_enough_fails_its_texts(submit):

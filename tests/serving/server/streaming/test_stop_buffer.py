@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transbeam.serving.server.streaming.stop_buffer import Telling
+from transbeam.serving.server.streaming.stop_buffer import StopBuffer
 
 # Letters of the strings below, halves of characters, and the stand-in itself.
 PARTS = [
@@ -33,7 +33,7 @@ STOPS = st.lists(
 
 def parts_of(pieces, stops=()):
     """The parts, and the teller, of a text that comes in these pieces."""
-    telling, parts, said = Telling(stops), [], b""
+    telling, parts, said = StopBuffer(stops), [], b""
     for number, piece in enumerate(pieces, start=1):
         said += piece
         parts.append(telling.tell(said, ended=number == len(pieces)))
@@ -76,7 +76,7 @@ def test_the_parts_are_the_text_before_the_first_string(pieces, stops):
 def test_each_character_is_told_when_it_is_whole(text, data):
     whole = text.encode()
     places = st.lists(st.integers(0, len(whole)), max_size=8).map(sorted)
-    telling = Telling()
+    telling = StopBuffer()
     for place in data.draw(places):
         telling.tell(whole[:place])
         assert telling.text == whole[:place].decode("utf-8", "ignore")
@@ -84,7 +84,7 @@ def test_each_character_is_told_when_it_is_whole(text, data):
 
 @given(pieces=PIECES, stops=STOPS)
 def test_nothing_is_held_back_but_what_may_become_a_string(pieces, stops):
-    telling, said = Telling(stops), b""
+    telling, said = StopBuffer(stops), b""
     for piece in pieces:
         said += piece
         telling.tell(said)
@@ -137,13 +137,13 @@ def test_parts(stops, pieces, parts, is_stopped):
 
 
 def test_stand_ins_that_become_a_character():
-    telling = Telling()
+    telling = StopBuffer()
     growing = [b"a", "a\ufffd".encode(), "a\ufffd\ufffd".encode(), "a漢".encode()]
     assert [telling.tell(said) for said in growing] == ["a", "", "", "漢"]
 
 
 def test_a_string_that_had_begun_with_stand_ins_is_forgotten():
-    telling = Telling(["\ufffd\ufffd\ufffd".encode()])
+    telling = StopBuffer(["\ufffd\ufffd\ufffd".encode()])
     growing = ["\ufffd".encode(), "\ufffd\ufffd".encode(), "漢!".encode()]
     assert [telling.tell(said) for said in growing] == ["", "", "漢!"]
     assert not telling.is_stopped
@@ -151,7 +151,7 @@ def test_a_string_that_had_begun_with_stand_ins_is_forgotten():
 
 @pytest.mark.parametrize("stop", [b"a" * 400_000, b"a" * 399_999 + b"b"])
 def test_a_long_string_costs_no_more_than_the_text(stop):
-    telling = Telling([stop])
+    telling = StopBuffer([stop])
     began = time.thread_time()
     for length in range(1, 1000):
         assert telling.tell(b"a" * length) == ""

@@ -15,8 +15,8 @@ from tests.serving.server.protocol.test_random_requests import (
     VALUES,
     read_or_refused,
 )
-from transbeam.serving.server.base.status import Failure
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     JOIN,
@@ -50,7 +50,7 @@ def signature_of(dtypes):
     for name, dtype in dtypes.items():
         definition.inputs[name].dtype = dtype
         definition.inputs[name].tensor_shape.dim.add(size=-1)
-    return Signature(BEGIN, definition)
+    return ServableSignature(BEGIN, definition)
 
 
 ONE = signature_of({"text": t.DT_STRING, **WISHES})
@@ -83,7 +83,7 @@ def plain(request):
 
 
 def refusal(read, *given):
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(StatusError) as caught:
         read(*given)
     assert caught.value.code is StatusCode.INVALID_ARGUMENT
     return caught.value.message
@@ -273,6 +273,6 @@ def test_a_model_that_cannot_be_streamed(missing):
     assert begin_signature(signatures) is ONE
     del signatures[missing]
     assert not can_stream(signatures)
-    with pytest.raises(Failure, match="cannot be streamed") as caught:
+    with pytest.raises(StatusError, match="cannot be streamed") as caught:
         begin_signature(signatures)
     assert caught.value.code is StatusCode.FAILED_PRECONDITION

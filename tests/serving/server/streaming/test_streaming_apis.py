@@ -19,15 +19,15 @@ from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.streaming.gated_stream import PATIENCE, Gate
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.serving.base.stream_events import Part
-from transbeam.serving.server.base.auth import Tokens
-from transbeam.serving.server.configuration.settings import Limits, Settings
+from transbeam.serving.base.stream_events import StreamPart
+from transbeam.serving.server.base.auth import AccessTokens
+from transbeam.serving.server.configuration.settings import Limits, ServerSettings
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS
 from transbeam.serving.server.monitoring.metrics import Metrics
-from transbeam.serving.server.protocol.rest_paths import Target
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array, to_proto
 from transbeam.serving.server.request_handling.service import Service
 from transbeam.serving.server.rest_api.server_sent_events import event
@@ -85,7 +85,7 @@ def server(gate, counting, half_plus_two):
         ModelSettings(NAME, counting, labels={"stable": 1}),
         ModelSettings(half_plus_two.name, half_plus_two),
     )
-    with running(Settings(models=models, port=0, rest_port=0)) as client:
+    with running(ServerSettings(models=models, port=0, rest_port=0)) as client:
         yield client
 
 
@@ -204,7 +204,7 @@ def test_the_bytes_of_a_stream(server):
 
 def test_an_event_is_one_line_whatever_is_in_it():
     data = r'{"text": "a\nb\r\"é' + "\u2028" + '", "token_id": 1}'
-    assert event(Part('a\nb\r"é\u2028', 1)) == f"data: {data}\n\n".encode()
+    assert event(StreamPart('a\nb\r"é\u2028', 1)) == f"data: {data}\n\n".encode()
 
 
 def test_parts_are_sent_when_they_are_written(server, held):
@@ -436,8 +436,8 @@ def test_who_goes_away_while_nothing_is_waited_for(counting):
         return read_stream(BODY, signature)
 
     async def leave():
-        parts = service.stream(Target(NAME), "REST", read)
-        assert await anext(parts) == Part(" 4", 4)
+        parts = service.stream(ModelTarget(NAME), "REST", read)
+        assert await anext(parts) == StreamPart(" 4", 4)
         await parts.aclose()
 
     asyncio.run(leave())
@@ -518,7 +518,7 @@ def test_other_questions_are_answered_meanwhile(server, held):
 def test_who_does_not_show_the_token(counting):
     bearer = "Bearer secret"
     with running(
-        settings_for(counting, tokens=Tokens.one("secret"), cors=True)
+        settings_for(counting, tokens=AccessTokens.one("secret"), cors=True)
     ) as client:
         for headers in ({}, {"Authorization": "Bearer secre"}):
             status, _, answer = client.send("POST", STREAM, BODY, headers)

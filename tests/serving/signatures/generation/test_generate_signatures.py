@@ -26,12 +26,12 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
-from transbeam.configs.schema.model import DecoderConfig, Seq2SeqConfig
+from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig as TranslationConfig,
+    Seq2SeqConfig,
+    TextToTextConfig,
 )
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
@@ -42,7 +42,7 @@ from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.generation import WritingJudge
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.server.base.status import from_number
-from transbeam.serving.server.inference.signature import Signature
+from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.streaming.stream_requests import (
     begin_signature,
     stream_request,
@@ -66,7 +66,7 @@ CASES = {
         UnigramConfig(vocabulary_size=60),
         BEAMS,
     ),
-    "seq2seq": (TranslationConfig(decoder_length=12), BYTES, BEAMS),
+    "seq2seq": (Seq2SeqConfig(decoder_length=12), BYTES, BEAMS),
 }
 # tests/trainer/evaluation asks an export of `seq2seq`, too.
 QUICK = ("causal",)
@@ -74,7 +74,7 @@ QUICK = ("causal",)
 
 def config_of(name):
     objective, tokenizer, evaluation = CASES[name]
-    family = DecoderConfig if objective.kind == "causal" else Seq2SeqConfig
+    family = DecoderConfig if objective.kind == "causal" else Seq2SeqModelConfig
     example = "a list\tthe list" if name == "text_to_text" else "a list"
     return replace(
         TINY,
@@ -492,7 +492,9 @@ def signatures(run):
     """As our server reads them."""
     file = run[-1] / "saved_model.pb"
     (graph,) = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
-    return {name: Signature(name, one) for name, one in graph.signature_def.items()}
+    return {
+        name: ServableSignature(name, one) for name, one in graph.signature_def.items()
+    }
 
 
 def streams(run, signatures, columns, moments, stops=(), most_rows=4):

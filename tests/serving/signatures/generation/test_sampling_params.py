@@ -9,11 +9,14 @@ import tensorflow as tf
 from transbeam.serving.signatures.generation.beam_params import (
     MOST_BEAMS,
     SEARCH_SPECS,
-    Search,
+    BeamParams,
 )
 from transbeam.serving.signatures.generation.logit_bias import MOST as MOST_BIASES
 from transbeam.serving.signatures.generation.logit_bias import parse_biases
-from transbeam.serving.signatures.generation.sampling_params import SPECS, Wishes
+from transbeam.serving.signatures.generation.sampling_params import (
+    SPECS,
+    SamplingParams,
+)
 
 VOCABULARY_SIZE = 9
 ASKED = {
@@ -30,23 +33,23 @@ ASKED = {
     "length_penalty": 1.0,
 }
 LIMITS = [
-    (Wishes, "temperature", 0.0, 1e4),
-    (Wishes, "top_p", 0.0, 1.0),
-    (Wishes, "min_p", 0.0, 1.0),
-    (Search, "num_beams", 1, MOST_BEAMS),
-    (Search, "length_penalty", -10.0, 10.0),
+    (SamplingParams, "temperature", 0.0, 1e4),
+    (SamplingParams, "top_p", 0.0, 1.0),
+    (SamplingParams, "min_p", 0.0, 1.0),
+    (BeamParams, "num_beams", 1, MOST_BEAMS),
+    (BeamParams, "length_penalty", -10.0, 10.0),
 ]
 
 
 def made(of, **wishes):
     """The numbers of one text, checked."""
     columns = {**ASKED, **wishes}
-    specs = SPECS if of is Wishes else SEARCH_SPECS
+    specs = SPECS if of is SamplingParams else SEARCH_SPECS
     given = tuple(tf.constant([columns[spec.name]], spec.dtype) for spec in specs)
-    if of is Search:
-        return Search.of(given, 1).searches
+    if of is BeamParams:
+        return BeamParams.from_inputs(given, 1).searches
     given = (*given, tf.constant([""]))
-    found = Wishes.of(given, 1, VOCABULARY_SIZE).requests
+    found = SamplingParams.from_inputs(given, 1, VOCABULARY_SIZE).requests
     return SimpleNamespace(**found._asdict(), **found.adjustments._asdict())
 
 
@@ -60,7 +63,7 @@ def test_up_to_its_limits_and_not_beyond(of, name, least, most):
             made(of, **{name: dtype(value + beyond)})
 
 
-@pytest.mark.parametrize("of", [Wishes, Search])
+@pytest.mark.parametrize("of", [SamplingParams, BeamParams])
 def test_any_number_of_tokens_none_or_no_word_about_it(of):
     for number in (-1, 0, 2**31 - 1):
         found = made(of, max_new_tokens=number)
@@ -71,21 +74,21 @@ def test_any_number_of_tokens_none_or_no_word_about_it(of):
 
 
 def test_any_number_of_the_likeliest_but_none_below_0():
-    assert made(Wishes, top_k=2**31 - 1).top_k.numpy().tolist() == [2**31 - 1]
+    assert made(SamplingParams, top_k=2**31 - 1).top_k.numpy().tolist() == [2**31 - 1]
     with pytest.raises(tf.errors.InvalidArgumentError, match="top_k"):
-        made(Wishes, top_k=-1)
+        made(SamplingParams, top_k=-1)
 
 
 def test_penalties_up_to_their_limits_and_not_beyond():
     for value in (0.01, 100.0):
-        found = made(Wishes, repetition_penalty=value).repetition_penalty
+        found = made(SamplingParams, repetition_penalty=value).repetition_penalty
         assert found.numpy().tolist() == [np.float32(value)]
-    assert made(Wishes, no_repeat_ngram_size=2**31 - 1)
+    assert made(SamplingParams, no_repeat_ngram_size=2**31 - 1)
     for wrong in (0.0, -1.0, 100.1, float("nan")):
         with pytest.raises(tf.errors.InvalidArgumentError, match="repetition_penalty"):
-            made(Wishes, repetition_penalty=wrong)
+            made(SamplingParams, repetition_penalty=wrong)
     with pytest.raises(tf.errors.InvalidArgumentError, match="no_repeat_ngram_size"):
-        made(Wishes, no_repeat_ngram_size=-1)
+        made(SamplingParams, no_repeat_ngram_size=-1)
 
 
 def biases_of(*texts):
@@ -134,10 +137,10 @@ def test_biases_that_cannot_be_meant(text, message):
 @pytest.mark.parametrize(
     ("of", "name"),
     [
-        (Wishes, "temperature"),
-        (Wishes, "top_p"),
-        (Wishes, "min_p"),
-        (Search, "length_penalty"),
+        (SamplingParams, "temperature"),
+        (SamplingParams, "top_p"),
+        (SamplingParams, "min_p"),
+        (BeamParams, "length_penalty"),
     ],
 )
 def test_what_is_no_number(of, name):

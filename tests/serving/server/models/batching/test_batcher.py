@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import Failure
+from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.batcher import Batcher
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
@@ -108,7 +108,7 @@ def closing(batcher):
     while True:
         try:
             batcher.submit_alone(KIND, numbers(0)).cancel()
-        except Failure as failure:
+        except StatusError as failure:
             if failure.code is StatusCode.UNAVAILABLE:
                 return thread
 
@@ -187,7 +187,7 @@ def test_who_takes_too_long_does_not_take_its_neighbours_along():
     def run(kind, inputs, seconds, takes_long):
         given.append(round(seconds))
         if 2 in inputs["x"]:
-            raise Failure(StatusCode.DEADLINE_EXCEEDED, "late")
+            raise StatusError(StatusCode.DEADLINE_EXCEEDED, "late")
         return double(kind, inputs)
 
     with held(run) as (batcher, seen, go):
@@ -195,7 +195,7 @@ def test_who_takes_too_long_does_not_take_its_neighbours_along():
         futures = [batcher.submit(KIND, numbers(x), deadline) for x in (1, 2, 3)]
         go()
         assert (found(futures[0]), found(futures[2])) == ([2], [6])
-        with pytest.raises(Failure, match="late"):
+        with pytest.raises(StatusError, match="late"):
             found(futures[1])
     # Together, each without the others, and last the slow one with all that is left.
     assert seen == [[1, 2, 3], [1], [2], [3], [2]]
@@ -206,7 +206,7 @@ def test_what_nobody_waits_for_anymore_is_not_run():
     with held() as (batcher, seen, go):
         late = batcher.submit(KIND, texts("a"), Deadline(2.0, end=0.0))
         go()
-        with pytest.raises(Failure, match="no answer within 2 s") as error:
+        with pytest.raises(StatusError, match="no answer within 2 s") as error:
             found(late)
         assert error.value.code is StatusCode.DEADLINE_EXCEEDED
     assert seen == []
@@ -253,7 +253,9 @@ def test_a_full_queue_refuses_and_recovers():
     # tensorflow/serving: batching/README.md:115 max_enqueued_batches
     with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, _, go):
         futures = [batcher.submit(KIND, numbers(x, x)) for x in (1, 2)]
-        with pytest.raises(Failure, match="currently 4 rows wait, of at most 4") as e:
+        with pytest.raises(
+            StatusError, match="currently 4 rows wait, of at most 4"
+        ) as e:
             batcher.submit(KIND, numbers(3))
         assert (e.value.code, e.value.http) == (StatusCode.RESOURCE_EXHAUSTED, 429)
         go()
@@ -275,7 +277,7 @@ def test_one_that_is_larger_than_the_queue_is_let_in_alone():
     rows = list(range(9))
     with held(max_batch_size=2, max_enqueued_batches=2) as (batcher, _, go):
         future = batcher.submit(KIND, numbers(*rows))
-        with pytest.raises(Failure, match="currently 9 rows wait") as error:
+        with pytest.raises(StatusError, match="currently 9 rows wait") as error:
             batcher.submit(KIND, numbers(1, 2, 3))
         assert error.value.code is StatusCode.RESOURCE_EXHAUSTED
         go()
@@ -397,7 +399,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_after():
     with held() as (batcher, _, go):
         future = batcher.submit(KIND, numbers(1))
         thread = closing(batcher)
-        with pytest.raises(Failure, match="shutting down") as error:
+        with pytest.raises(StatusError, match="shutting down") as error:
             batcher.submit(KIND, numbers(2))
         assert (error.value.code, error.value.http) == (StatusCode.UNAVAILABLE, 503)
         go()
