@@ -175,7 +175,7 @@ def test_the_same_in_every_process_order_and_thread() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "imported"),
-    [("", False), ("languages=LanguageRules(allowed=('en',))", True)],
+    [("", False), ("languages=LanguageRulesConfig(allowed=('en',))", True)],
 )
 def test_the_library_is_imported_only_when_it_is_asked_for(
     rules: str, imported: bool

@@ -130,7 +130,7 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
 
     monkeypatch.setattr("transbeam.serving.parity.export_parity.our_server", our_server)
     monkeypatch.setattr(
-        "transbeam.serving.parity.export_parity.PhoneModel", no_variable
+        "transbeam.serving.parity.export_parity.TFLiteRunner", no_variable
     )
     files = {"float32": exported.tflite / FLOAT32}
     judge = MaskedJudge(trained, ["a [MASK]"])
