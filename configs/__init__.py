@@ -1,1 +1,1 @@
-"""What a run is: the schema of its YAML file, its folder, its command line."""
+"""A run's configuration: the schema of its YAML file, its folder, its command line."""

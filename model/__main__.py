@@ -170,7 +170,7 @@ def _need(config: RunConfig) -> int | None:
 
 
 def _cannot(arguments: argparse.Namespace) -> list[str]:
-    """What stands in the way of a stage: no mistake, for not every run takes all."""
+    """Lists why a run cannot go through a stage, which is no mistake of it."""
     told: list[str] = []
     for rule in (check_tokenizer, check_export):
         try:

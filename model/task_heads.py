@@ -1,4 +1,4 @@
-"""What stands on an encoder: one function for each thing it can be asked."""
+"""Task heads on an encoder: one function for each."""
 
 from typing import Any
 

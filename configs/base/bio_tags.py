@@ -26,7 +26,7 @@ _ALONE = set("BIES")
 
 
 def marks_entities(labels: tuple[str, ...]) -> bool:
-    """Whether tags are O and such as B-PER, and not parts of speech for example.
+    """Checks that tags mark entities (O and such as B-PER).
 
     Example:
     >>> marks_entities(("O", "B-PER", "I-PER")), marks_entities(("NOUN", "X"))
@@ -72,7 +72,7 @@ def _parts(labels: tuple[str, ...]) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class EntityTags:
-    """What each tag says, in the order of the labels.
+    """The meaning of each tag, in the order of the labels.
 
     Args:
         labels: The tags; `marks_entities` of them.
@@ -106,12 +106,12 @@ class EntityTags:
 
     @cached_property
     def opens(self) -> list[bool]:
-        """Whether each tag opens an entity, whatever stands before."""
+        """Marks tags that open an entity whatever comes before."""
         return self._are_at("BSUW")
 
     @cached_property
     def closes(self) -> list[bool]:
-        """Whether each tag closes one."""
+        """Marks tags that close an entity."""
         return self._are_at("ELSUW")
 
     def _are_at(self, places: str) -> list[bool]:

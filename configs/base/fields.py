@@ -1,4 +1,4 @@
-"""How a configuration key is declared: its default, its range and its one-line help."""
+"""Declaration of a configuration key: its default, its range and its one-line help."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ def option(
 
 
 def range_text(minimum: float | None, maximum: float | None) -> str:
-    """Which values a key may have.
+    """Describes the values that a key may have.
 
     Example:
     >>> range_text(1, None), range_text(0.0, 0.99), range_text(None, 5)

@@ -1,4 +1,4 @@
-"""Where a SavedModel lies: found without TensorFlow, for whoever loads it."""
+"""Finds a SavedModel in a folder without TensorFlow."""
 
 from pathlib import Path
 

@@ -26,7 +26,7 @@ def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def _decoration(form: str | None, conversion: str | None) -> str:
-    """What `{text!r:>5}` has beside the name: part of it, so that no field has it."""
+    """Returns what a field such as `{text!r:>5}` has beside its name."""
     return (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
 
 

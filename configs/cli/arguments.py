@@ -1,4 +1,4 @@
-"""What every command line shares: its arguments, and how it ends.
+"""The parts that all command lines share: arguments, and an orderly exit.
 
 A room's `__main__` is a parser, one line to read the arguments and a call of the
 stage, inside `run_main`:
@@ -284,7 +284,10 @@ def _end_process(code: int) -> NoReturn:
 
 
 def _stdout_is_gone() -> bool:
-    """Whether a broken pipe was stdout's (as in `... | head`) and not some socket's."""
+    """Checks that a broken pipe was stdout's (as in `...
+
+    | head`) and not some socket's.
+    """
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

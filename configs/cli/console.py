@@ -1,4 +1,4 @@
-"""What a command says, and where: narrative, warnings, progress, and one JSON object.
+"""Output of a command: narrative, warnings, progress, and one JSON object.
 
 Human text goes to stdout. With `--json`, stdout belongs to a single JSON object and
 all human text goes to stderr. Progress goes to stderr always.
@@ -49,7 +49,7 @@ class Console:
         self._print("\n" + self._bold(text))
 
     def show(self, text: str) -> None:
-        """What the command was asked to print: no narrative, so `--quiet` keeps it."""
+        """Prints the output that the user asked for; `--quiet` keeps it."""
         print(text, file=self._stream, flush=True)
 
     def part(self, text: str) -> None:

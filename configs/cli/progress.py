@@ -24,7 +24,7 @@ _STYLES = {
 
 
 class Bar(Protocol):
-    """What the worker tells; all methods may be called from any thread."""
+    """A progress bar; all methods may be called from any thread."""
 
     def advance(self, count: float = 1) -> None:
         """So many more units are done."""
@@ -198,7 +198,7 @@ class TerminalBar:
 def _parts(
     task: "Task", unit: str, start: float, settled: float | None
 ) -> dict[str, str]:
-    """What the first line says, from left to right; what is not known is not there.
+    """Returns the parts of the progress line, from left to right.
 
     Args:
         task: As `rich` has it.

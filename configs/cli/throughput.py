@@ -51,6 +51,6 @@ class Pace:
         return half if self._is_settled and half > 0 else None
 
     def _begin(self, now: float, share: int) -> int:
-        """Where the last half, quarter, … of the time begins, among the samples."""
+        """Finds the sample at which the last half, quarter, … of the time begins."""
         begin = now - (now - self._times[0]) / share
         return bisect_right(self._times, begin, hi=len(self._times) - 1) - 1

@@ -1,4 +1,4 @@
-"""Whether a run's model fits its objective and its records.
+"""Checks that a run's model fits its objective and its records.
 
 These rules are not among those of `RunConfig`: whoever makes records, or scores with a
 model brought along, writes no `model` section. `transbeam check` asks them, and so

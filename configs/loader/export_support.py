@@ -1,4 +1,4 @@
-"""What this version can do with a run beyond its records and its model.
+"""Checks that this version can export, or serve on phones, what a run asks for.
 
 Models of every objective and every tokenizer can be trained and exported, but for some
 sizes of images, and to phones but for one kind of attention. Who asks for more hears it
@@ -51,7 +51,7 @@ _BESIDE = (
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:
-    """Which of `export.tflite` can be made of a run's model: all, or none."""
+    """Returns the variants of `export.tflite` that a run's model supports."""
     return run.export.tflite if run.objective.kind in ON_PHONES else ()
 
 
@@ -107,7 +107,7 @@ def check_mediapipe_task(run: RunConfig) -> None:
 
 
 def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
-    """What to say of a vocabulary that MediaPipe would read otherwise.
+    """Makes the error for a vocabulary that MediaPipe would tokenize differently.
 
     Args:
         kind: `tokenizer.kind`.
@@ -122,7 +122,7 @@ def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
 
 
 def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
-    """What is known before there is a vocabulary; the export looks at the pieces."""
+    """Checks what is known before there is a vocabulary."""
     match tokenizer:
         case ByteBPEConfig():
             problem = "is of kind byte_bpe, which MediaPipe does not know"
@@ -163,7 +163,7 @@ def check_tflite_text(run: RunConfig) -> None:
 
 
 def no_wordpiece(tokenizer: str) -> ConfigError:
-    """What to say of a tokenizer that no TFLite file can hold, by what names it."""
+    """Makes the error for a tokenizer that no TFLite file can hold."""
     return ConfigError(
         f"export.tflite_text=True: {tokenizer} has no ops that TFLite files may hold; "
         f"expected a WordPiece. {_BESIDE}"

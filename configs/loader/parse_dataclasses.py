@@ -102,7 +102,7 @@ def _dotted_keys() -> tuple[str, ...]:
 
 
 def _place_named_in(message: str, node: YamlSection) -> str | None:
-    """Where the first key stands that a rule's message names and the user gave."""
+    """Finds the position of the first user-given key that a rule's message names."""
     for dotted in re.findall(r"([a-z_][\w.]*)(?==|:)", message):
         named: Node | None = node
         for name in dotted.split("."):

@@ -104,7 +104,7 @@ class Stage:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the stage is there, finished or not."""
+        """Checks that the stage exists, finished or not."""
         return self._finished_file.exists() or self._unfinished_file.exists()
 
     def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -125,12 +125,12 @@ class Stage:
         return record is not None and record["version"] == VERSION
 
     def inputs(self) -> Mapping[str, Any]:
-        """What is there, finished or not, was made from; nothing if nothing is."""
+        """Returns the inputs that the existing stage was made from."""
         record = self._record()
         return record["inputs"] if record else {}
 
     def differences(self, inputs: Mapping[str, Any]) -> list[str]:
-        """How the inputs of what is there, finished or not, differ from these.
+        """Lists the differences between the inputs of the existing stage and these.
 
         Returns:
             Lines such as `tokenizer.vocabulary_size: 4096 there, 8192 here`; none if
@@ -278,7 +278,7 @@ class Stage:
         return None
 
     def _begun_by_another_version(self, record: Mapping[str, Any]) -> bool:
-        """What is half done cannot be gone on with by other code."""
+        """Checks for an unfinished stage of another version."""
         return not self._finished_file.exists() and record["version"] != VERSION
 
     def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a configuration asks for, in a few lines for people."""
+"""A summary of a configuration in a few lines."""
 
 from transbeam.configs.schema.model import Model, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig

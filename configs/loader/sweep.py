@@ -36,7 +36,7 @@ _MOST_RUNS = 1_000
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a file of a sweep says.
+    """The content of a sweep file.
 
     Attributes:
         name: Of the sweep.
@@ -51,7 +51,7 @@ class Sweep:
     grid: Mapping[str, tuple[str, ...]]
 
     def points(self) -> Iterator[tuple[str, ...]]:
-        """What each run replaces, of the grid alone; the last key varies fastest.
+        """Yields the grid's values of each run; the last key varies fastest.
 
         Example:
         >>> sweep = Sweep("s", Path("a"), (), {"seed": ("1", "2"), "b": ("3",)})

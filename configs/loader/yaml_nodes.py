@@ -79,7 +79,7 @@ Node = YamlScalar | YamlList | YamlSection
 
 
 def resolve(text: str) -> bool | int | float | str | None:
-    """What an unquoted scalar means, by the rules of YAML 1.2 plus `1_000`.
+    """Resolves an unquoted scalar by the rules of YAML 1.2 plus `1_000`.
 
     Example:
     >>> [resolve(text) for text in ("6e-4", "1_000", "no", "true", "007")]
@@ -94,7 +94,7 @@ def resolve(text: str) -> bool | int | float | str | None:
 
 
 def is_blank(node: Node) -> bool:
-    """Whether nothing at all stands after the key."""
+    """Checks that a key has no value at all."""
     return isinstance(node, YamlScalar) and node.text == "" and not node.quoted
 
 

@@ -60,7 +60,7 @@ class DistillationConfig:
 
     @property
     def copies(self) -> bool:
-        """Whether the student begins with weights of its teacher.
+        """Checks that the student starts from weights of its teacher.
 
         Example:
         >>> DistillationConfig(teacher="runs/bert", layers=()).copies

@@ -210,7 +210,7 @@ def asked_texts(objective: Objective) -> tuple[str, ...]:
 
 
 def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
-    r"""What an example asks about: a text, or both of a pair.
+    r"""Returns the texts of an example: one, or both of a pair.
 
     Args:
         objective: What the model was trained for.

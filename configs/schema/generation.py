@@ -1,4 +1,4 @@
-"""How a decoder writes: which token comes next, and when to stop."""
+"""Text generation: how the next token is chosen, and when to stop."""
 
 from dataclasses import dataclass
 from typing import Literal

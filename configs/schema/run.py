@@ -95,7 +95,7 @@ class RunConfig:
                     )
 
     def _check_numbers(self) -> None:
-        """What is about choices is not asked of a number."""
+        """Refuses settings for classes where the objective predicts numbers."""
         if not isinstance(self.objective, RegressionConfig | PairRegressionConfig):
             return
         for key in ("label_smoothing", "z_loss"):
@@ -107,7 +107,7 @@ class RunConfig:
                 )
 
     def _check_objective(self) -> None:
-        """What the kind of objective asks of the other sections."""
+        """Checks the other sections against the kind of objective."""
         kind = self.objective.kind
         if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
             raise ConfigError(

@@ -118,7 +118,7 @@ class WsdScheduleConfig:
     final_fraction: float = _final_fraction()
 
     def decay_steps(self, steps: int) -> int:
-        """How many of a run's steps the decay takes.
+        """Counts the steps of a run that the decay takes.
 
         Example:
         >>> WsdScheduleConfig(decay_fraction=0.2).decay_steps(50)

@@ -85,7 +85,7 @@ class ColumnsConfig:
 
 
 def is_template(column: str) -> bool:
-    """Whether a text is put together from columns, and not the name of one."""
+    """Checks that a column is a template of several columns."""
     return "{" in column or "}" in column
 
 

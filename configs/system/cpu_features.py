@@ -1,4 +1,4 @@
-"""What this machine's processor says it can do, and cannot.
+"""Detects processor features that are announced and do not work.
 
 TensorFlow's kernels ask the processor which instructions it has. Some virtual machines
 announce AMX, Intel's matrix unit, but hide the part of CPUID that says how its tiles
@@ -66,7 +66,7 @@ def identify_processor(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
 
 
 def _read_facts(cpuinfo: Path) -> dict[str, str]:
-    """What is said of the first core."""
+    """Reads the entries of the first core."""
     try:
         lines = cpuinfo.read_text("utf-8", "replace").split("\n\n")[0].splitlines()
     except OSError:

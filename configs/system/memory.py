@@ -1,4 +1,4 @@
-"""How much memory a stage takes at its peak, how much there is, and giving it back."""
+"""Peak memory of a stage, available memory, and returning memory to the system."""
 
 import ctypes
 import gc
@@ -76,7 +76,7 @@ def settle() -> None:
 
 
 def resident_bytes() -> int | None:
-    """What this process has in memory now; None where Linux does not tell.
+    """Returns the bytes that this process has in memory now, if Linux says so.
 
     Example:
     >>> (resident_bytes() or 2**30) > 2**20
@@ -113,7 +113,7 @@ class Memory:
     is_shared: bool = True
 
     def beside_runtime(self) -> "Memory":
-        """What is left of it for a model, before TensorFlow has begun.
+        """Returns the memory that is left for a model before TensorFlow has started.
 
         Example:
         >>> Memory("this machine", 2_000_000_000).beside_runtime().size
@@ -159,7 +159,7 @@ def _of_machine() -> Memory | None:
 
 
 def _of_container() -> int:
-    """What a container lets its processes take; without one, more than there is."""
+    """Returns the container's memory limit, or a number above the machine's."""
     with suppress(OSError, ValueError):
         most, taken = (
             int((_CONTAINER / name).read_text())

@@ -13,7 +13,7 @@ from transbeam.model.base.weight_paths import matching
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """How many numbers of a model are trained, and how many are left as they are."""
+    """Numbers of trained and of frozen parameters of a model."""
 
     trainable: int
     frozen: int

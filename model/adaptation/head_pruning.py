@@ -23,7 +23,7 @@ for prefix in ("", "global_"):  # window attention has other projections for som
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class SomeHeads(keras.layers.Layer):
-    """What a score bias says to some of the heads it was made for.
+    """A score bias reduced to the heads that are kept.
 
     A head that stays keeps its own slope or its own column of the table, though it is
     no longer the same number in the row.
@@ -69,7 +69,7 @@ class SomeHeads(keras.layers.Layer):
 
 @dataclass(frozen=True)
 class _Kept:
-    """What is left of one attention layer."""
+    """The heads that are kept of one attention layer."""
 
     layer: Attention
     heads: list[int]

@@ -28,7 +28,7 @@ _UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermedi
 
 
 def attention_of(model: Model, path: str) -> Attention:
-    """What the configuration says of one attention.
+    """Returns the configuration of one attention layer.
 
     Args:
         model: The `model` section of a run.

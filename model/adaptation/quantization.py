@@ -82,7 +82,7 @@ def quantise(
 
 
 def weight_bytes(model: keras.Model) -> int:
-    """How much memory a model's weights take, as they are kept.
+    """Counts the bytes of a model's weights as they are stored.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])

@@ -31,7 +31,7 @@ _TABLE, _TABLE_AXIS = "relative_bias/embeddings", 1
 
 
 def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
-    """How much a loss changes, to first order, without some rows of a kernel.
+    """Estimates, to first order, the loss's change without groups of kernel rows.
 
     Args:
         kernel: float `(N * width, D)`, of which each part has `width` rows.
@@ -164,7 +164,7 @@ def of_some_parts(
 def _of_part(
     values: np.ndarray, name: str, part: str, kept: Sequence[int], model: Model
 ) -> np.ndarray:
-    """What stays of one weight of a sub-layer that becomes smaller."""
+    """Returns the kept part of one weight of a sub-layer that becomes smaller."""
     if _is_feedforward(part):
         axes, width = UNIT_AXES, 1
     else:
@@ -192,7 +192,7 @@ def _added_up_by_stack(worth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _is_of_table(part: str, stack: str) -> bool:
-    """Whether it is a self-attention of a stack, by the prefix of the stack's names."""
+    """Checks by its name that a part is a self-attention of a stack."""
     return part.startswith(stack) and part.endswith("/self_attention")
 
 
@@ -201,6 +201,6 @@ def _is_feedforward(part: str) -> bool:
 
 
 def _has_own_keys(model: Model, part: str) -> bool:
-    """Whether each head has keys and values that no other reads."""
+    """Checks that each head has keys and values of its own."""
     attention = attention_of(model, part)
     return attention.key_value_heads == attention.num_heads

@@ -17,7 +17,7 @@ KERNELS = ("*/kernel",)
 
 @dataclass(frozen=True)
 class Sparsity:
-    """Which share of some weights is zero.
+    """The share of zeros among some weights.
 
     Attributes:
         by_weight: Path of each weight, and the share of its numbers that are zero.
@@ -179,7 +179,7 @@ def _magnitudes(value: np.ndarray) -> np.ndarray:
 
 
 def _smallest(magnitudes: np.ndarray, share: float) -> np.ndarray:
-    """Which of some numbers are the smallest, for exactly this share of them."""
+    """Marks the smallest numbers, exactly this share of them."""
     chosen = np.zeros(magnitudes.size, "bool")
     number = round(share * magnitudes.size)
     if number:

@@ -11,7 +11,7 @@ InitializerLike = str | keras.initializers.Initializer | None
 def initializer_or_normal(
     initializer: InitializerLike = None,
 ) -> keras.initializers.Initializer:
-    """What a layer draws its weights from, which for all layers is BERT's by default.
+    """Returns a layer's weight initializer: the given one, or BERT's by default.
 
     Args:
         initializer: A Keras initializer or its name; None for a normal of deviation

@@ -1,4 +1,4 @@
-"""What a layer says when it is called with something it cannot read.
+"""Checks of the inputs of layers.
 
 Ranks, dtypes and lengths are known while a graph is drawn, and cost nothing when it
 runs. Numbers are known only outside of graphs: there they are looked at, and inside
@@ -79,7 +79,7 @@ def check_rows(tensor, inputs, name: str) -> None:
 
 
 def fits(shape: tuple, expected: tuple) -> bool:
-    """Whether two shapes can be the same; None fits every number.
+    """Checks that two shapes are compatible; None matches every size.
 
     Example:
     >>> fits((2, None), (None, 3)), fits((2, 3), (1, 3)), fits((2,), (2, 1))

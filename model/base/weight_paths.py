@@ -63,7 +63,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
 
 def is_head(path: str) -> bool:
-    """Whether a weight belongs to a head or a pooler, and not to the body.
+    """Checks that a weight belongs to a head or a pooler, and not to the body.
 
     Example:
     >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")
@@ -73,7 +73,7 @@ def is_head(path: str) -> bool:
 
 
 def gives_scores(path: str) -> bool:
-    """Whether a weight belongs to the layer that gives the scores of classes.
+    """Checks that a weight belongs to the layer that computes class logits.
 
     Example:
     >>> gives_scores("token_classifier/bias"), gives_scores("pooler/kernel")

@@ -1,4 +1,4 @@
-"""How much each kind of attention does and keeps: the part that grows with the length.
+"""FLOPs and memory of each kind of attention: the part that grows with the length.
 
 Counted is what the layers in `model/layers/attention` compute for rows of one document,
 the scores that a mask throws away among them. Rows packed with several cost more with
@@ -28,7 +28,7 @@ CHUNK = 128
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """What a self-attention does for a sequence besides projecting it.
+    """The cost of a self-attention for one sequence, without its projections.
 
     Attributes:
         scores: Pairs of a query and a key, for each head.
@@ -52,7 +52,7 @@ class Reach:
 
 
 def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> Reach:
-    """What an attention does for one sequence.
+    """Computes the cost of an attention for one sequence.
 
     Args:
         attention: The config of the attention.
@@ -153,5 +153,5 @@ def _kernel(
 
 
 def kernel_features(attention: KernelAttentionConfig, head_dim: int) -> int:
-    """How many features stand for a query or a key of one head."""
+    """Counts the features that represent a query or a key of one head."""
     return head_dim if attention.feature_map == "elu" else attention.num_features

@@ -1,4 +1,4 @@
-"""How many FLOPs a model takes for one sequence, without building it.
+"""FLOPs of a model for one sequence, counted without building it.
 
 Counted is the graph that `model/build.py` draws, in float32 and without dropout, as
 XLA counts it before it fuses operations: two FLOPs for each multiply-add of a product
@@ -206,7 +206,7 @@ def _on_encoder(
     rows: int,
     lengths: Lengths,
 ) -> Work:
-    """What comes before and after an encoder's stack: patches, poolers, heads."""
+    """Counts the FLOPs before and after an encoder's stack: patches, poolers, heads."""
     width = config.hidden_dim
     work = Work()
     if config.patches is not None:

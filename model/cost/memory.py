@@ -1,4 +1,4 @@
-"""How much memory training and generation take, without building the model.
+"""Memory of training and of generation, estimated without building the model.
 
 In training the weights, their gradients and what the optimizer keeps (two moments with
 AdamW) are float32 whatever the precision; what the backward pass needs of the forward
@@ -243,7 +243,7 @@ def probabilities(side: Side, number: int) -> int:
 
 
 def bytes_of_a_score(side: Side, number: int) -> int:
-    """What is kept for each score.
+    """Counts the bytes kept for each attention score.
 
     Full attention without dropout keeps nothing: it makes its probabilities anew.
     """

@@ -1,4 +1,4 @@
-"""Whether a training fits into the memory there is, and what to change if not."""
+"""Checks that a training fits into memory, and suggests changes if it does not."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def training_need(run: RunConfig, replicas: int = 1) -> int:
 
 
 def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
-    """What to tell someone whose training does not fit.
+    """Suggests changes to a training that does not fit into memory.
 
     Args:
         run: The run.

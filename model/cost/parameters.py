@@ -1,4 +1,4 @@
-"""How many weights a model has, part by part, and how many of them are trained.
+"""Parameters of a model, part by part, and the number of trained ones.
 
 Parts are named as the weights' paths begin, with all blocks of a stack together:
 `encoder_layers/self_attention` is what the `encoder_layer_{i}/self_attention/...` have.
@@ -37,7 +37,7 @@ _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
 
 @dataclass(frozen=True)
 class TrainedParameters:
-    """What of a model is trained.
+    """The trained parameters of a model.
 
     Attributes:
         numbers: How many numbers are.
@@ -126,7 +126,7 @@ def as_trained(config: Model, objective: Objective) -> Model:
 
 
 def scored_rows(config: Model, vocabulary_size: int) -> int:
-    """How many tokens are scored: a tied table's padding is scored, then cut off.
+    """Counts the rows of the logits: a tied table's padding is computed, then cut off.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig

@@ -1,4 +1,4 @@
-"""What a run's model costs: all counts together."""
+"""The cost of a run's model: all counts together."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -185,7 +185,7 @@ def _flops(work: Work, lengths: Lengths) -> dict[str, Any]:
 
 
 def _attention_by_length(side: Side) -> list[dict[str, int]]:
-    """What grows with the length: the first stack's attention beside a full one."""
+    """Tabulates the attention's cost by length, beside that of full attention."""
     return [
         {
             "length": length,

@@ -1,4 +1,4 @@
-"""How long the sequences are whose cost is counted."""
+"""The lengths of the sequences whose cost is counted."""
 
 from dataclasses import dataclass
 

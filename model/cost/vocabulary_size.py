@@ -1,4 +1,4 @@
-"""How many pieces a tokenizer has, from the files it is kept in.
+"""The vocabulary size of a tokenizer, read from its files.
 
 Only counted: whether the files are right is for the stages to say that use them.
 """
@@ -113,7 +113,7 @@ def _last_added(folder: Path) -> int:
 
 
 def _count_sentence_pieces(proto: bytes) -> int:
-    """How often field 1, a piece, stands in a serialized ModelProto.
+    """Counts the pieces (field 1) in a serialized ModelProto.
 
     A message is a row of fields: a number that says which field and of what type, then
     its value; pieces and all else at the top are of type 2, a length and bytes.

@@ -90,7 +90,7 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
 
 
 def layers_of(config: Model) -> dict[str, int]:
-    """How many blocks a model has, by the part that they are.
+    """Counts the blocks of a model, by the part that they belong to.
 
     Example:
     >>> layers_of(Seq2SeqModelConfig(num_layers=6, num_decoder_layers=3))

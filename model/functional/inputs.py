@@ -6,7 +6,7 @@ IDS = ("padding_mask", "document_ids", "position_ids", "prefix_mask")
 
 
 def ids(name: str) -> keras.KerasTensor:
-    """One whole number for each token of a row: int32 `(B, T)`."""
+    """Makes an input of one integer per token: int32 `(B, T)`."""
     return keras.Input((None,), dtype="int32", name=name)
 
 
@@ -32,7 +32,7 @@ def token_inputs(
 
 
 def sequence_of(name: str) -> str:
-    """Which sequence an input has a number for each token of.
+    """Returns the name of the sequence that an input belongs to.
 
     Example:
     >>> sequence_of("encoder_token_ids"), sequence_of("encoder_padding_mask")

@@ -42,7 +42,7 @@ class Finished(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """What each of `B` rows asks for.
+    """The beam-search parameters of each of `B` rows.
 
     Attributes:
         max_new_tokens: int32 `(B,)`; 0 for an empty text.
@@ -218,7 +218,7 @@ class _Step:
         return scores, places // vocabulary_size, places % vocabulary_size
 
     def _ends(self, tokens, history, rows):
-        """Which candidates end their texts: bool `(B, M)`."""
+        """Marks candidates that end their texts: bool `(B, M)`."""
         stops = self.rules.stops
         if not len(stops):
             return ops.zeros_like(tokens, dtype="bool")

@@ -1,4 +1,4 @@
-"""What happens to the rows of a cache, whatever it is made of."""
+"""Operations on the rows of a cache, whatever it consists of."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def take_rows(cache: Any, rows: Any) -> Any:
 
 
 def has_slots(cache: dict[str, Any]) -> bool:
-    """Whether an attention keeps every token by itself, rather than sums of all."""
+    """Checks that an attention caches every token by itself, and not sums over all."""
     return set(cache) == {"key", "value"}
 
 

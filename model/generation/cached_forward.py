@@ -113,7 +113,7 @@ class CachedForward:
         return self.score(x[:, -1:])[:, 0], cache
 
     def fill_context(self, context, mask):
-        """What is kept of an encoder's vectors `(B, S, D)` under `context`."""
+        """Computes the cached projections of an encoder's vectors `(B, S, D)`."""
         layers = (block.cross_attention for block in self.stack.blocks)
         filled = tuple(layer.fill_cache(context) for layer in layers if layer)
         return {"padding_mask": mask, "layers": filled}

@@ -56,7 +56,7 @@ class Running(NamedTuple):
         return ops.slice(self.token_ids, (0, self.length - 1), (rows, 1))
 
     def ended(self, stop_token_ids: Sequence[int]) -> tuple[Any, Any]:
-        """Whether each text is over, and whether it came to its end by itself."""
+        """Marks texts that are finished, and those that ended by a stop token."""
         finished = ops.zeros_like(self.num_new, dtype="bool")
         for token in stop_token_ids:
             finished = ops.logical_or(finished, ops.equal(self.last[:, 0], token))

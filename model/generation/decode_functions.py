@@ -1,4 +1,4 @@
-"""What writing asks of a model: two functions, whatever is behind them."""
+"""The interface of a model for generation: two functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a request asks of the scores before a token is chosen."""
+"""Logits processors: changes to the logits before a token is chosen."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class LogitsRules:
         return scores
 
     def finished_by(self, tokens: Any, history: TokenBuffer) -> Any:
-        """Whether a next token `(B,)` ends its row's text: bool `(B,)`."""
+        """Marks rows whose text ends with a next token `(B,)`: bool `(B,)`."""
         if not len(self.stops):
             return ops.zeros_like(tokens, dtype="bool")
         ends = self.stops.about_to_end(history, only_new=True)

@@ -1,4 +1,4 @@
-"""What is refused before anything is written."""
+"""Checks of a prompt before generation begins."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 class RequestBatch(NamedTuple):
-    """What each of `B` rows asks for.
+    """The generation parameters of each of `B` rows.
 
     Attributes:
         max_new_tokens: int32 `(B,)`; 0 for an empty text.
@@ -68,7 +68,7 @@ def map_requests(function: Callable[..., Any], *requests: RequestBatch) -> Reque
 
 
 class GenerationResult(NamedTuple):
-    """What came of it.
+    """Generated tokens, one row per request.
 
     Attributes:
         token_ids: int32 `(B, N)`, the new tokens, then padding.

@@ -37,7 +37,7 @@ class StopSequences:
         return len(self.last_tokens)
 
     def about_to_end(self, history: TokenBuffer, *, only_new: bool = False) -> Any:
-        """Which sequences their last token alone would complete: bool `(B, N)`.
+        """Marks sequences that their last token alone would complete: bool `(B, N)`.
 
         Args:
             history: What was written.
@@ -54,18 +54,18 @@ class StopSequences:
         return ops.logical_and(matches, ops.expand_dims(fits, 0))
 
     def completed_by(self, tokens: Any, about_to_end: Any) -> Any:
-        """Whether a next token `(B,)` completes one of them: bool `(B,)`."""
+        """Marks rows in which a next token `(B,)` completes a sequence: bool `(B,)`."""
         last = ops.equal(ops.expand_dims(tokens, 1), self.last_tokens[None])
         return ops.any(ops.logical_and(last, about_to_end), axis=1)
 
     def completing_tokens(self, about_to_end: Any, vocabulary_size: int) -> Any:
-        """Which tokens would complete one of them: bool `(B, V)`."""
+        """Marks tokens that would complete a sequence: bool `(B, V)`."""
         tokens = ops.broadcast_to(self.last_tokens[None], ops.shape(about_to_end))
         return marked(tokens, about_to_end, vocabulary_size)
 
 
 def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
-    """Which tokens of the vocabulary are named: bool `(B, V)`.
+    """Marks tokens of the vocabulary: bool `(B, V)`.
 
     Args:
         tokens: int32 `(B, N)`.

@@ -1,4 +1,4 @@
-"""What has been written so far: the prompts and the new tokens, in static shapes."""
+"""A buffer of static shape for the prompts and the generated tokens."""
 
 from typing import Any, NamedTuple
 
@@ -51,17 +51,17 @@ class TokenBuffer(NamedTuple):
 
     @property
     def num_new(self) -> Any:
-        """How many new tokens there are: int32 scalar."""
+        """Counts the generated tokens: int32 scalar."""
         return self.length - self.prompt_length
 
     @property
     def rows(self) -> Any:
-        """How many rows: int, or int32 scalar where it is not known."""
+        """Counts the rows: int, or int32 scalar where it is not static."""
         return ops.shape(self.token_ids)[0]
 
     @property
     def filled(self) -> Any:
-        """Where real tokens are: bool `(B, L)`."""
+        """Marks real tokens: bool `(B, L)`."""
         columns = ops.arange(ops.shape(self.token_ids)[1], dtype="int32")
         before = ops.expand_dims(columns < self.length, 0)
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))

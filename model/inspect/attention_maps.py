@@ -15,7 +15,7 @@ ENDINGS = ("", "/global")
 def attention_probabilities(
     model: keras.Model, inputs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Who looked at whom, in every layer, while the model read these inputs.
+    """Returns the attention probabilities of every layer for the given inputs.
 
     The model is called once, eagerly, and nothing of it is changed: the layers named
     `probabilities` are watched for the time of the call.

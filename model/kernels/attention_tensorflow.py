@@ -50,7 +50,9 @@ def _with_gradient(attention: "_Attention"):
 
 @dataclass(frozen=True)
 class _Rows:
-    """How the queries are cut. Numbers where shapes are known, else scalar tensors.
+    """The division of the queries into pieces.
+
+    Numbers where shapes are static, else scalar tensors.
 
     Attributes:
         length: `T`.
@@ -64,7 +66,7 @@ class _Rows:
 
     @property
     def in_one_piece(self) -> bool:
-        """Whether that is known before the data is."""
+        """Checks that all queries are statically known to fit in one piece."""
         return isinstance(self.pieces, int) and self.pieces == 1
 
     def start(self, number):
@@ -77,16 +79,16 @@ class _Rows:
         return tf.ensure_shape(some, self.shape(x))
 
     def are_new(self, number):
-        """Which rows of a piece the one before it does not have: bool `(C, 1)`."""
+        """Marks the rows of a piece that the last piece lacks: bool `(C, 1)`."""
         rows = self.start(number) + tf.range(self.size)
         return tf.expand_dims(rows >= number * self.size, 1)
 
     def gather(self, like):
-        """Where the pieces of something of this `(B, H, T, K)` are put."""
+        """Makes a buffer for the pieces of a tensor of shape `(B, H, T, K)`."""
         return tf.TensorArray(like.dtype, self.pieces, element_shape=self.shape(like))
 
     def shape(self, x):
-        """What is known of the shape of a piece."""
+        """Returns the static shape of a piece."""
         batch, heads, _, width = x.shape
         return batch, heads, self.size if isinstance(self.size, int) else None, width
 
@@ -116,7 +118,7 @@ def _cut(query, key) -> _Rows:
 
 @dataclass(frozen=True)
 class _Attention:
-    """What is computed, with its gradient."""
+    """The attention and its gradient."""
 
     row_bias: Callable[..., Any] | None
     scale: float

@@ -40,7 +40,9 @@ def _with_gradient(call: "_Call"):
 
 @dataclass(frozen=True)
 class _Groups:
-    """How the blocks are cut. Numbers where shapes are known, else scalar tensors.
+    """The division of the blocks into groups.
+
+    Numbers where shapes are static, else scalar tensors.
 
     Attributes:
         blocks: `N`.
@@ -56,7 +58,7 @@ class _Groups:
 
     @property
     def in_one_piece(self) -> bool:
-        """Whether that is known before the data is."""
+        """Checks that all blocks are statically known to fit in one group."""
         return isinstance(self.count, int) and self.count == 1
 
     def start(self, number):
@@ -90,7 +92,7 @@ class _Groups:
         return tf.tensor_scatter_nd_add(total, tf.expand_dims(index, 1), share)
 
     def gather(self, like):
-        """Where the groups' parts of something like this `(N, ...)` are put."""
+        """Makes a buffer for the groups' parts of a tensor of shape `(N, ...)`."""
         known = self.size if isinstance(self.size, int) else None
         shape = (known, *like.shape[1:])
         return tf.TensorArray(like.dtype, self.count, element_shape=shape)

@@ -175,7 +175,7 @@ def _with_shape(tensor, shape):
 
 @contextmanager
 def updating_in_place() -> Iterator[None]:
-    """What is traced in here writes into the caches that it is given.
+    """Lets functions that are traced inside write into the caches that they are given.
 
     A cache is used up by it: only the new one is to be looked at, and the same one must
     not be given again. Outside of TensorFlow's graphs nothing is written into.
@@ -194,7 +194,7 @@ def _updates_in_place(allowed: bool):
 
 
 def _compiled_by_xla() -> bool:
-    """Whether the function being traced will be compiled, itself or its caller."""
+    """Checks that the function being traced is compiled by XLA."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 

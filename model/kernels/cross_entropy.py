@@ -1,4 +1,4 @@
-"""What a target costs among many scores, and the gradient of that in one pass."""
+"""Cross-entropy over many classes, and its gradient in the same pass."""
 
 from typing import Any
 

@@ -80,7 +80,7 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 
 
 def should_widen(inputs) -> bool:
-    """Whether products of these vectors in bfloat16 are better computed in float32.
+    """Checks that products of these bfloat16 vectors are better computed in float32.
 
     That is measured on the machine. With few tokens all the time goes into reading the
     kernel, which must not grow.

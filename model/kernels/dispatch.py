@@ -21,7 +21,7 @@ _IN_INT8: ContextVar[bool] = ContextVar("in_int8", default=False)
 
 @contextmanager
 def plain() -> Iterator[None]:
-    """What is traced in here has only ops that every runtime knows.
+    """Limits functions that are traced inside to ops that every runtime has.
 
     No part of it is left to XLA, which TFLite cannot take, and no gradient is written
     by hand, for want of which TensorFlow warns when it loads a SavedModel.
@@ -42,7 +42,7 @@ def plain() -> Iterator[None]:
 
 @contextmanager
 def for_phones(*, in_int8: bool = False) -> Iterator[None]:
-    """What is traced in here is plain, and has forms that TFLite has a kernel for.
+    """Limits functions traced inside to plain ops that TFLite has kernels for.
 
     Args:
         in_int8: Whether all numbers of the model will be of eight bits, so that no
@@ -63,27 +63,27 @@ def for_phones(*, in_int8: bool = False) -> Iterator[None]:
 
 
 def is_for_phones() -> bool:
-    """Whether the code runs inside `for_phones`."""
+    """Checks that the code runs inside `for_phones`."""
     return _FOR_PHONES.get()
 
 
 def is_in_int8() -> bool:
-    """Whether the code runs inside `for_phones(in_int8=True)`."""
+    """Checks that the code runs inside `for_phones(in_int8=True)`."""
     return _IN_INT8.get()
 
 
 def is_plain() -> bool:
-    """Whether the code runs inside `plain`."""
+    """Checks that the code runs inside `plain`."""
     return _PLAIN.get()
 
 
 def on_tensorflow() -> bool:
-    """Whether Keras's backend is TensorFlow."""
+    """Checks that Keras's backend is TensorFlow."""
     return keras.backend.backend() == "tensorflow"
 
 
 def in_tensorflow_graph() -> bool:
-    """Whether ops make nodes of a graph of TensorFlow's now, instead of being run."""
+    """Checks that ops add nodes to a TensorFlow graph, instead of being executed."""
     if not on_tensorflow():
         return False
     import tensorflow as tf
@@ -92,7 +92,7 @@ def in_tensorflow_graph() -> bool:
 
 
 def has_many_tokens(x: Any) -> bool:
-    """Whether a kernel of XLA's saves more than starting it takes.
+    """Checks that a tensor is large enough for an XLA kernel to pay off.
 
     Args:
         x: float `(..., D)`, of any number of vectors.

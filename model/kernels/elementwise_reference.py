@@ -29,7 +29,7 @@ def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
 
 
 def threshold(rate: float) -> int:
-    """What a hash must reach for its element to stay."""
+    """Returns the smallest hash value whose element is kept."""
     return min(round(rate * 2**32), 2**32 - 1)
 
 

@@ -1,4 +1,4 @@
-"""What targets cost among a large vocabulary, without all its scores at once."""
+"""Cross-entropy over a large vocabulary, without all its logits at once."""
 
 from typing import Any
 

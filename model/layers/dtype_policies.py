@@ -15,7 +15,7 @@ WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None
 
 
 def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
-    """What a layer hands down to a dense layer it makes.
+    """Returns the dtype options of a layer for a dense layer inside it.
 
     Args:
         layer: The layer, in its constructor.
@@ -38,7 +38,7 @@ def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
 
 
 def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
-    """What `get_config` gives as `dtype`.
+    """Returns the `dtype` entry of `get_config`.
 
     Args:
         layer: A layer that made its dense layers with `part_options`.

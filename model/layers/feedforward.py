@@ -1,4 +1,4 @@
-"""What happens to each token alone, between two attentions."""
+"""Feed-forward layers: the part of a block that treats each token by itself."""
 
 import keras
 

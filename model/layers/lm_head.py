@@ -1,4 +1,4 @@
-"""What heads need beside dense layers and norms: picking tokens, scoring words."""
+"""Parts of language-model heads: gathering of tokens, and logits."""
 
 import keras
 from keras import ops

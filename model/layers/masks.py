@@ -1,4 +1,4 @@
-"""Who may look at whom. True means *may attend*, everywhere.
+"""Attention masks. True means *may attend*, everywhere.
 
 A mask stays boolean until the softmax needs a number.
 """
@@ -22,7 +22,7 @@ FORBIDDEN_IN_INT8 = -60.0
 
 
 def attention_mask(places, *, causal: bool = False, start=0, size=None):
-    """Which keys of the row some of its queries may attend to.
+    """Computes which keys of the row some of its queries may attend to.
 
     A decoder with a cache asks for the queries from `start` on, of which there are
     `size`; the keys are always those of the whole row.
@@ -56,7 +56,7 @@ def attention_mask(places, *, causal: bool = False, start=0, size=None):
 
 
 def same_document(query_ids, key_ids):
-    """Whether two tokens are of one document.
+    """Checks that two tokens are of one document.
 
     Args:
         query_ids: int `(B, Q)`.
@@ -110,5 +110,5 @@ def mask_bias(mask):
 
 
 def forbidden() -> float:
-    """What a forbidden score loses, in what is traced here."""
+    """Returns the constant that is subtracted from masked scores in this trace."""
     return FORBIDDEN_IN_INT8 if is_in_int8() else FORBIDDEN

@@ -109,7 +109,7 @@ class Pooling(keras.layers.Layer):
         return ops.cast(pooled, self.compute_dtype)  # (B, D)
 
     def attend(self, x, real):
-        """How much each token counts: `(B, T, 1)`, 0 for padding."""
+        """Computes the pooling weight of each token: `(B, T, 1)`, 0 for padding."""
         scores = ops.matmul(x, ops.expand_dims(self.query, -1))  # (B, T, 1)
         scores = scores / ops.shape(x)[-1] ** 0.5
         scores = ops.where(real, scores, forbidden())

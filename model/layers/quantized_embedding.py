@@ -56,7 +56,7 @@ class Int8Table(keras.layers.Layer):
         setattr(self, name, table)
 
     def rescale(self, x: Any, ids: Any = None) -> Any:
-        """What was made with the table's numbers, as if with those they stand for.
+        """Rescales a product with the table's integers.
 
         Args:
             x: Vectors of the table, or products with all of them: `(..., V)`.

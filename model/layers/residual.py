@@ -1,4 +1,4 @@
-"""How what a sub-layer found joins what was there before."""
+"""Residual connections, one class a kind."""
 
 import math
 
@@ -57,7 +57,7 @@ class Residual(keras.layers.Layer):
         return ops.add(inputs, self.temper(update, training))
 
     def temper(self, update, training):
-        """What of the update is added: the kinds of residual differ in this."""
+        """Computes the part of a sub-layer's output that is added."""
         return self.update_dropout(update, training=training)
 
     def compute_output_shape(self, inputs_shape, update_shape):

@@ -1,4 +1,4 @@
-"""Where the tokens of a sequence stand: the dict called `places`.
+"""The positions and document ids of a sequence's tokens: the dict called `places`.
 
 Attention must know which tokens are padding and which belong to one document, and
 each kind makes of it, at its own cost, the mask it needs. So what travels through a
@@ -21,7 +21,7 @@ KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_tab
 
 
 def packed(places) -> bool:
-    """Whether rows hold several documents.
+    """Checks that rows hold several documents.
 
     Example:
     >>> packed({"padding_mask": ops.ones((1, 3))})
@@ -31,7 +31,7 @@ def packed(places) -> bool:
 
 
 def real_tokens(places):
-    """Which tokens are not padding: bool `(B, T)`.
+    """Marks tokens that are not padding: bool `(B, T)`.
 
     Example:
     >>> real = real_tokens({"document_ids": ops.array([[1, 2, 0]])})

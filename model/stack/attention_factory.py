@@ -1,4 +1,4 @@
-"""What `model.attention` becomes: a layer for each kind."""
+"""Builds the attention layer of `model.attention`: one case for each kind."""
 
 from typing import Any, assert_never
 

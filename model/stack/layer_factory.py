@@ -1,4 +1,4 @@
-"""What each socket of a config becomes: one `build_*` for each.
+"""Builds the parts of a block from a config: one `build_*` for each.
 
 A new kind is a dataclass in `configs/schema/block.py`, a layer, and a `case` here; the
 type checker names every `match` that has forgotten it. The kinds of attention are in

@@ -172,11 +172,11 @@ class LayerStack:
 
     @property
     def output(self) -> keras.KerasTensor:
-        """What the stack gives in the graph of its model: `(B, T, D)`."""
+        """Returns the stack's output in the graph of its model: `(B, T, D)`."""
         return (self.final_norm or self.blocks[-1]).output
 
     def normalise(self, x: Any) -> Any:
-        """What is left to do after the last block."""
+        """Applies the norm after the last block, if there is one."""
         return x if self.final_norm is None else self.final_norm(x)
 
 

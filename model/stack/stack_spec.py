@@ -1,4 +1,4 @@
-"""What all parts of one stack are built from."""
+"""The settings that all parts of one stack are built from."""
 
 from dataclasses import dataclass, replace
 
@@ -51,7 +51,7 @@ class StackSpec:
 
     @property
     def num_updates(self) -> int:
-        """How many sub-layers of the stack add their results to its sum."""
+        """Counts the sub-layers of the stack that add to its residual stream."""
         return self.num_layers * (3 if self.cross else 2)
 
     @property

@@ -1,4 +1,4 @@
-"""What a folder of weights is, and who reads it."""
+"""Detects the format of a weights folder and reads it."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Whether two configs describe models that compute the same."""
+"""Checks that two configs describe models that compute the same."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ _WITHOUT_MEANING = ("initializer", "dropout", "vocabulary_multiple")
 
 
 def differences(wanted: Model, got: Model) -> list[str]:
-    """How two models differ in what they compute; dropout and the like do not count.
+    """Lists differences in what two models compute; dropout and the like do not count.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

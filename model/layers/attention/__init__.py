@@ -1,1 +1,1 @@
-"""How tokens look at each other: one file a kind, over one base."""
+"""Attention layers: one file a kind, over one base class."""

@@ -1,4 +1,4 @@
-"""What every kind of attention has: projections, heads, and a place to plug in."""
+"""The base class of attention layers: projections and heads."""
 
 import keras
 from keras import ops
@@ -200,7 +200,7 @@ class Attention(keras.layers.Layer):
 
     @property
     def score_scale(self) -> float:
-        """What scores are multiplied with: `1 / sqrt(K)`, or 1."""
+        """Returns the factor of the scores: `1 / sqrt(K)`, or 1."""
         return self.head_dim**-0.5 if self.scale_scores else 1.0
 
     def scale(self, query):
@@ -218,7 +218,7 @@ class Attention(keras.layers.Layer):
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
     def attend(self, query, key, value, places, training=None):
-        """Who looks at whom: what makes a kind.
+        """Computes attention from projected queries, keys and values.
 
         Args:
             query: float `(B, T, H, K)`, already scaled.

@@ -228,7 +228,7 @@ class BlockSparseAttention(Attention):
         return ops.where(ops.logical_and(inner, piece > 0), drawn, -1)
 
     def _looking_on(self, documents, last, query, key, value) -> Scattered:
-        """Which outermost blocks look at the keys of each block of the row."""
+        """Finds the outermost blocks that attend to the keys of each block."""
         blocks, last = documents.cut(self.block_size), self._cut(last)
         index, ids = self._outermost(documents, blocks, last, 0)
         if not documents.aligned:

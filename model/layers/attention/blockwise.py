@@ -41,7 +41,7 @@ def cut(x, size: int, before: int = 0, after: int = 0):
 
 
 def count_blocks(length, size: int):
-    """How many blocks of `size` hold `length` tokens."""
+    """Counts the blocks of `size` tokens in `length` tokens."""
     return -(-length // size)
 
 

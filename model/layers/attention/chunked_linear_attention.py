@@ -28,7 +28,7 @@ MOST_CHUNKS = 2**13
 
 
 class Links(NamedTuple):
-    """Which tokens have to do with those of other chunks.
+    """Masks between the tokens of different chunks.
 
     Attributes:
         leaving: bool `(N, B, C)`, whose document goes on in the next chunk.
@@ -77,7 +77,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
 
 
 def seen_in_chunk(size: int, ids, causal: bool):
-    """Which keys of its chunk a query sees, broadcastable to `(N, B, H, C, C)`."""
+    """Marks the keys of its chunk that a query attends to."""
     index = ops.arange(size, dtype="int32")
     seen = ops.expand_dims(index, 1) >= (index if causal else 0)
     if ids is None:
@@ -101,7 +101,7 @@ def _carry_all(chunk_sums, sums):
 
 
 def _from_other_chunks(rows, keys, values, ids, reverse: bool):
-    """What queries read from the chunks before theirs, or in reverse from those after.
+    """Computes the outputs from the chunks before, or in reverse from those after.
 
     Args:
         rows: `(N, B, G, R C, F)`.
@@ -145,7 +145,7 @@ def follow_documents(ids, reverse: bool) -> Links:
 
 
 def _carry(own, through, reverse: bool):
-    """What each chunk hands on: its own, and what it lets through of the one before.
+    """Computes the state that each chunk passes on.
 
     In steps of 1, 2, 4, ... chunks, all chunks at a time: a loop over chunks would not
     compile with XLA under TensorFlow, and a difference of running sums would lose the

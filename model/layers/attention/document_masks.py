@@ -1,4 +1,4 @@
-"""Which document each token is of, and where in the row a document's tokens are.
+"""The document of each token, and the position of each document in its row.
 
 The efficient kinds of attention choose keys by their place in a document. Documents are
 packed in one piece, so a token's place tells where in the row its document begins, and
@@ -17,7 +17,7 @@ from transbeam.model.layers.sequence_info import packed
 
 
 class DocumentMasks(NamedTuple):
-    """Where the tokens of rows stand; all int32 `(B, T)`, or in blocks `(N, B, b)`.
+    """Document ids and positions of tokens; int32 `(B, T)` or `(N, B, b)`.
 
     Attributes:
         ids: The number of a token's document in its row; 0 for padding.
@@ -50,7 +50,7 @@ class DocumentMasks(NamedTuple):
         return ops.where(inside, look_up(self.ids, index), 0)
 
     def visible(self, key_ids, query_ids):
-        """Whether keys are real and of the query's document; the two broadcast."""
+        """Marks keys that are real and of the query's document; the two broadcast."""
         real = ops.not_equal(key_ids, 0)
         if self.aligned:
             return real

@@ -90,7 +90,7 @@ class MultiHeadAttention(Attention):
         return ops.transpose(outputs, (0, 2, 1, 3))
 
     def _position_bias(self, start, size, num_keys, tables):
-        """What the score bias says of some rows: `(H, size, S)`.
+        """Computes the score bias of some rows: `(H, size, S)`.
 
         Only differences of places count, and documents are packed in one piece, so
         places may be counted along the row.

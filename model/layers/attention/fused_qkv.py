@@ -58,5 +58,5 @@ def joined_projections(joined: Mapping[int, Joined]) -> Iterator[None]:
 
 
 def joined_projection(attention: keras.layers.Layer) -> Joined | None:
-    """What the layer is to use, if anything."""
+    """Returns the fused projection of the layer, if it has one."""
     return _joined.get().get(id(attention))

@@ -168,7 +168,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         )
 
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
-        """Which global tokens look at the keys of each block.
+        """Finds the global tokens that attend to the keys of each block.
 
         Those of the document that it begins in, wherever they are; and of documents
         that begin later in the block, those in it and just after it.

@@ -47,12 +47,12 @@ class LocalWindow(NamedTuple):
         return self.before + 1 + self.after
 
     def around(self, ids):
-        """What the columns of each window are: `(B, T)` to `(N, B, 1, W b)`."""
+        """Gathers the columns of each window: `(B, T)` to `(N, B, 1, W b)`."""
         columns = cut_ids(ids, *self)
         return ops.expand_dims(windows(columns, self.width, axis=-1), 2)
 
     def visible(self, documents: DocumentMasks):
-        """Which columns are real and of the query's document: bool `(N, B, 1|b, W b)`.
+        """Marks real columns of the query's document: bool `(N, B, 1|b, W b)`.
 
         The third axis is 1 when all queries of a row see the same.
         """
@@ -60,7 +60,7 @@ class LocalWindow(NamedTuple):
         return documents.visible(self.around(documents.ids), queries)
 
     def ahead(self) -> np.ndarray:
-        """How far ahead of each query the columns stand: int32 `(b, W b)`.
+        """Computes the distance from each query to each column: int32 `(b, W b)`.
 
         Example:
         >>> LocalWindow(2, before=1, after=0).ahead()
@@ -208,7 +208,7 @@ def look_up_heads(x, index):
 
 
 def pair_bias(attention, ahead, length, bias_table=None):
-    """What a score bias says of pairs of which each head has its own.
+    """Computes the score bias of each pair, one per head.
 
     It is asked once for each distance, and these few numbers are looked up.
 

@@ -40,7 +40,7 @@ class Probabilities(keras.layers.Layer):
 
     @property
     def watched(self) -> bool:
-        """Whether someone in this thread wants to see the probabilities."""
+        """Checks that this thread records the attention probabilities."""
         return any(layer is self for layer, _ in _watching.get())
 
     @contextmanager

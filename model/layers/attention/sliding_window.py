@@ -84,7 +84,7 @@ class SlidingWindowAttention(Attention):
         )
 
     def within_reach(self, window: LocalWindow):
-        """Which columns of a window are near enough to each query: `(b, W b)`."""
+        """Marks the columns of a window within reach of each query: `(b, W b)`."""
         before, after = self.reach
         ahead = window.ahead()
         return (-before <= ahead) & (ahead <= after)

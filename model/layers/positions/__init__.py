@@ -1,1 +1,1 @@
-"""How a token is told where it stands, one way per file."""
+"""Position encodings, one kind a file."""

@@ -1,4 +1,4 @@
-"""What every absolute position does once it has its table of vectors."""
+"""Helpers for adding absolute position embeddings to token embeddings."""
 
 from keras import ops
 

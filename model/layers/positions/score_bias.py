@@ -1,4 +1,4 @@
-"""What every position does that is added to the scores of pairs of tokens."""
+"""Helpers for additive score biases."""
 
 import keras
 from keras import ops
@@ -7,7 +7,7 @@ from transbeam.model.base.tensor_checks import check_integers
 
 
 def keys_ahead(query_positions, key_positions, name: str):
-    """How many places each key stands ahead of each query; less than 0 is behind.
+    """Computes the offset from each query to each key; negative is behind.
 
     Args:
         query_positions: int `(..., Q)`.

@@ -56,12 +56,12 @@ class Checkpoint:
 
     @property
     def vocabulary_size(self) -> int:
-        """How many tokens the model knows; 0 for images."""
+        """Returns the size of the model's vocabulary; 0 for images."""
         return self.description.vocabulary_size
 
     @property
     def objective(self) -> Objective | None:
-        """What the model's head was trained for; None for a body alone."""
+        """Returns the objective of the model's head; None for a body alone."""
         return self.description.objective
 
     def weights(self, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:

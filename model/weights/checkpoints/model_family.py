@@ -1,4 +1,4 @@
-"""What is known of a family of models in Hugging Face's format."""
+"""The interface of a model family in Hugging Face's format."""
 
 import itertools
 import re
@@ -18,7 +18,7 @@ TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What model some weights are of.
+    """The model that some weights belong to.
 
     Attributes:
         config: The `model` section of a run.
@@ -38,7 +38,7 @@ class Description:
 
     @property
     def sizes(self) -> Sizes:
-        """What transforms of tensors must know."""
+        """Returns the sizes that transforms of tensors need."""
         config = self.config
         patches = config.patches if isinstance(config, EncoderConfig) else None
         return Sizes(

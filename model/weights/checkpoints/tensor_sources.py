@@ -1,4 +1,4 @@
-"""Where tensors lie on the disk: read one at a time, so that large ones fit.
+"""Sources of tensors on disk: read one at a time, so that large ones fit.
 
 Only formats that hold numbers and nothing else are read. A pickle is a program: to
 open it is to run it.

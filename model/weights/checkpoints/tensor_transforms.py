@@ -1,4 +1,4 @@
-"""How a tensor of another program becomes ours, and back, without losing a bit.
+"""Lossless transforms between another program's tensors and ours.
 
 Every transform only moves numbers about. The number format is no concern of theirs:
 it is changed when weights are assigned or written.
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What a transform must know of the model beyond the shape of a weight.
+    """The model's sizes that a transform needs beyond the shape of a weight.
 
     Attributes:
         vocabulary_size: Tokens there are; our tables may have more rows.

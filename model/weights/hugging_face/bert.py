@@ -98,7 +98,7 @@ def read_encoder(
     position_offset: int = 0,
     num_segments: int = 2,
 ) -> Description:
-    """What the configs of BERT and RoBERTa have in common.
+    """Reads the part that the configs of BERT and RoBERTa share.
 
     Args:
         settings: `config.json`.
@@ -153,7 +153,7 @@ def write(description: Description) -> dict[str, Any]:
 
 
 def write_encoder(description: Description) -> dict[str, Any]:
-    """What `read_encoder` reads."""
+    """Writes the part that `read_encoder` reads."""
     config = description.config
     offset = getattr(config.position, "offset", 0)
     return {

@@ -22,7 +22,7 @@ Heads = Mapping[str, Callable[[tuple[str, ...]], Objective | None]]
 
 
 def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
-    """What the head of a checkpoint was trained for; None if it has none.
+    """Reads the objective of a checkpoint's head; None without a head.
 
     Raises:
         ArtifactError: `architectures` is a class that we have no model for, or its
@@ -109,7 +109,7 @@ _SAME_HEAD = {
 
 
 def is_classifier(objective: Objective | None) -> bool:
-    """Whether a head gives a class to a whole text.
+    """Checks that a head predicts a class of a whole text.
 
     Example:
     >>> is_classifier(ClassificationConfig(labels=("no", "yes")))

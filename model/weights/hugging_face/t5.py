@@ -142,7 +142,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
-    """Whether scores go by the embedding's table, and whether they are scaled.
+    """Reads whether logits use the embedding's table, and whether they are scaled.
 
     Transformers 4 says both with one key; 5 says that it always ties, and means it
     unless there is a second table.

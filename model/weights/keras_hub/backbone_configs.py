@@ -1,4 +1,4 @@
-"""What model a KerasHub backbone is, from its class and its arguments."""
+"""Reads a KerasHub backbone's model config, from its class and its arguments."""
 
 from collections.abc import Callable, Mapping
 
