@@ -51,7 +51,10 @@ _BESIDE = (
 
 
 def phone_variants(run: RunConfig) -> tuple[str, ...]:
-    """Returns the variants of `export.tflite` that a run's model supports."""
+    """Returns the variants of `export.tflite` that a run's model supports.
+
+    They are all or none.
+    """
     return run.export.tflite if run.objective.kind in ON_PHONES else ()
 
 
@@ -122,7 +125,10 @@ def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
 
 
 def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
-    """Checks what is known before there is a vocabulary."""
+    """Checks what is known before there is a vocabulary.
+
+    The export checks the pieces.
+    """
     match tokenizer:
         case ByteBPEConfig():
             problem = "is of kind byte_bpe, which MediaPipe does not know"

@@ -125,7 +125,10 @@ class Stage:
         return record is not None and record["version"] == VERSION
 
     def inputs(self) -> Mapping[str, Any]:
-        """Returns the inputs that the existing stage was made from."""
+        """Returns the inputs that the existing stage was made from.
+
+        Empty if there is none.
+        """
         record = self._record()
         return record["inputs"] if record else {}
 
@@ -278,7 +281,10 @@ class Stage:
         return None
 
     def _begun_by_another_version(self, record: Mapping[str, Any]) -> bool:
-        """Checks for an unfinished stage of another version."""
+        """Checks for an unfinished stage of another version.
+
+        This one cannot resume it.
+        """
         return not self._finished_file.exists() and record["version"] != VERSION
 
     def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -194,7 +194,10 @@ def _updates_in_place(allowed: bool):
 
 
 def _compiled_by_xla() -> bool:
-    """Checks that the function being traced is compiled by XLA."""
+    """Checks that the function being traced is compiled by XLA.
+
+    Itself, or as a part of a caller that is.
+    """
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 

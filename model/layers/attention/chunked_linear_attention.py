@@ -77,7 +77,10 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
 
 
 def seen_in_chunk(size: int, ids, causal: bool):
-    """Marks the keys of its chunk that a query attends to."""
+    """Marks the keys of its chunk that a query attends to.
+
+    Broadcasts to `(N, B, H, C, C)`.
+    """
     index = ops.arange(size, dtype="int32")
     seen = ops.expand_dims(index, 1) >= (index if causal else 0)
     if ids is None:

@@ -144,7 +144,10 @@ class LowRankAttention(Attention):
         return ops.reshape(sums, (batch, weights.shape[-1], groups, width))
 
     def _membership(self, documents: DocumentMasks):
-        """Computes one-hot document membership of tokens: bool `(B, T, M)`."""
+        """Computes one-hot document membership of tokens: bool `(B, T, M)`.
+
+        Padding belongs to none.
+        """
         numbers = ops.arange(1, self._room(documents) + 1, dtype="int32")
         return ops.equal(ops.expand_dims(documents.ids, 2), numbers)
 
@@ -152,7 +155,10 @@ class LowRankAttention(Attention):
         return self.max_documents if documents.packed else 1
 
     def _own_sums(self, documents: DocumentMasks):
-        """Marks the sums that each token may attend to."""
+        """Marks the sums that each token may attend to.
+
+        Broadcasts to `(B, H, T, S)`.
+        """
         if documents.aligned:
             return True
         own = ops.repeat(self._membership(documents), self.rank, axis=2)
