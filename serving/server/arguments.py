@@ -1,4 +1,4 @@
-"""`transbeam serve`: what it takes, and what its help says."""
+"""Command-line arguments of `transbeam serve` and their help texts."""
 
 import argparse
 import math
@@ -10,7 +10,7 @@ from transbeam.serving.server.connections.connection_limits import (
     add_connection_arguments,
 )
 
-# Rights of a token; `transbeam.serving.server.base.auth` costs the help half a second.
+# Rights of a token, repeated here: importing `base.auth` would delay --help by 0.5 s.
 RIGHTS = ("predict", "metrics", "reload")
 
 DESCRIPTION = """\
@@ -24,7 +24,7 @@ tensorflow/serving; docs/serving.md tells what is different here.
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `transbeam serve` takes."""
+    """Adds the arguments of `transbeam serve` to a parser."""
     what = parser.add_argument_group("what is served, one of these")
     what.add_argument(
         "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP

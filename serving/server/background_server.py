@@ -1,4 +1,4 @@
-"""A server in a thread, for those who want one for a while: the gate, and tests."""
+"""A server in a background thread, for parity checks and tests."""
 
 import asyncio
 import threading
@@ -13,13 +13,13 @@ from transbeam.serving.server.run import serving
 
 @contextmanager
 def in_background(settings: ServerSettings) -> Iterator[Addresses]:
-    """Serves for as long as the context lasts.
+    """Runs a server until the context exits.
 
     Args:
         settings: As for `transbeam.serving.server.run.run`.
 
     Yields:
-        Where the server listens.
+        The addresses that the server listens on.
 
     Raises:
         UserError: As `transbeam.serving.server.run.run`.

@@ -1,4 +1,4 @@
-"""`transbeam serve`: what it does, and what it says."""
+"""The `transbeam serve` command."""
 
 import argparse
 import logging
@@ -23,18 +23,18 @@ from transbeam.serving.server.connections.connection_limits import (
     read_connection_limits,
 )
 
-if TYPE_CHECKING:  # its types are TensorFlow's, which takes seconds
+if TYPE_CHECKING:  # it imports TensorFlow, which takes seconds
     from transbeam.serving.server.configuration.settings import ServerSettings
 
 
 def serve(arguments: argparse.Namespace) -> None:
-    """Serves what the arguments ask for, until it is told to stop.
+    """Serves the models that the arguments name, until SIGTERM or SIGINT.
 
     Args:
-        arguments: Of a parser that went through `add_serve_arguments`.
+        arguments: Parsed by a parser that `add_serve_arguments` extended.
 
     Raises:
-        UserError: There is nothing to serve, or something cannot be used.
+        UserError: No model is given, or an argument, a model or an address is invalid.
     """
     console = Console(quiet=arguments.quiet, json=arguments.json)
     given = [arguments.config, arguments.model, arguments.model_config_file]
@@ -49,7 +49,8 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.dry_run:
         _try_out(_settings(arguments, exported), console)
         return
-    # First: who gets no port is told so at once, and who asks early waits a moment.
+    # Before TensorFlow is imported: a taken port is reported at once, and clients that
+    # connect early wait in the backlog.
     check_free_for_rpc(arguments.host, arguments.port)
     with listen_for_rest(arguments.host, arguments.rest_port) as listening:
         _serve(_settings(arguments, exported), console, listening)
@@ -98,17 +99,17 @@ def _serve(
 def _settings(
     arguments: argparse.Namespace, exported: tuple[str, Path] | None
 ) -> "ServerSettings":
-    """What the arguments say, once TensorFlow is there: its settings are of its types.
+    """Converts the arguments to settings; imports TensorFlow, which their types need.
 
     Args:
         arguments: See `serve`.
-        exported: The name of a run and the folder above its versions, if one was
-            named.
+        exported: The run's name and the folder that contains its version folders, if a
+            configuration was given.
     """
     rights = {}
     if arguments.token_file is not None:
         rights = read_tokens(arguments.token_file, RIGHTS)
-    # What goes wrong in TensorFlow's C++ is told to the client; it need not be printed.
+    # Errors in TensorFlow's C++ code are returned to the client and need no log line.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
     from transbeam.serving.server.base.auth import AccessTokens, Right
@@ -224,7 +225,7 @@ def _exported(invocation: Invocation) -> tuple[str, Path]:
 
 
 def _folder_above(folder: Path) -> tuple[Path, Any]:
-    """The folder above the versions, and which of them; for a version, that alone."""
+    """Returns a model folder and version policy; a version folder is served alone."""
     from transbeam.serving.server.models.versions import Policy
 
     if (folder / "saved_model.pb").exists() and folder.name.isdecimal():
@@ -233,7 +234,7 @@ def _folder_above(folder: Path) -> tuple[Path, Any]:
 
 
 def _log_to(console: Console) -> None:
-    """What happens to versions is told as it happens."""
+    """Prints the server's log records to the console."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

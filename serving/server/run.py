@@ -1,4 +1,4 @@
-"""The process: both doors open, until it is told to stop."""
+"""The server process: runs the REST and gRPC servers until a signal stops them."""
 
 import asyncio
 import contextlib
@@ -37,25 +37,25 @@ from transbeam.serving.server.request_logging.request_log import RequestLog
 from transbeam.serving.server.rest_api.app import rest_app
 from transbeam.serving.server.startup import bring_up, catalog_for
 
-# After which a Python thread lets another one work. A short question goes through
-# several; at Python's 5 ms it waits as long at each for one that reads or writes a
-# large body. What the server bears at most is the same within 3%.
+# The interpreter's thread switch interval. A small request passes through several
+# threads; at Python's default of 5 ms it would wait that long at each of them for a
+# thread that parses or writes a large body. Maximum throughput stays within 3%.
 _SWITCH_SECONDS = 0.0005
 
 
 class _Door(NamedTuple):
-    """Where a door is, and what closes it when those inside have their answers."""
+    """A listening server: its address, and a function that drains and closes it."""
 
     address: str
     shut: Callable[[], Awaitable[None]]
 
 
 class Doors(NamedTuple):
-    """Both doors, open.
+    """The listening REST and gRPC servers.
 
     Attributes:
-        addresses: Where they are.
-        begin: Loads the models; until then there is nothing else to be asked.
+        addresses: Their addresses.
+        begin: Loads the models; until then only health and status can be requested.
     """
 
     addresses: Addresses
@@ -68,20 +68,21 @@ def run(
     opened: Callable[[Addresses], None],
     ready: Callable[[], None],
 ) -> bool:
-    """Serves until SIGTERM or SIGINT; then finishes what has begun.
+    """Serves until SIGTERM or SIGINT, then finishes the requests in progress.
 
     Args:
-        settings: What, where and how.
-        listening: For REST.
-        opened: Is told the addresses when they can be asked whether all is ready.
-        ready: Is called when everything can be asked.
+        settings: Settings of the server.
+        listening: Listening socket of the REST API.
+        opened: Called with the addresses once both servers listen; from then on
+            readiness can be requested.
+        ready: Called when all models are loaded.
 
     Returns:
-        Whether everything could be asked.
+        True if the models were loaded before the stop signal.
 
     Raises:
         ArtifactError: A model cannot be loaded, or a log cannot be written.
-        ConfigError: A name or an address cannot be used.
+        ConfigError: A name or an address is invalid or in use.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -96,7 +97,7 @@ def run(
             begun = asyncio.ensure_future(doors.begin())
             await asyncio.wait({stopped, begun}, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
-                begun.cancel()  # who loads goes on, and nobody waits for it
+                begun.cancel()  # the loading thread goes on, but is not awaited
                 return False
             begun.result()
             settle()
@@ -109,7 +110,7 @@ def run(
 
 @contextlib.asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
-    """All models loaded and both doors open, for as long as the context lasts.
+    """Loads all models and serves REST and gRPC until the context exits.
 
     Args:
         settings: See `run`.
@@ -127,14 +128,16 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
 async def doors_open(
     settings: ServerSettings, listening: socket.socket
 ) -> AsyncIterator[Doors]:
-    """Both doors open, before anything is loaded, for as long as the context lasts.
+    """Opens the REST and gRPC servers before any model is loaded.
+
+    Both are drained and closed when the context exits.
 
     Args:
         settings: See `run`.
-        listening: For REST.
+        listening: Listening socket of the REST API.
 
     Raises:
-        ConfigError: The address for gRPC cannot be had.
+        ConfigError: The gRPC address is invalid or in use.
         ArtifactError: A log cannot be written.
     """
     metrics = Metrics()
@@ -162,7 +165,7 @@ async def doors_open(
                 yield Doors(Addresses(rest.address, rpc.address), begin)
             finally:
                 service.draining = True
-                # Together: while one finishes what has begun, the other lets nobody in.
+                # Concurrently, so that neither accepts requests while the other drains.
                 await asyncio.gather(rpc.shut(), rest.shut())
     finally:
         if followed is not None:
@@ -175,7 +178,7 @@ async def doors_open(
 
 
 def _unheard(call: RequestContext) -> None:
-    """For who keeps no access log."""
+    """Discards the call; used where there is no access log."""
 
 
 def _request_log(settings: ServerSettings, metrics: Metrics) -> RequestLog | None:

@@ -1,4 +1,4 @@
-"""A server's models, from its settings: loaded, warm and labelled, or why not."""
+"""Loads, warms up and labels a server's models at startup."""
 
 from concurrent.futures import as_completed
 from functools import partial
@@ -16,7 +16,7 @@ from transbeam.serving.server.monitoring.metrics import Metrics
 
 
 def catalog_for(settings: ServerSettings, metrics: Metrics) -> Catalog:
-    """A catalog that loads as the settings say, and is empty yet."""
+    """Creates an empty catalog whose loader follows the settings."""
 
     def load(name: str, folder: Path) -> Loaded:
         check_regular_files(folder)
@@ -40,14 +40,14 @@ def catalog_for(settings: ServerSettings, metrics: Metrics) -> Catalog:
 
 
 def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
-    """Loads all models and labels them.
+    """Loads all models and assigns their version labels.
 
-    Storage may keep it waiting for ever.
+    Blocks without a time limit if the storage hangs.
 
     Raises:
-        ArtifactError: A model has nothing that can be loaded. Others may be loaded
-            still.
-        ConfigError: A name or a label cannot be used.
+        ArtifactError: A model has no version that can be loaded. Other models may
+            still be loading.
+        ConfigError: The name or a label of a model is invalid.
     """
     try:
         with catalog.begun(settings.models) as begun:
@@ -58,7 +58,7 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
     except StatusError as failure:
         raise ConfigError(failure.message) from None
     try:
-        # A label is for a version that answers: there was none before.
+        # Labels need an available version, and before this point there was none.
         catalog.configure(settings.models)
     except StatusError as failure:
         raise ConfigError(
@@ -79,7 +79,7 @@ def _check_loaded(model: Model) -> None:
 
 
 def _check_all(catalog: Catalog) -> None:
-    """Refuses a version that fails, also where a server would answer by another."""
+    """Rejects any version that fails to load, even if another version is available."""
     for name in catalog.names():
         if failures := _model(catalog, name).failures():
             raise ArtifactError(f"{name}: {'; '.join(failures)}")
@@ -92,18 +92,18 @@ def _model(catalog: Catalog, name: str) -> Model:
 
 
 def try_out(settings: ServerSettings) -> dict[str, list[int]]:
-    """Loads all models, as a server does before it opens its doors, and lets them go.
+    """Loads all models as a server does at startup, then unloads them.
 
     Args:
         settings: As for `transbeam.serving.server.run.run`.
 
     Returns:
-        The versions of each model that would answer, the newest first.
+        The available versions of each model, newest first.
 
     Raises:
-        ArtifactError: A version that should answer cannot be loaded, fails one of its
-            warm-up requests, or answers a golden question otherwise.
-        ConfigError: A name cannot be used.
+        ArtifactError: A version to be served cannot be loaded, fails one of its
+            warm-up requests, or returns other outputs than its golden requests expect.
+        ConfigError: A model's name is invalid.
     """
     catalog = catalog_for(settings, Metrics())
     try:

@@ -1,1 +1,1 @@
-"""Errors, deadlines, batched arrays and threads, for all parts of the server."""
+"""Errors, deadlines, batched arrays and threads, shared by the whole server."""

@@ -1,4 +1,4 @@
-"""The secrets that clients show, if the server asks for one, and what each may do."""
+"""Bearer tokens and the rights that each one grants."""
 
 import hmac
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from transbeam.serving.server.base.status import StatusError
 
 
 class Right(StrEnum):
-    """Something that a client may do."""
+    """A right that a token can grant."""
 
     PREDICT = "predict"
     METRICS = "metrics"
@@ -23,10 +23,11 @@ ALL = frozenset(Right)
 
 @dataclass(frozen=True)
 class AccessTokens:
-    """Who may do what.
+    """The accepted tokens and their rights.
 
     Attributes:
-        rights: Of each token. Without any, everybody may do everything.
+        rights: Rights of each token. If empty, no token is needed and everything is
+            allowed.
 
     Example:
     >>> tokens = AccessTokens({"secret": frozenset({Right.PREDICT})})
@@ -40,24 +41,25 @@ class AccessTokens:
 
     @classmethod
     def one(cls, token: str) -> "AccessTokens":
-        """One token, whose clients may do everything."""
+        """Creates a set of one token that grants all rights."""
         return cls({token: ALL})
 
     def check(self, authorization: str | None, right: Right | None = None) -> None:
-        """Refuses a client that does not show a token for what it wants.
+        """Rejects a request whose token is missing, unknown or without a right.
 
         Args:
-            authorization: The header, `Bearer TOKEN`.
-            right: What it wants; any token will do if left out.
+            authorization: The Authorization header, `Bearer TOKEN`.
+            right: The required right; if None, any known token is accepted.
 
         Raises:
-            Failure: The token is missing or unknown, or is for other things.
+            StatusError: UNAUTHENTICATED without a known token; PERMISSION_DENIED
+                without the right.
         """
         if not self.rights:
             return
         scheme, _, shown = (authorization or "").partition(" ")
         given = shown.strip().encode() if scheme.lower() == "bearer" else b""
-        # Takes as long for a token that is nearly right, and for each of them.
+        # Compares with all tokens in constant time, against timing attacks.
         found = [
             rights
             for token, rights in self.rights.items()

@@ -1,4 +1,4 @@
-"""Arrays with a row for each thing to predict: grouped, cut and joined."""
+"""Splits, groups and concatenates arrays whose first axis is the batch."""
 
 import math
 import threading
@@ -10,18 +10,18 @@ import numpy as np
 Arrays = Mapping[str, np.ndarray]
 Answer = Future[dict[str, np.ndarray]]
 
-_SHORTEST = 64  # bytes of a text; up to here all are of one length
+_SHORTEST = 64  # bytes; texts up to this length share one bucket
 
 
 def group_of(inputs: Arrays) -> tuple[object, ...]:
-    """What inputs have in common that may share a batch.
+    """Returns the bucket of a request: requests of one bucket may share a batch.
 
-    These are types, what a row is shaped like, and about the length of the longest
-    text, because the graph fills the others up to it. From one group to the next but
-    one, lengths double.
+    A bucket is made of the dtypes, the shapes of a row, and the rounded length of the
+    longest text, because the graph pads all texts to it. Bucket boundaries grow by a
+    factor of sqrt(2).
 
     Args:
-        inputs: Of a request, with as many rows in each.
+        inputs: Inputs of a request, all with the same number of rows.
 
     Example:
     >>> short, long = (np.array([b"a" * n], object) for n in (10, 100))
@@ -37,10 +37,10 @@ def group_of(inputs: Arrays) -> tuple[object, ...]:
 
 
 def row_lengths(inputs: Arrays) -> np.ndarray:
-    """Bytes of the longest text in each row.
+    """Returns the length in bytes of the longest text in each row.
 
     Args:
-        inputs: With as many rows in each.
+        inputs: Inputs with the same number of rows.
     """
     rows = len(next(iter(inputs.values())))
     longest = np.zeros(rows, np.int64)
@@ -52,31 +52,31 @@ def row_lengths(inputs: Arrays) -> np.ndarray:
 
 
 def rows_in(inputs: Arrays) -> int:
-    """Rows of the input that has most of them."""
+    """Returns the largest number of rows of any input."""
     return max((len(v) for v in inputs.values() if v.ndim), default=0)
 
 
 def longest_text(inputs: Arrays) -> int:
-    """Bytes of the longest text.
+    """Returns the length in bytes of the longest text.
 
     Args:
-        inputs: Of any shapes.
+        inputs: Inputs of any shape.
     """
     texts = (values for values in inputs.values() if values.dtype.kind == "O")
     return max((max(map(len, v.ravel()), default=0) for v in texts), default=0)
 
 
 def in_rows(outputs: Arrays, rows: int) -> bool:
-    """Whether each output has a row for each row of the inputs."""
+    """Returns True if each output has `rows` rows."""
     return all(values.ndim and len(values) == rows for values in outputs.values())
 
 
 def cut(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """Each request its rows of the outputs; what is left over is nobody's.
+    """Splits the outputs of a batch into those of its requests; drops padding rows.
 
     Args:
-        outputs: Of a batch.
-        rows: How many each request has.
+        outputs: Outputs of the batch.
+        rows: Number of rows of each request.
     """
     ends = np.cumsum(rows)
     return [
@@ -90,22 +90,22 @@ def joined(
     places: Sequence[np.ndarray],
     whole: Callable[[], Answer],
 ) -> Answer:
-    """The answers to parts of a request as one.
+    """Merges the outputs of parts of a request into one future.
 
-    Where the parts' rows are not of one width, as rows of token ids are, only the graph
-    knows what to fill them up with; and some outputs are not in rows at all. Then the
-    `whole` is asked at once.
+    The whole request is run again if the parts' outputs cannot be concatenated: their
+    rows differ in width (rows of token ids), and only the graph knows the padding
+    value, or an output has no batch axis.
 
     Args:
-        parts: Their answers.
-        places: The rows of the request that each part has.
-        whole: Asks for all rows together.
+        parts: Futures of the parts' outputs.
+        places: Row indices of the request that each part contains.
+        whole: Runs all rows of the request together.
     """
     return _ConcatenatedRows(parts, places, whole).answer
 
 
 class _ConcatenatedRows:
-    """See `joined`."""
+    """Merges part results as they complete; see `joined`."""
 
     def __init__(
         self,
@@ -149,13 +149,13 @@ class _ConcatenatedRows:
         settle(self.answer, found.result() if error is None else error)
 
     def _cancel(self, _: Answer) -> None:
-        # From behind: when one that waits is given up, the next one would come.
+        # In reverse: canceling a queued part from the front would start the next one.
         for part in reversed(self._parts):
             part.cancel()
 
 
 def settle(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> None:
-    """Gives whoever still waits the answer."""
+    """Sets a future's result or exception unless it was canceled."""
     if not answer.set_running_or_notify_cancel():
         return
     if isinstance(result, BaseException):

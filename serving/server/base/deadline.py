@@ -1,4 +1,4 @@
-"""Until when an answer is wanted."""
+"""Deadlines of requests."""
 
 import asyncio
 import math
@@ -16,11 +16,11 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Deadline:
-    """When a request is given up, and the work for it with it.
+    """The time at which a request, and the work for it, is canceled.
 
     Attributes:
-        seconds: That it was given.
-        end: When they are over, as `time.monotonic` counts.
+        seconds: The time limit.
+        end: The time of `time.monotonic` at which the limit is reached.
 
     Example:
     >>> Deadline.after(10.0).left() > 9.0, Deadline.never().left()
@@ -32,28 +32,28 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> "Deadline":
-        """One so many seconds from now."""
+        """Creates a deadline that many seconds from now."""
         return cls(seconds, time.monotonic() + seconds)
 
     @classmethod
     def never(cls) -> "Deadline":
-        """None at all."""
+        """Creates a deadline that never expires."""
         return cls(math.inf, math.inf)
 
     def left(self) -> float:
-        """Seconds until then; 0 if it has passed."""
+        """Returns the remaining seconds; 0 if the deadline has passed."""
         return max(0.0, self.end - time.monotonic())
 
     def missed(self) -> StatusError:
-        """What to tell a client whose answer did not come in time."""
+        """Returns the DEADLINE_EXCEEDED error of this deadline."""
         message = f"Timed out: no answer within {self.seconds:g} s"
         return StatusError(StatusCode.DEADLINE_EXCEEDED, message)
 
     async def wait(self, answer: Awaitable[_Answer]) -> _Answer:
-        """The answer, if it comes in time.
+        """Awaits a result until the deadline.
 
         Raises:
-            Failure: It does not; then it is cancelled.
+            StatusError: The deadline passed; the awaited task is canceled.
         """
         try:
             return await asyncio.wait_for(answer, self.left())

@@ -1,4 +1,4 @@
-"""Work that is done again and again beside everything else."""
+"""Periodic work in a background thread."""
 
 import logging
 import threading
@@ -12,12 +12,12 @@ _log = logging.getLogger("transbeam.serve")
 
 
 class Repeated:
-    """A thread that does something every few seconds, until it is closed.
+    """A thread that calls a function at an interval until it is closed.
 
     Args:
-        work: What it does. An exception is written down, and the next time comes.
-        seconds: From the end of one time to the beginning of the next.
-        name: Of the thread.
+        work: The function. An exception is logged, and the next call takes place.
+        seconds: Pause between the end of a call and the start of the next one.
+        name: Name of the thread.
 
     Example:
     >>> done = threading.Event()
@@ -35,11 +35,11 @@ class Repeated:
         self._thread = SideThread(self._repeat, name)
 
     def start(self) -> None:
-        """Begins, with a wait."""
+        """Starts the thread; the first call follows after one interval."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it, after what is being done, unless that takes long."""
+        """Stops the thread after the current call, but waits for that only briefly."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(_GOODBYE_SECONDS)
@@ -48,5 +48,5 @@ class Repeated:
         while not self._stop.wait(self._seconds):
             try:
                 self._work()
-            except Exception:  # the next time may go better
+            except Exception:  # the next call may succeed
                 _log.exception("%s: failed, and will be tried again", self._thread.name)

@@ -1,8 +1,8 @@
-"""Why a request is refused: a code that both doors have a word for, and a text."""
+"""Errors of requests, with their gRPC and HTTP status codes."""
 
 from grpc import StatusCode
 
-# What TF Serving's REST API answers for each code; 500 for the others.
+# HTTP status codes of TF Serving's REST API for gRPC codes; 500 for the others.
 _HTTP = {
     StatusCode.OK: 200,
     StatusCode.CANCELLED: 499,
@@ -23,13 +23,13 @@ _BY_NUMBER = {code.value[0]: code for code in StatusCode}
 
 
 class StatusError(Exception):
-    """A request that is not answered.
+    """An error that a request is answered with.
 
     Attributes:
-        code: One of gRPC's.
-        message: For the client.
-        http: The status over REST.
-        reason: The limit that a request is beyond, for the metrics.
+        code: The gRPC status code.
+        message: The message for the client.
+        http: The HTTP status code.
+        reason: Name of the exceeded limit, for the metrics; None for other errors.
 
     Example:
     >>> failure = StatusError(StatusCode.NOT_FOUND, "Servable not found")
@@ -48,18 +48,18 @@ class StatusError(Exception):
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
-        # HTTP has finer words for some: 413 for a body that is too large.
+        # Some errors have a more specific HTTP status, such as 413 for a large body.
         self.http = http or _HTTP.get(code, 500)
         self.reason = reason
 
 
 def invalid(message: str) -> StatusError:
-    """What is wrong with the request itself."""
+    """Creates an INVALID_ARGUMENT error."""
     return StatusError(StatusCode.INVALID_ARGUMENT, message)
 
 
 def from_number(number: int, message: str) -> StatusError:
-    """A failure by the number that TensorFlow and gRPC give the code.
+    """Creates an error from the number of its gRPC or TensorFlow code.
 
     Example:
     >>> from_number(8, "no room").http

@@ -1,4 +1,4 @@
-"""Work that takes long leaves the event loop, in which everybody else is answered."""
+"""Moves long work off the event loop into worker threads."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from typing import TypeVar
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.thread_priority import yield_to_others
 
-# Reading or writing more than so many bytes or numbers would keep the others waiting.
+# Parsing or writing more bytes or numbers than these would block the event loop.
 LARGE_BODY = 2**15
 _MANY_NUMBERS = 2**14
 
@@ -16,26 +16,26 @@ _Done = TypeVar("_Done")
 
 
 def are_many(outputs: Arrays) -> bool:
-    """Tells if outputs take long to write.
+    """Returns True if the outputs are too large to be serialized on the event loop.
 
     Args:
-        outputs: By their names.
+        outputs: Arrays by name.
     """
     return sum(values.size for values in outputs.values()) > _MANY_NUMBERS
 
 
 async def aside(large: bool, work: Callable[[], _Done]) -> _Done:
-    """Does something, in a thread that yields to others if it takes long.
+    """Runs a function, in a low-priority worker thread if the work is large.
 
     Args:
-        large: Whether it does.
-        work: What to do.
+        large: True to use a worker thread.
+        work: The function.
     """
 
     def yielding() -> _Done:
         yield_to_others(threading.get_native_id())
         return work()
 
-    # The loop's own threads, which end with it: a thread that stayed would make the
-    # end of a command an abrupt one.
+    # The loop's default executor, which is shut down with the loop: other threads would
+    # outlive it and disturb the exit of the process.
     return await asyncio.to_thread(yielding) if large else work()

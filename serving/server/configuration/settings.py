@@ -1,4 +1,4 @@
-"""What a server is told when it is started."""
+"""Settings of the server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from transbeam.serving.server.models.logging_config import LogSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a client may ask of the server.
+    """Limits on requests and on their duration.
 
     Attributes:
-        body_bytes: Of a request, unpacked.
-        text_bytes: Of all texts of a request.
-        rows: Of a request.
-        body_seconds: That a body may take to come.
-        answer_seconds: That an answer may take.
-        model_seconds: The same, of models by their names.
-        drain_seconds: That requests may still take when the server is told to stop.
-        stops: Of the strings that end a text.
+        body_bytes: Bytes of a request body, uncompressed.
+        text_bytes: Bytes of all texts of a request.
+        rows: Rows of a request.
+        body_seconds: Time in which a request body must arrive.
+        answer_seconds: Time in which a request must be answered.
+        model_seconds: `answer_seconds` of individual models, by model name.
+        drain_seconds: Time that running requests get when the server is stopped.
+        stops: Limits of stop strings.
     """
 
     body_bytes: int = 16 * 2**20
@@ -39,32 +39,33 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """All of a server.
+    """All settings of a server.
 
     Attributes:
-        models: What it serves.
-        host: The address it listens on.
-        port: For gRPC; 0 for any that is free.
-        rest_port: For REST; 0 for any that is free.
-        grpc_socket_path: A Unix socket for gRPC, beside the port.
-        batching: How requests are put together.
-        limits: What a client may ask.
-        connections: How clients may ask it.
-        poll_seconds: Between two looks for new versions.
-        model_config_file: Where the models are from, if it is to be read again.
-        model_config_file_poll_wait_seconds: Until then; it is not if 0.
-        allow_version_labels_for_unavailable_models: Whether a label that is new may be
-            for a version that does not answer yet.
-        enable_per_model_batching_parameters: Whether `batching` is a version's own
-            affair.
-        tokens: That clients must show, and what each is for.
-        reload_roots: Folders that a client may have models loaded from; without any it
-            may not.
-        certificate: PEM file; with `key`, both doors speak TLS.
+        models: Models to serve.
+        host: Address to listen on.
+        port: gRPC port; 0 for any free port.
+        rest_port: REST port; 0 for any free port.
+        grpc_socket_path: Unix socket for gRPC, in addition to the port.
+        batching: Batching parameters.
+        limits: Limits on requests.
+        connections: Limits on connections.
+        poll_seconds: Interval at which model folders are polled for new versions.
+        model_config_file: The `model.config` that the models come from, to poll it.
+        model_config_file_poll_wait_seconds: Interval at which that file is read again;
+            0 to read it only once.
+        allow_version_labels_for_unavailable_models: True if a new label may be assigned
+            to a version that is not available yet.
+        enable_per_model_batching_parameters: True if each version folder has its own
+            batching parameters.
+        tokens: Accepted bearer tokens and their rights.
+        reload_roots: Folders from which clients may load models by a reload request;
+            if empty, they may not.
+        certificate: PEM file; with `key`, both APIs use TLS.
         key: PEM file.
-        cors: Whether pages of other origins may ask.
-        access_log: A file that gets a line for each request, without its texts.
-        log: Where requests are written down, of models that do not say it themselves.
+        cors: True to allow cross-origin requests.
+        access_log: File that gets a line for each request, without its texts.
+        log: Request log of models without a logging configuration of their own.
     """
 
     models: tuple[ModelSettings, ...]

@@ -1,4 +1,4 @@
-"""Limits of the strings that end a text: their number and their length."""
+"""Limits on the number and the length of stop strings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from transbeam.serving.server.base.status import StatusError
 
 @dataclass(frozen=True, kw_only=True)
 class StopLimits:
-    """Limits of a request; each string is looked for after each token.
+    """Limits on stop strings; each one is searched for after each generated token.
 
     Attributes:
-        strings: Of one text. OpenAI's API takes 4.
-        string_bytes: Of one string, in UTF-8.
+        strings: Stop strings per text. OpenAI's API allows 4.
+        string_bytes: Bytes of one stop string, in UTF-8.
 
     Example:
     >>> StopLimits(strings=1).check([b".", b"!"])
@@ -28,13 +28,13 @@ text; expected at most 1
     string_bytes: int = 1024
 
     def check(self, stops: Sequence[bytes]) -> None:
-        """Refuses too many strings, or one that is too long.
+        """Rejects too many or too long stop strings.
 
         Args:
-            stops: Those of one text; empty ones do not count.
+            stops: Stop strings of one text; empty strings are ignored.
 
         Raises:
-            Failure: They are beyond a limit.
+            StatusError: A limit is exceeded.
         """
         stops = [stop for stop in stops if stop]
         if len(stops) > self.strings:

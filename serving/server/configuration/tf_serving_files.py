@@ -1,7 +1,7 @@
-"""TF Serving's own files: `model.config`, and parameters of batching.
+"""Reads TF Serving's configuration files: `model.config` and batching parameters.
 
-Both are protocol buffers as text. The message of the second is in no package, so its
-fields are read one by one.
+Both are protocol buffers in text format. The message of the batching parameters is in
+no Python package, so its fields are parsed one by one.
 """
 
 import re
@@ -24,18 +24,18 @@ from transbeam.serving.server.models.versions import Policy
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
 _IN_VERSIONS = "batching_params.pbtxt"
 _PADDING = "pad_variable_length_inputs"
-# TF Serving knows collectors by names, and comes without any.
+# TF Serving selects log collectors by name, but its releases include none.
 _COLLECTOR = "tfrecord"
 
 
 def read_models(file: Path) -> list[ModelSettings]:
-    """Reads a `model.config`.
+    """Reads a `model.config` file.
 
     Args:
-        file: A `ModelServerConfig` as text.
+        file: A `ModelServerConfig` in text format.
 
     Raises:
-        ConfigError: It cannot be read, or asks for what this server does not do.
+        ConfigError: It cannot be read, or uses a feature that is not supported here.
     """
     config = config_pb2.ModelServerConfig()
     try:
@@ -53,13 +53,13 @@ def read_models(file: Path) -> list[ModelSettings]:
 
 
 def models_of(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
-    """The models of a `ModelServerConfig`.
+    """Converts a `ModelServerConfig` to model settings.
 
     Args:
-        config: From a file or from a request.
+        config: Read from a file or received in a reload request.
 
     Raises:
-        ConfigError: It has none, or asks for what this server does not do.
+        ConfigError: It has no models, or uses a feature that is not supported here.
     """
     if config.WhichOneof("config") != "model_config_list":
         raise ConfigError("there is no model_config_list, the only kind that is served")
@@ -98,7 +98,7 @@ def _log(config: logging_config_pb2.LoggingConfig) -> LogSettings:
             "only log_collector_config, and sampling_config with a sampling_rate, are "
             "known here"
         )
-    # Without one TF Serving takes 0, and writes nothing: that cannot be meant.
+    # TF Serving's default rate is 0, which logs nothing and cannot be intended.
     if not config.HasField("sampling_config") or not 0 <= sampling.sampling_rate <= 1:
         raise ConfigError(
             "expected a sampling_config with a sampling_rate from 0 to 1, the share of "
@@ -121,14 +121,14 @@ def _policy(model: config_pb2.ModelConfig) -> Policy:
 
 
 def read_batching(file: Path) -> BatchingParameters:
-    """Reads a `batching_parameters.txt`.
+    """Reads a `batching_parameters.txt` file.
 
     Args:
-        file: A `BatchingParameters` of TF Serving as text.
+        file: TF Serving's `BatchingParameters` in text format.
 
     Raises:
-        ConfigError: It cannot be read, a key is unknown or a value makes no sense, or
-            padding is on, which spoils a Transformer's answers.
+        ConfigError: It cannot be read, a key is unknown, a value is invalid, or
+            padding is enabled, which would change a Transformer's predictions.
     """
     text = re.sub(r"#.*", "", _text(file))
     if rest := _FIELD.sub("", text).strip(" \t\r\n,;"):
@@ -166,14 +166,15 @@ def read_batching(file: Path) -> BatchingParameters:
 
 
 def batching_of(folder: Path, common: BatchingParameters) -> BatchingParameters:
-    """The parameters that a version brings along; without any it is not batched.
+    """Reads the batching parameters in a version folder; disables batching without any.
 
     Args:
-        folder: Of the version.
-        common: For all versions. As in TF Serving, only the threads count.
+        folder: The version folder.
+        common: Parameters of the server. As in TF Serving, only `num_batch_threads` is
+            taken from them.
 
     Raises:
-        Failure: As `read_batching`.
+        StatusError: The file is invalid; see `read_batching`.
     """
     file = folder / _IN_VERSIONS
     if not file.exists():
@@ -210,8 +211,8 @@ def _name(text: str) -> str:
     return text.strip("\"'")
 
 
-# All keys of the message; those that a server of one process has no use for are read
-# and passed over.
+# All keys of the message. Those without a meaning in a server of one process are parsed
+# and ignored.
 _READERS: dict[str, Callable[[str], Any]] = {
     "max_batch_size": _positive,
     "batch_timeout_micros": _not_negative,

@@ -1,21 +1,21 @@
-"""Addresses of a server: had before anything is loaded, or said to be taken."""
+"""Listening sockets and addresses, checked before any model is loaded."""
 
 import socket
 from dataclasses import dataclass
 
 from transbeam.configs.base.errors import ConfigError
 
-# Clients that wait until the server has begun to answer.
+# Backlog: connections that wait until the server accepts them.
 _WAITING = 1024
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses that the server listens at.
+    """Addresses that the server listens on.
 
     Attributes:
-        rest: A URL.
-        grpc: `HOST:PORT`.
+        rest: URL of the REST API.
+        grpc: `HOST:PORT` of the gRPC API.
     """
 
     rest: str
@@ -23,35 +23,35 @@ class Addresses:
 
 
 def listen_for_rest(host: str, port: int) -> socket.socket:
-    """A socket that listens.
+    """Opens the listening socket of the REST API.
 
     Args:
-        host: The address.
-        port: 0 for any that is free.
+        host: Address to bind to.
+        port: Port; 0 for any free port.
 
     Raises:
-        ConfigError: The address cannot be had.
+        ConfigError: The address is invalid or in use.
     """
     return _listening(host, port, "--rest-port")
 
 
 def check_free_for_rpc(host: str, port: int) -> None:
-    """Says at once if the port is taken: gRPC opens it itself, when it is there.
+    """Checks that the gRPC port is free; gRPC itself binds it later.
 
     Args:
-        host: The address.
-        port: 0 for any that is free.
+        host: Address to bind to.
+        port: Port; 0 for any free port.
 
     Raises:
-        ConfigError: The address cannot be had.
+        ConfigError: The address is invalid or in use.
     """
     _listening(host, port, "--port").close()
 
 
 def _listening(host: str, port: int, flag: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sends each answer at once (TCP_NODELAY). Without,
-    # one in two packets would wait 40 ms for the client to confirm the first.
+    # With an explicit protocol, asyncio sets TCP_NODELAY. Otherwise every second packet
+    # would wait 40 ms for the client's acknowledgment of the first.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -64,13 +64,13 @@ def _listening(host: str, port: int, flag: str) -> socket.socket:
 
 
 def taken(host: str, port: int, flag: str, error: OSError) -> ConfigError:
-    """The error of an address that cannot be had.
+    """Creates the error for an address that cannot be bound.
 
     Args:
-        host: The address.
-        port: Of it.
-        flag: With which another one is chosen.
-        error: What the system says.
+        host: Address.
+        port: Port.
+        flag: Command-line flag that chooses another port.
+        error: Error of the operating system.
     """
     return ConfigError(
         f"cannot listen on {address_of(host, port)}: {error.strerror or error}. Give "
@@ -79,7 +79,7 @@ def taken(host: str, port: int, flag: str, error: OSError) -> ConfigError:
 
 
 def address_of(host: str, port: int) -> str:
-    """An address as clients write it.
+    """Formats an address as `HOST:PORT`, with brackets around IPv6 addresses.
 
     Example:
     >>> address_of("::1", 8500)

@@ -1,4 +1,4 @@
-"""Limits of connections and of the heads of requests, and their flags."""
+"""Limits on connections and request heads, and their command-line flags."""
 
 import argparse
 import resource
@@ -9,15 +9,15 @@ from transbeam.configs.cli.arguments import at_least_one
 
 _MOST_CONNECTIONS = 1000
 _FEWEST_CONNECTIONS = 16
-# Descriptors for everything that is no client: models, logs, TensorFlow, gRPC.
+# File descriptors reserved for models, logs, TensorFlow and gRPC.
 _RESERVED_DESCRIPTORS = 128
 
 
 def default_connections(descriptors: int | None = None) -> int:
-    """Connections that each of the two doors may have at once.
+    """Returns the default limit of connections for each of REST and gRPC.
 
     Args:
-        descriptors: That the process may have; its soft limit if left out.
+        descriptors: File descriptors of the process; its soft limit if None.
 
     Example:
     >>> [default_connections(soft) for soft in (64, 256, 1024, 1048576)]
@@ -33,18 +33,20 @@ def default_connections(descriptors: int | None = None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """Limits of what a connection may send, and of its silence.
+    """Limits on the requests and the idle time of a connection.
 
     Attributes:
-        line_bytes: Of a request's path, of a header, and of a chunk's extensions.
-        head_bytes: Of the path and all headers, or of the metadata over gRPC.
-        headers: How many a request may have, trailers included.
-        head_seconds: Until a request's headers are there, TLS included.
-        idle_seconds: That a connection may be kept between two requests.
-        unread_seconds: That a client may read nothing of its answer.
-        age_seconds: Of a connection over gRPC; then its client connects anew.
-        connections: At once, at each door.
-        calls: Over gRPC at once, from all connections.
+        line_bytes: Bytes of a request's path, of a header, and of the extensions of a
+            chunk.
+        head_bytes: Bytes of the path and all headers, or of the metadata of gRPC.
+        headers: Number of headers of a request, trailers included.
+        head_seconds: Time in which the headers must arrive, TLS handshake included.
+        idle_seconds: Keep-alive time between two requests.
+        unread_seconds: Time after which a client that reads nothing of a response is
+            disconnected.
+        age_seconds: Maximum age of a gRPC connection; its client then reconnects.
+        connections: Concurrent connections of each API.
+        calls: Concurrent gRPC calls of all connections together.
     """
 
     line_bytes: int = 8 * 2**10
@@ -80,7 +82,7 @@ _FLAGS: dict[str, tuple[str, str]] = {
 
 
 def add_connection_arguments(group: Any) -> None:
-    """Adds a flag for each limit of connections to a group of arguments."""
+    """Adds a flag for each connection limit to an argument group."""
     defaults = ConnectionLimits()
     for name, (flag, meaning) in _FLAGS.items():
         default = getattr(defaults, name)
@@ -104,7 +106,7 @@ def add_connection_arguments(group: Any) -> None:
 
 
 def read_connection_limits(arguments: argparse.Namespace) -> ConnectionLimits:
-    """Reads the limits from arguments of `add_connection_arguments`."""
+    """Reads the limits from the arguments that `add_connection_arguments` added."""
     given: dict[str, Any] = {name: getattr(arguments, name) for name in _FLAGS}
     if arguments.connections is not None:
         given["connections"] = arguments.connections

@@ -1,4 +1,4 @@
-"""A Unix socket to listen on: a file that clients of the same machine connect to."""
+"""Checks the path of a Unix socket before a server listens on it."""
 
 import socket
 import stat
@@ -6,21 +6,22 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError
 
-_LONGEST = 107  # bytes of a path that Linux takes
+_LONGEST = 107  # bytes of a socket path on Linux
 _FLAG = "--grpc-socket-path"
 
 
 def check_socket_path(path: Path) -> None:
-    """Makes sure that a server may listen at a path.
+    """Checks that a server may listen at a path.
 
-    The socket of a server that was killed is left behind, and gRPC replaces it; but it
-    would also take the place of one that listens.
+    A killed server leaves its socket behind, and gRPC replaces it; but gRPC would also
+    replace the socket of a running server.
 
     Args:
-        path: Of the socket; its folder must be there.
+        path: Path of the socket; its folder must exist.
 
     Raises:
-        ConfigError: Something else is there, a server listens, or the path is too long.
+        ConfigError: Another kind of file exists, a server is listening, the folder is
+            missing, or the path is too long.
     """
     if len(str(path).encode()) > _LONGEST:
         raise ConfigError(
@@ -43,7 +44,8 @@ def check_socket_path(path: Path) -> None:
 
 def _is_listened_to(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        # One whose queue is full is one that listens.
+        # A non-blocking connection to a full backlog fails with BlockingIOError, and a
+        # backlog means that a server listens.
         asking.setblocking(False)
         try:
             asking.connect(str(path))

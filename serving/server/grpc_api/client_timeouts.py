@@ -1,7 +1,7 @@
-"""Calls over gRPC whose client sends no request, or reads no answer: given up.
+"""Cancels gRPC calls whose client sends no request or reads no response.
 
-gRPC itself waits for both without end, if the client set no deadline and its connection
-lives. Cancelling the task that serves a call resets its stream.
+gRPC itself waits without a limit for both if the client set no deadline and its
+connection is alive. Canceling the task that serves a call resets its stream.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _Refused = Callable[[str], None]
 
 
 class _Timer:
-    """Cancels the task that serves a call, unless it is stopped in time."""
+    """Cancels the task that serves a call unless it is stopped in time."""
 
     def __init__(self, refused: _Refused):
         self._refused = refused
@@ -39,12 +39,12 @@ class _Timer:
 
 
 class PatientCalls(grpc.aio.ServerInterceptor):
-    """Gives up calls whose client keeps the server waiting.
+    """Interceptor that cancels calls whose client keeps the server waiting.
 
     Args:
-        request_seconds: That a request may take to come.
-        unread_seconds: That a client may take no part of its answer.
-        refused: Is told the reason.
+        request_seconds: Time in which a request must arrive.
+        unread_seconds: Time in which a client must read some of a response.
+        refused: Called with the reason of each cancellation.
     """
 
     def __init__(

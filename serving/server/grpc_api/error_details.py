@@ -1,8 +1,8 @@
-"""Texts of errors over gRPC, short enough for every client.
+"""Shortens gRPC error messages to a size that every client accepts.
 
-A status's text travels in a trailer, in which each byte that is no plain ASCII takes
-three. Clients refuse trailers beyond 8 KB, and then report that instead of the error:
-https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
+The message travels in a trailer, percent-encoded: a byte that is not plain ASCII takes
+three bytes. Clients reject trailers over 8 KB and then report that instead of the
+error: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
 """
 
 _MOST_BYTES = 4096
@@ -10,18 +10,18 @@ _MORE = "…"
 
 
 def _size(character: str) -> int:
-    """Bytes that a character takes in a trailer."""
+    """Returns the size in bytes of a character in a trailer."""
     if " " <= character <= "~" and character != "%":
         return 1
     return 3 * len(character.encode("utf-8", "replace"))
 
 
 def short_details(message: str, most: int = _MOST_BYTES) -> str:
-    """A message, cut at a character if it would take more bytes than that.
+    """Truncates a message, between characters, to a size in bytes.
 
     Args:
-        message: What went wrong.
-        most: Bytes, percent-encoded.
+        message: The error message.
+        most: Maximum size in bytes, percent-encoded.
 
     Example:
     >>> short_details("no such model", 20), short_details("a" * 100, 20)
@@ -29,7 +29,7 @@ def short_details(message: str, most: int = _MOST_BYTES) -> str:
     >>> short_details("ä" * 100, 30)
     'äää…'
     """
-    if len(message) * 12 <= most:  # no character takes more
+    if len(message) * 12 <= most:  # 12 bytes: a 4-byte character, percent-encoded
         return message
     room, kept = most - _size(_MORE), 0
     sizes = (_size(character) for character in message)

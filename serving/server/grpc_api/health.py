@@ -1,7 +1,7 @@
-"""gRPC's standard health service: who balances the load asks it, as Kubernetes does.
+"""gRPC's standard health service, used by load balancers and Kubernetes.
 
-https://github.com/grpc/grpc/blob/master/doc/health-checking.md. It says what `/readyz`
-says, and needs no token either.
+https://github.com/grpc/grpc/blob/master/doc/health-checking.md. It reports the same
+state as `/readyz` and, like it, needs no token.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from transbeam.serving.server.grpc_api.error_details import short_details
 from transbeam.serving.server.request_handling.service import Service
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-# The whole server; and its services, as TF Serving calls them and by their whole names.
+# The empty name is the whole server; the services by their short and their full names.
 _KNOWN = {"", "PredictionService", "ModelService"}
 _KNOWN |= {f"tensorflow.serving.{name}" for name in _KNOWN if name}
-# Between two looks for who wants to be told of changes.
+# Interval at which `Watch` checks for a change.
 _LOOK_SECONDS = 0.5
 
 _Status = health_pb2.HealthCheckResponse
 
 
 class Health(health_pb2_grpc.HealthServicer):
-    """Tells whether every model answers and the server is not about to stop.
+    """Reports SERVING if every model is available and the server is not draining.
 
-    The servicer that comes with the stubs is told of changes, forgets those who watch
-    when one of them leaves, and has no end. This one looks.
+    It polls, unlike the servicer of grpcio-health-checking, which must be notified of
+    changes, drops watchers when one of them disconnects, and never ends a watch.
 
     Args:
-        service: Knows it.
+        service: The service whose readiness is reported.
     """
 
     def __init__(self, service: Service):
@@ -52,7 +52,7 @@ class Health(health_pb2_grpc.HealthServicer):
             if status != told:
                 yield _Status(status=status)
                 told = status
-            # A server that stops waits for what has begun, and this has no other end.
+            # A stopping server waits for running calls, and this one would never end.
             if last:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
@@ -63,10 +63,10 @@ class Health(health_pb2_grpc.HealthServicer):
 
 
 def add_health(server: Any, service: Service) -> None:
-    """Lets a server tell of its health.
+    """Registers the health service with a server.
 
     Args:
-        server: Of `grpc.aio`, not started.
-        service: Knows it.
+        server: A `grpc.aio` server that is not started.
+        service: The service whose readiness is reported.
     """
     health_pb2_grpc.add_HealthServicer_to_server(Health(service), server)

@@ -1,7 +1,7 @@
-"""gRPC's reflection: what a server can be asked, for tools such as grpcurl.
+"""gRPC server reflection, for tools such as grpcurl.
 
 https://github.com/grpc/grpc/blob/master/doc/server-reflection.md. `PredictStreamed` is
-not told of: it is in no file of TF Serving.
+not listed: no proto file of TF Serving contains it.
 """
 
 from collections.abc import AsyncIterator
@@ -17,10 +17,10 @@ from transbeam.serving.server.grpc_api.health import HEALTH
 
 
 class Reflection(reflection.aio.ReflectionServicer):
-    """Tells of all services.
+    """Reflection service for all services of the server.
 
     Args:
-        tokens: That clients must show.
+        tokens: Accepted bearer tokens.
     """
 
     def __init__(self, tokens: AccessTokens):
@@ -47,11 +47,11 @@ class Reflection(reflection.aio.ReflectionServicer):
 
 
 def add_reflection(server: Any, tokens: AccessTokens) -> None:
-    """Lets a server tell what it can be asked.
+    """Registers the reflection service with a server.
 
     Args:
-        server: Of `grpc.aio`, not started.
-        tokens: That clients must show.
+        server: A `grpc.aio` server that is not started.
+        tokens: Accepted bearer tokens.
     """
     servicer = Reflection(tokens)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)

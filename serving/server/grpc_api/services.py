@@ -1,4 +1,4 @@
-"""The door for gRPC: TF Serving's PredictionService and ModelService, and gRPC's own.
+"""gRPC services: TF Serving's PredictionService and ModelService, and the server.
 
 https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """
@@ -55,7 +55,7 @@ from transbeam.serving.server.streaming.stream_requests import (
     stream_request,
 )
 
-# For what has begun on a connection that is too old.
+# Time that running calls get on a connection that has reached its maximum age.
 _AGE_GRACE_MILLISECONDS = 600_000
 
 SERVICE, STREAMED = "tensorflow.serving.PredictionService", "PredictStreamed"
@@ -64,11 +64,11 @@ _log = logging.getLogger("transbeam.serve")
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers questions.
+    """TF Serving's PredictionService.
 
     Args:
-        service: Knows the answers.
-        tokens: That clients must show.
+        service: Runs the requests.
+        tokens: Accepted bearer tokens.
     """
 
     def __init__(self, service: Service, tokens: AccessTokens):
@@ -149,10 +149,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     async def PredictStreamed(
         self, request: Any, context: Any
     ) -> AsyncIterator[predict_pb2.PredictResponse]:
-        """Ours: a text while it is written, each response a part of it.
+        """Streams a generated text; an extension of TF Serving's API.
 
-        The inputs are the model's texts and what there is of the wishes; the outputs
-        are `text` and `token_id`, and of the last one the fields of `Whole`.
+        The inputs are the model's texts and, optionally, sampling parameters. Each
+        response has the outputs `text` and `token_id`; the last one has the fields of
+        `Whole` instead.
         """
         spec = request.model_spec
         answering = model_pb2.ModelSpec()
@@ -175,7 +176,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 yield _response(answering, part)
 
     def _deadline(self, name: str, context: Any) -> Deadline:
-        """Until when a model answers a call: not after its client has given up."""
+        """Returns the model's deadline, or the client's if that is earlier."""
         return self._service.deadline(name, context.time_remaining())
 
     async def _ask(
@@ -189,12 +190,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """Tells of models and changes which there are.
+    """TF Serving's ModelService: model status and configuration reload.
 
     Args:
-        service: Has the models.
-        tokens: That clients must show.
-        reload_roots: Folders that a client may have models loaded from.
+        service: Gives access to the models.
+        tokens: Accepted bearer tokens.
+        reload_roots: Folders from which clients may load models.
     """
 
     def __init__(
@@ -219,7 +220,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
             reload = partial(
                 reload_for_client, self._service, wanted, self._reload_roots
             )
-            # Storage may hang, and the end of the process should not wait for it.
+            # In a daemon thread: hanging storage must not keep the process alive.
             await asyncio.wrap_future(begin_aside(reload, "reload"))
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
@@ -234,13 +235,13 @@ async def answered(
     answer: Callable[[], Awaitable[Any]],
     right: Right | None = None,
 ) -> Any:
-    """An answer, or the failure as gRPC tells it.
+    """Checks the token and awaits an answer; aborts the call with a gRPC status.
 
     Args:
-        context: Of the call.
-        tokens: One of which the client must show.
-        answer: Makes it.
-        right: That the token has to be for.
+        context: Context of the call.
+        tokens: Accepted bearer tokens.
+        answer: Computes the response.
+        right: Right that the token must grant.
     """
     try:
         metadata = dict(context.invocation_metadata() or ())
@@ -255,10 +256,10 @@ async def answered(
 
 
 def _target(request: Any) -> ModelTarget:
-    """Whom a request asks.
+    """Returns the model that a request addresses.
 
     Raises:
-        Failure: It does not say.
+        StatusError: The request has no model spec.
     """
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
@@ -275,7 +276,7 @@ def _response(
 
 
 def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
-    """The method that TF Serving's stubs do not know."""
+    """Creates the handler of `PredictStreamed`, which TF Serving's stubs lack."""
     method = grpc.unary_stream_rpc_method_handler(
         service.PredictStreamed,
         request_deserializer=predict_pb2.PredictRequest.FromString,
@@ -285,24 +286,24 @@ def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
 
 
 def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:
-    """What gRPC's core is told; it counts in milliseconds."""
+    """Returns the channel arguments of gRPC's core; times are in milliseconds."""
     unread = int(limits.unread_seconds * 1000)
     return [
         ("grpc.max_receive_message_length", most_bytes),
         ("grpc.max_send_message_length", -1),
-        # Two servers on one port would each get half of the requests.
+        # With SO_REUSEPORT, two servers on one port would each get half the requests.
         ("grpc.so_reuseport", 0),
-        # Between these two it would refuse by chance.
+        # Between the soft and the hard limit, gRPC rejects at random: make them equal.
         ("grpc.max_metadata_size", limits.head_bytes),
         ("grpc.absolute_max_metadata_size", limits.head_bytes),
         ("grpc.max_allowed_incoming_connections", limits.connections),
-        # One connection cannot take all calls.
+        # A single connection cannot use up all calls.
         ("grpc.max_concurrent_streams", max(1, limits.calls // 10)),
         ("grpc.server_handshake_timeout_ms", int(limits.head_seconds * 1000)),
         ("grpc.max_connection_idle_ms", int(limits.idle_seconds * 1000)),
         ("grpc.max_connection_age_ms", int(limits.age_seconds * 1000)),
         ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MILLISECONDS),
-        # Who neither reads nor answers, while it waits for an answer.
+        # Disconnects clients that do not reply to pings while a call is running.
         ("grpc.keepalive_time_ms", unread),
         ("grpc.keepalive_timeout_ms", unread),
         ("grpc.http2.max_pings_without_data", 0),
@@ -316,20 +317,21 @@ async def start_rpc(
     credentials: grpc.ServerCredentials | None = None,
     over: Over = lambda call: None,
 ) -> tuple[Any, int]:
-    """Opens the door.
+    """Starts the gRPC server.
 
     Args:
-        service: Knows the answers.
-        settings: Of the server: limits, tokens, and a Unix socket beside the address.
-        address: `HOST:PORT`; any free port for 0.
-        credentials: For TLS.
-        over: Is told of each call that is over.
+        service: Runs the requests.
+        settings: Settings of the server: limits, tokens, and a Unix socket that is
+            opened in addition to the address.
+        address: `HOST:PORT`; port 0 for any free port.
+        credentials: TLS credentials; None without TLS.
+        over: Called with each finished call.
 
     Returns:
         The server and its port.
 
     Raises:
-        OSError: The address cannot be had.
+        OSError: The address is invalid or in use.
     """
     limits, tokens = settings.connections, settings.tokens
     patient = PatientCalls(
@@ -360,10 +362,10 @@ async def start_rpc(
 def _listen(
     server: Any, address: str, credentials: grpc.ServerCredentials | None
 ) -> int:
-    """The port that a server is to be reached at.
+    """Binds a server to an address and returns the port.
 
     Raises:
-        OSError: The address cannot be had.
+        OSError: The address is invalid or in use.
     """
     try:
         if credentials is None:

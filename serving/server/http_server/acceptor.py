@@ -1,7 +1,7 @@
-"""Connections of clients: let in up to a limit, and without a flood of messages.
+"""Accepts HTTP connections up to a limit.
 
-asyncio's own loop accepts without a limit. Out of descriptors, it writes its message as
-often as the backlog is long, again each second.
+asyncio's own server accepts without a limit. Once the process is out of file
+descriptors, it logs the error once per backlog slot, every second.
 """
 
 import asyncio
@@ -17,11 +17,12 @@ from contextlib import suppress
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 from transbeam.serving.server.http_server.refusals import refusal
 
-_AT_ONCE = 64  # accepted before others get a turn
-_PAUSE_SECONDS = 1.0  # after the system had no descriptor or no memory
+_AT_ONCE = 64  # connections accepted before other tasks run
+_PAUSE_SECONDS = 1.0  # after the system was out of descriptors or memory
 _SAY_SECONDS = 60.0
 _OUT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-# Connections that are told so and kept for a moment, or a reset would overtake it.
+# Refused connections that stay open briefly after the 503 response: closed at once, a
+# TCP reset could reach the client before the response.
 _TOLD_AT_ONCE = 64
 _TOLD_SECONDS = 1.0
 _GOODBYE_SECONDS = 1.0
@@ -30,16 +31,16 @@ _log = logging.getLogger("transbeam.serve")
 
 
 class Acceptor:
-    """Accepts connections at a listening socket, as an `asyncio.Server` would.
+    """Accepts connections on a listening socket in place of an `asyncio.Server`.
 
     Args:
-        listening: Bound.
-        make: Makes the protocol of a connection.
-        count: How many connections there are.
-        limits: How many there may be, and how long a handshake may take.
-        refused: Is told the reason of each refusal.
-        context: For TLS.
-        backlog: Connections that wait to be accepted.
+        listening: Bound socket.
+        make: Creates the protocol of a connection.
+        count: Returns the number of established connections.
+        limits: Maximum number of connections and time limit of a TLS handshake.
+        refused: Called with the reason of each refusal.
+        context: TLS context; None without TLS.
+        backlog: Maximum number of connections that wait to be accepted.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class Acceptor:
         self._resume()
 
     def connections(self) -> int:
-        """Open ones, those whose TLS is still agreed upon included."""
+        """Returns the number of open connections, TLS handshakes included."""
         return self._count() + len(self._greeting)
 
     def close(self) -> None:
-        """Accepts nobody anymore."""
+        """Stops accepting connections."""
         if self._later is not None:
             self._later.cancel()
         self._loop.remove_reader(self._listening.fileno())
@@ -83,11 +84,11 @@ class Acceptor:
             self._told.popleft()[1].close()
 
     async def wait_closed(self) -> None:
-        """Waits for those who were let in but not greeted yet."""
+        """Waits for accepted connections whose setup is not finished."""
         await asyncio.gather(*self._greeting, return_exceptions=True)
 
     def look(self, now: float) -> None:
-        """Closes what was refused a moment ago."""
+        """Closes refused connections whose grace period is over."""
         while self._told and now - self._told[0][0] > _TOLD_SECONDS:
             self._told.popleft()[1].close()
 
@@ -124,9 +125,9 @@ class Acceptor:
                 ssl_handshake_timeout=self._limits.head_seconds if secure else None,
                 ssl_shutdown_timeout=_GOODBYE_SECONDS if secure else None,
             )
-        except ConnectionAbortedError:  # asyncio's word for a handshake without end
+        except ConnectionAbortedError:  # raised by asyncio when a handshake times out
             self._refused("head_seconds")
-        except OSError:  # it went away, or speaks no TLS
+        except OSError:  # the client disconnected, or does not use TLS
             connection.close()
 
     def _pause(self, error: OSError) -> None:

@@ -1,9 +1,9 @@
-"""HTTP/1.1 on one connection, within limits of bytes and of silence.
+"""HTTP/1.1 protocol of one connection, with limits on size and idle time.
 
-uvicorn's protocol on httptools reads a request line, headers, trailers and chunk
-extensions of any length before an application is asked. This one counts them while
-they arrive, ahead of tokens and routes, and keeps books of time: `look` is called
-every moment and ends what has said or read nothing for too long.
+uvicorn's httptools protocol reads a request line, headers, trailers and chunk
+extensions of any length before it calls an application. This protocol counts bytes as
+they arrive, before authentication and routing, and enforces timeouts: `look` is called
+periodically and closes connections whose client sends or reads nothing for too long.
 """
 
 import asyncio
@@ -24,11 +24,12 @@ from transbeam.serving.server.http_server.refusals import (
     refusal,
 )
 
-# The parser is fed so many bytes at once, and counted after each piece.
+# Bytes fed to the parser at once; the limits are checked after each piece.
 _PIECE = 2**14
-# While a request waits for the answer to the one before it.
+# Bytes fed at once while the preceding pipelined request is not answered yet.
 _PIECE_AHEAD = 2**10
-# A refused client is listened to for so long, or a reset would overtake its answer.
+# Time that a refused connection stays readable: closed at once, a TCP reset could reach
+# the client before the response.
 _LINGER_SECONDS = 1.0
 
 
@@ -43,15 +44,16 @@ class Phase(Enum):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection whose requests and whose silence have limits.
+    """An HTTP connection with limits on request size and idle time.
 
     Args:
-        config: uvicorn's.
-        server_state: uvicorn's.
-        app_state: uvicorn's.
-        limits: Of this connection.
-        body_seconds: That the rest of a body may take when the answer is sent.
-        refused: Is told the reason of each refusal.
+        config: uvicorn's configuration.
+        server_state: uvicorn's server state.
+        app_state: uvicorn's application state.
+        limits: Limits of the connection.
+        body_seconds: Time in which the rest of a request body must arrive after the
+            response was sent.
+        refused: Called with the reason of each refusal.
     """
 
     def __init__(
@@ -70,12 +72,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._count_refused = refused
         self._phase = Phase.HEAD
         self._since = time.monotonic()
-        # Bytes since the parser has last come to the end of something.
+        # Bytes fed since the parser last completed a header, a chunk or a message.
         self._pending = 0
         self._head_bytes = 0
         self._headers_seen = 0
         self._in_body = False
-        # What came behind a request that still waits for its turn.
+        # Data received after a pipelined request that waits for its turn.
         self._held = b""
         self._last_words: bytes | None = None
         self.url = b""
@@ -87,14 +89,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.flow = _HoldingFlow(transport, lambda: bool(self._held))
-        # Of TLS, whose own transport does not count what waits behind it.
+        # With TLS, the underlying TCP transport: only that one counts unsent bytes.
         secure = getattr(transport, "_ssl_protocol", None)
         self._wire = getattr(secure, "_transport", None) or transport
         self._enter(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
         if self._phase is Phase.LAST or self._last_words is not None:
-            return  # nothing that it says counts anymore
+            return  # after a refusal all further data is discarded
         if self._held:
             self._held += data
             return
@@ -117,10 +119,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(refused)
 
     def _feed(self, piece: memoryview) -> int:
-        """Has the parser read a piece; returns how many bytes of it are read.
+        """Feeds a piece to the parser; returns the number of bytes it consumed.
 
         Raises:
-            Refused: They are no HTTP, or beyond a limit.
+            Refused: The bytes are not HTTP, or a limit is exceeded.
         """
         parser: Any = self.parser
         self._pending += len(piece)
@@ -128,18 +130,18 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             parser.feed_data(piece)
         except httptools.HttpParserUpgrade as upgrade:
-            # Nothing is upgraded to: what follows is the next request.
+            # Upgrades are not supported: the remaining bytes are the next request.
             read = upgrade.args[0]
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, Refused):
                 raise error.__context__ from None
             raise Refused(400, "This is no valid HTTP request", "no_http") from None
-        # The parser may be amid a path and a header at once.
+        # The bytes since the last event may belong to both a path and a header.
         if self._pending > 2 * self._limits.line_bytes + _PIECE:
             raise self._long_line()
         return read
 
-    # --- What the parser finds ---
+    # --- Parser callbacks ---
 
     def on_message_begin(self) -> None:
         self._head_bytes = self._headers_seen = 0
@@ -165,7 +167,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._headers_seen > limits.headers:
             message = f"There are more than {limits.headers:,} headers"
             raise Refused(431, message, "headers")
-        if not self._in_body:  # a trailer could pass for a header, such as a token
+        if not self._in_body:  # a trailer must not pass for a header, such as a token
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -173,7 +175,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._pending = 0
         check_framing(parser.get_http_version(), self.headers)
         if parser.should_upgrade() and has_body(self.headers):
-            # The parser would pass over the body, and take it for the next request.
+            # The parser would skip the body and parse it as the next request.
             message = "Upgrade is not spoken here; send the request without it"
             raise Refused(400, message, "no_http")
         self._in_body = True
@@ -207,10 +209,10 @@ class LimitedProtocol(HttpToolsProtocol):
             return Refused(414, f"The path is longer than {most}", "line_bytes")
         return Refused(431, f"A header is longer than {most}", "line_bytes")
 
-    # --- Answers ---
+    # --- Responses ---
 
     def _is_answering(self) -> bool:
-        """Whether a request whose headers were read has not been answered yet."""
+        """Returns True if a request with complete headers has no full response yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def on_response_complete(self) -> None:
@@ -225,7 +227,7 @@ class LimitedProtocol(HttpToolsProtocol):
             held, self._held = self._held, b""
             self._enter(Phase.HEAD)
             self._unset_keepalive_if_required()
-            # Not from within the answer that has just been completed.
+            # Scheduled, so as not to run inside the callback of the finished response.
             self.loop.call_soon(self._parse_held, held)
 
     def _parse_held(self, held: bytes) -> None:
@@ -241,7 +243,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._held = b""
         cycle = self.cycle
         if self._in_body and self._is_answering():
-            # This request is broken itself: who works on it is told that it ends here.
+            # The request in progress is malformed: signal a disconnect to its handler.
             cycle.disconnected = True
             cycle.message_event.set()
             if self.pipeline and self.pipeline[0][0] is cycle:
@@ -252,7 +254,7 @@ class LimitedProtocol(HttpToolsProtocol):
             else:
                 self._say_last(words)
                 return
-        if self._is_answering():  # others came before it, and are answered first
+        if self._is_answering():  # earlier pipelined requests are answered first
             self._last_words = words
             return
         self._say_last(words)
@@ -268,17 +270,17 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    # --- Time ---
+    # --- Timeouts ---
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase
         self._since = time.monotonic()
 
     def look(self, now: float) -> None:
-        """Ends the connection if its client has been silent for too long.
+        """Closes the connection if its client was idle for too long.
 
         Args:
-            now: As `time.monotonic` counts.
+            now: Current time of `time.monotonic`.
         """
         limits = self._limits
         if self._reads_nothing(now):
@@ -301,7 +303,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _end_silence(self) -> None:
         self._count_refused("head_seconds")
         if not self._pending and not self._headers_seen:
-            self.transport.close()  # who has asked nothing is not answered
+            self.transport.close()  # no request was started, so no response is due
             return
         seconds = self._limits.head_seconds
         message = f"The headers did not come within {seconds:g} s"
@@ -309,7 +311,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._say_last(refusal(408, message, headers))
 
     def _reads_nothing(self, now: float) -> bool:
-        """Whether none of what waits to be sent was taken for too long."""
+        """Returns True if the client has read no buffered output for too long."""
         unread = self._wire.get_write_buffer_size()
         if not unread or unread < self._unread or not self._unread:
             self._unread_since = now
@@ -318,9 +320,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class _HoldingFlow(FlowControl):
-    """Reads nothing while there is still something to be parsed.
+    """Flow control that pauses reading while held data waits to be parsed.
 
-    uvicorn reads on whenever an application asks whether its client is still there.
+    uvicorn resumes reading whenever an application checks for a disconnect.
     """
 
     def __init__(self, transport: asyncio.Transport, is_holding: Callable[[], bool]):

@@ -1,4 +1,4 @@
-"""Requests that are refused before an application sees them."""
+"""Requests rejected by the HTTP server before the application is called."""
 
 import re
 from http import HTTPStatus
@@ -11,12 +11,12 @@ _HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 
 
 class Refused(Exception):
-    """A request that is refused before an application sees it.
+    """Rejects a request before the application is called.
 
     Attributes:
-        status: Of HTTP.
-        message: For the client.
-        reason: The limit it exceeds, for the metrics.
+        status: HTTP status code.
+        message: The message for the client.
+        reason: Name of the exceeded limit, for the metrics.
     """
 
     def __init__(self, status: int, message: str, reason: str):
@@ -29,7 +29,7 @@ class Refused(Exception):
 def refusal(
     status: int, message: str, headers: list[tuple[bytes, bytes]] | None = None
 ) -> bytes:
-    """A whole answer that says why, and that the connection ends with it."""
+    """Formats a complete HTTP response with a JSON error and `connection: close`."""
     body = error_text(message)
     lines = [b"%s: %s\r\n" % header for header in headers or []]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -47,7 +47,7 @@ def refusal(
 
 
 def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a body follows a request's headers, whose names are in lower case."""
+    """Returns True if a body follows the headers; their names must be lowercase."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in headers
@@ -55,14 +55,15 @@ def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """Refuses a request whose end or whose host two servers could read differently.
+    """Rejects ambiguous framing or host headers, against request smuggling.
 
     Args:
-        version: Of HTTP, such as 1.1.
-        headers: Their names in lower case.
+        version: HTTP version, such as 1.1.
+        headers: Headers with lowercase names.
 
     Raises:
-        Refused: It is such a one.
+        Refused: The Host, Content-Length or Transfer-Encoding headers are missing,
+            repeated, contradictory or unsupported.
     """
 
     def given(name: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""uvicorn, with limits of connections: how HTTP is listened to."""
+"""A uvicorn server with connection limits."""
 
 import asyncio
 import contextlib
@@ -19,12 +19,14 @@ _BACKLOG = 2048
 
 
 class HttpServer(uvicorn.Server):
-    """Leaves the signals to its caller, who has another door to close.
+    """A uvicorn server that leaves signal handling to its caller.
+
+    The caller also has to stop the gRPC server.
 
     Args:
-        app: Answers.
-        settings: With the limits of connections.
-        refused: Is told the reason of each refusal.
+        app: The ASGI application.
+        settings: Settings with the connection limits.
+        refused: Called with the reason of each refusal.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class HttpServer(uvicorn.Server):
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
-                log_config=None,  # its own would be for the whole process
+                log_config=None,  # uvicorn's would configure logging of the process
                 log_level=logging.ERROR,
                 access_log=False,
                 server_header=False,
@@ -52,11 +54,11 @@ class HttpServer(uvicorn.Server):
         )
 
     def connections(self) -> int:
-        """Open connections."""
+        """Returns the number of open connections."""
         return sum(server.connections() for server in getattr(self, "servers", ()))
 
     async def serve_until_told(self, listening: socket.socket) -> None:
-        """Serves at a bound socket until `should_exit`."""
+        """Serves on a bound socket until `should_exit` is set."""
         looking = asyncio.create_task(self._look())
         try:
             await self.serve([listening])
@@ -64,7 +66,7 @@ class HttpServer(uvicorn.Server):
             looking.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to accept; see `uvicorn.Server`."""
+        """Starts accepting connections; see `uvicorn.Server`."""
         self.servers: list[Any] = [
             Acceptor(
                 listening,
@@ -90,7 +92,7 @@ class HttpServer(uvicorn.Server):
         )
 
     async def _look(self) -> None:
-        """Looks again and again for connections that are silent for too long."""
+        """Periodically closes connections that have been idle for too long."""
         limits = self._limits
         shortest = min(
             limits.head_seconds,
@@ -103,11 +105,11 @@ class HttpServer(uvicorn.Server):
             await asyncio.sleep(pause)
             now = time.monotonic()
             for connection in list(self.server_state.connections):
-                connection.look(now)  # type: ignore[union-attr] (they are ours)
+                connection.look(now)  # type: ignore[union-attr] (all LimitedProtocol)
             for server in getattr(self, "servers", ()):
                 server.look(now)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves them as they are."""
+        """Leaves the signal handlers unchanged."""
         yield

@@ -1,1 +1,1 @@
-"""Signatures of a SavedModel and the session that runs them."""
+"""SavedModel signatures and the TensorFlow session that runs them."""

@@ -1,4 +1,4 @@
-"""Classify and Regress: signatures on `tf.Example`s, and what their outputs mean."""
+"""Classify and Regress: signatures that take `tf.Example`s, and their results."""
 
 from collections.abc import Mapping
 
@@ -26,15 +26,15 @@ _OUTPUTS = "outputs"
 def example_signature(
     signatures: Mapping[str, ServableSignature], name: str, method: str
 ) -> ServableSignature:
-    """The signature that a Classify or Regress request means.
+    """Returns the signature for a Classify or Regress request.
 
     Args:
-        signatures: Of the model.
-        name: Empty for the default one.
+        signatures: Signatures of the model.
+        name: Name of the signature; empty for the default one.
         method: `CLASSIFY` or `REGRESS`.
 
     Raises:
-        Failure: There is none, or it is for something else.
+        StatusError: There is no such signature, or it does not support the method.
     """
     signature = signatures.get(name or DEFAULT)
     if signature is None:
@@ -44,13 +44,13 @@ def example_signature(
 
 
 def check_method(signature: ServableSignature, method: str) -> None:
-    """Makes sure that a signature can be asked by Classify or by Regress.
+    """Checks that a signature supports Classify or Regress.
 
-    Its inputs and outputs count and not what it says it is for: `tf.saved_model.save`
-    writes of all that they are for Predict.
+    The check is based on its inputs and outputs, not on its `method_name`:
+    `tf.saved_model.save` marks every signature as a Predict signature.
 
     Raises:
-        Failure: It has others.
+        StatusError: The inputs or outputs are not those of the method.
     """
     definition = signature.definition
     kind = "classification" if method == CLASSIFY else "regression"
@@ -73,7 +73,7 @@ def check_method(signature: ServableSignature, method: str) -> None:
 
 
 def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
-    """Whether Classify or Regress, `method`, can ask a signature."""
+    """Returns True if the signature supports `method`, Classify or Regress."""
     try:
         check_method(signature, method)
     except StatusError:
@@ -82,7 +82,7 @@ def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
 
 
 def outputs_of(signature: ServableSignature, method: str) -> list[str]:
-    """Which of its outputs Classify or Regress, `method`, asks for."""
+    """Returns the names of the outputs that `method`, Classify or Regress, reads."""
     known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
     return sorted(known & set(signature.definition.outputs))
 
@@ -90,14 +90,15 @@ def outputs_of(signature: ServableSignature, method: str) -> list[str]:
 def classification(
     outputs: Mapping[str, np.ndarray], examples: int
 ) -> classification_pb2.ClassificationResult:
-    """What a Classify signature gave.
+    """Converts the outputs of a Classify signature to a `ClassificationResult`.
 
     Args:
-        outputs: `classes`, texts, or `scores`, float32, or both, (examples, classes).
-        examples: How many were asked about.
+        outputs: `classes` (strings), `scores` (float32), or both, of shape
+            (examples, classes).
+        examples: Number of examples of the request.
 
     Raises:
-        Failure: They are of another shape or type.
+        StatusError: An output has another shape or dtype.
     """
     for name, values in outputs.items():
         _check_classes(name, values, examples)
@@ -123,14 +124,14 @@ def classification(
 def regression(
     outputs: Mapping[str, np.ndarray], examples: int
 ) -> regression_pb2.RegressionResult:
-    """What a Regress signature gave.
+    """Converts the outputs of a Regress signature to a `RegressionResult`.
 
     Args:
         outputs: `outputs`, float32, (examples,) or (examples, 1).
-        examples: How many were asked about.
+        examples: Number of examples of the request.
 
     Raises:
-        Failure: They are of another shape or type.
+        StatusError: The output has another shape or dtype.
     """
     values = outputs[_OUTPUTS]
     if values.shape[1:] not in ((), (1,)) or values.ndim == 0:

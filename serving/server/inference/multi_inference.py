@@ -1,4 +1,4 @@
-"""MultiInference: Classify and Regress signatures of one model, in one run."""
+"""MultiInference: Classify and Regress signatures of one model in one graph run."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 
-# Runs a graph: names of tensors, values for them, and names of those that are wanted.
+# Runs a graph: names of the fed tensors, their values, names of the fetched tensors.
 RunTensors = Callable[
     [tuple[str, ...], Sequence[np.ndarray], Sequence[str]], list[np.ndarray]
 ]
@@ -21,15 +21,15 @@ def chosen_signatures(
     tasks: Sequence[inference_pb2.InferenceTask],
     signatures: Mapping[str, ServableSignature],
 ) -> list[ServableSignature]:
-    """The signature of each task.
+    """Returns the signature of each task.
 
     Args:
-        tasks: Of a request.
-        signatures: Of the version that the first task names.
+        tasks: Tasks of the request.
+        signatures: Signatures of the version that the first task addresses.
 
     Raises:
-        Failure: They are not of one model, or a signature is named twice, unknown, or
-            not for its task.
+        StatusError: The tasks address different models, or a signature is unknown,
+            repeated, or does not support the method of its task.
     """
     model, found = "", {}
     for task in tasks:
@@ -64,23 +64,24 @@ def multi_inference(
     signatures: Mapping[str, ServableSignature],
     run: RunTensors,
 ) -> inference_pb2.MultiInferenceResponse:
-    """Asks several signatures about the same examples.
+    """Runs several signatures on the same examples.
 
     Args:
-        request: Of one model.
-        signatures: Of the version that is asked.
-        run: Runs its graph.
+        request: A request for one model.
+        signatures: Signatures of the version.
+        run: Runs the version's graph.
 
     Returns:
-        A result for each task; which version it is of is not said.
+        A result for each task, without the version number.
 
     Raises:
-        Failure: There are no examples; or as `chosen_signatures` and `run`.
+        StatusError: There are no examples, or `chosen_signatures` or `run` fails.
     """
     tasks = request.tasks
     chosen = chosen_signatures(tasks, signatures)
     examples = serialized_examples(request.input)
-    # One for all in models of TensorFlow 1; one for each as TensorFlow 2 writes them.
+    # SavedModels of TensorFlow 1 may share one input tensor; those of TensorFlow 2 have
+    # one for each signature.
     fed = sorted({s.definition.inputs[classify_regress.INPUTS].name for s in chosen})
     asked = [
         {

@@ -1,9 +1,9 @@
-"""One version of a model, loaded: a session that runs its signatures.
+"""A loaded SavedModel version: a TensorFlow session that runs its signatures.
 
-A session of TensorFlow 1, as in the stock server: inputs and outputs go by the names in
-the signature, only what is fetched is computed, SavedModels of both generations load,
-a call that takes too long is stopped, and it costs a fraction of what the signature's
-Python function does.
+It is a TensorFlow 1 session, as in TF Serving: inputs and outputs have the signature's
+names, only the fetched outputs are computed, SavedModels of both TensorFlow versions
+load, a run can have a timeout, and a call costs a fraction of calling the signature's
+Python function.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's ops)
+import tensorflow_text  # noqa: F401 (registers the tokenizers' ops)
 from grpc import StatusCode
 from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
 from tensorflow.python.client import pywrap_tf_session
@@ -27,48 +27,47 @@ from transbeam.serving.server.base.status import StatusError, from_number, inval
 from transbeam.serving.server.base.thread_priority import yield_to_others
 from transbeam.serving.server.inference.signature import ServableSignature
 
-# TensorFlow prepares each set of inputs and outputs once and keeps it. A client can ask
-# for any of the outputs, so beyond these all are computed and the others left out.
+# TensorFlow caches a pruned graph for each set of feeds and fetches. A client can
+# request any subset of the outputs; beyond this number of sets all outputs are computed
+# and those that were not requested are dropped.
 _PREPARED = 64
 
-# Threads for what takes long, of all models together. In those of all others a short
-# request would wait behind each of its operations; the system divides its processors
+# Thread pool for long requests, shared by all models. In the default pool a short
+# request would wait behind each op of a long one; the operating system divides the CPU
 # between threads more fairly.
 _ASIDE = "transbeam-aside"
-# Name of these threads, as TensorFlow gives it.
+# Name that TensorFlow gives to the threads of this pool.
 _NAME_OF_ASIDE = "tf_Compute1"
 
 _v1: Any = tf.compat.v1
 
 
 def _options() -> config_pb2.ConfigProto:
-    """How a session prepares what it is asked for the first time.
+    """Returns session options that shorten the first run of each set of fetches.
 
-    Three quarters of that go into optimizing graphs. What is left out here makes no
-    answer faster: a second round, optimizers of shapes that go through MLIR and back,
-    and plans for a device's memory. What is left does, and takes little over half.
+    Graph optimization takes three quarters of that run. Disabled are passes that do not
+    speed up inference: a second iteration, shape optimizers that convert to MLIR and
+    back, and memory planning for devices. The rest takes a little over half the time.
     """
     config = config_pb2.ConfigProto()
     rewriting = config.graph_options.rewrite_options
     rewriting.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     rewriting.memory_optimization = rewriter_config_pb2.RewriterConfig.NO_MEM_OPT
     rewriting.disable_tfg_optimizer = True
-    # The threads of operations, and as many again for what takes long.
+    # The default pool, and one of the same size for long requests.
     config.session_inter_op_thread_pool.add()
     config.session_inter_op_thread_pool.add(global_name=_ASIDE)
     return config
 
 
 class Servable:
-    """A SavedModel in memory.
-
-    Several threads may run it at once.
+    """A SavedModel in memory; may be run from several threads.
 
     Args:
-        folder: Its version folder.
+        folder: The version folder.
 
     Raises:
-        Failure: It cannot be loaded.
+        StatusError: It cannot be loaded.
     """
 
     def __init__(self, folder: Path):
@@ -80,13 +79,13 @@ class Servable:
         self._session: Any = _v1.Session(graph=self._graph, config=_options())
         try:
             with self._graph.as_default():
-                # `tf.compat.v1.saved_model.load` does this, and says in the log that
-                # programs should no longer load this way. TF Serving does.
+                # `tf.compat.v1.saved_model.load` does the same, but logs a deprecation
+                # warning. TF Serving loads in this way.
                 loader = SavedModelLoader(str(folder))
                 loaded = loader.load(self._session, ["serve"])
         except tf.errors.OpError as error:
             raise from_number(error.error_code, plain_message(error.message)) from None
-        except Exception as error:  # whatever a damaged file makes of the loader
+        except Exception as error:  # a damaged file can raise any exception
             raise invalid(f"{type(error).__name__}: {error}") from None
         _let_aside_yield()
         self.signatures = {
@@ -107,16 +106,17 @@ class Servable:
 
         Args:
             signature: One of `signatures`.
-            inputs: By the signature's names, of its types; shapes are not looked at.
-            outputs: Which to compute.
-            seconds: That it may take; then it is stopped, at the next op.
-            takes_long: Whether to run it aside from what others ask.
+            inputs: Inputs by their names in the signature, with its dtypes; shapes
+                are not checked.
+            outputs: Names of the outputs to compute.
+            seconds: Timeout; the run is canceled before the next op.
+            takes_long: True to run it in the thread pool for long requests.
 
         Raises:
-            Failure: An input does not fit, an op fails, or it took too long.
+            StatusError: An input is invalid, an op fails, or the timeout is exceeded.
         """
         definition = signature.definition
-        # In one order, whatever the client's was, or each would be prepared anew.
+        # Sorted, since each order of feeds and fetches would be cached separately.
         given, wanted = sorted(inputs), sorted(outputs)
         fed = tuple(definition.inputs[name].name for name in given)
         if not self._is_prepared(signature.name, wanted):
@@ -136,17 +136,17 @@ class Servable:
         *,
         takes_long: bool = False,
     ) -> list[np.ndarray]:
-        """Runs the graph from some of its tensors to others; see `run`.
+        """Runs the graph with the given feeds and fetches; see `run`.
 
         Args:
-            fed: Names of tensors.
-            values: For each of them.
-            fetched: Names of tensors.
-            seconds: That it may take.
+            fed: Names of the fed tensors.
+            values: Values of the fed tensors.
+            fetched: Names of the fetched tensors.
+            seconds: Timeout.
             takes_long: See `run`.
 
         Raises:
-            Failure: A value does not fit, an op fails, or it took too long.
+            StatusError: A value is invalid, an op fails, or the timeout is exceeded.
         """
         session = self._session
         if session is None:
@@ -155,8 +155,8 @@ class Servable:
             feeds = zip(map(self._place, fed), values, strict=True)
             fetches = [self._place(name) for name in fetched]
             with _run_options(seconds, takes_long=takes_long) as options:
-                # The public `run` takes a fifth of a millisecond more, and a callable
-                # has one time limit for all requests.
+                # The public `run` takes 0.2 ms longer, and a callable of
+                # `make_callable` has one timeout for all requests.
                 found = session._call_tf_sessionrun(
                     options, dict(feeds), fetches, [], None
                 )
@@ -166,21 +166,21 @@ class Servable:
             raise from_number(error.error_code, message) from None
         except tf.errors.OpError as error:
             raise from_number(error.error_code, plain_message(error.message)) from None
-        except (ValueError, TypeError, KeyError) as error:  # no array, no such tensor
+        except (ValueError, TypeError, KeyError) as error:  # invalid value or tensor
             raise invalid(str(error)) from None
 
     def _place(self, name: str) -> Any:
-        """Where a tensor is in the graph, as the session wants to be told."""
+        """Returns the session's handle of a tensor."""
         if name not in self._places:
             try:
                 tensor = self._graph.get_tensor_by_name(name)
-            except (KeyError, ValueError):  # such as that of `__saved_model_init_op`
+            except (KeyError, ValueError):  # an op, such as `__saved_model_init_op`
                 raise invalid("the signature names a tensor that is none") from None
             self._places[name] = tensor._as_tf_output()
         return self._places[name]
 
     def _is_prepared(self, signature: str, outputs: Sequence[str]) -> bool:
-        """Whether just these outputs are to be computed, and no others with them."""
+        """Returns True if only these outputs are fetched, rather than all outputs."""
         kind = (signature, *outputs)
         with self._lock:
             if kind not in self._prepared and len(self._prepared) < _PREPARED:
@@ -188,10 +188,10 @@ class Servable:
             return kind in self._prepared
 
     def close(self) -> None:
-        """Lets everything go; nothing may be running.
+        """Closes the session; no run may be in progress.
 
-        The session's memory is free at once. The graph in Python is full of circles,
-        and waits for the garbage collector.
+        The session's memory is freed at once. The Python graph has reference cycles and
+        waits for the garbage collector.
         """
         self._places.clear()
         self._session.close()
@@ -199,7 +199,7 @@ class Servable:
 
 
 def _let_aside_yield() -> None:
-    """Lets the threads for what takes long have less of a processor, where it can."""
+    """Lowers the CPU priority of the threads for long requests, where possible."""
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
             if (thread / "comm").read_text().strip() == _NAME_OF_ASIDE:
@@ -208,8 +208,8 @@ def _let_aside_yield() -> None:
 
 @contextmanager
 def _run_options(seconds: float, *, takes_long: bool) -> Iterator[Any]:
-    """Options of a run that is stopped after so many seconds."""
-    # 0 would be no limit at all.
+    """Yields the options of a run with a timeout."""
+    # 0 would mean no timeout.
     milliseconds = 0 if math.isinf(seconds) else max(1, round(1000 * seconds))
     options = config_pb2.RunOptions(
         timeout_in_ms=milliseconds, inter_op_thread_pool=int(takes_long)
@@ -222,5 +222,5 @@ def _run_options(seconds: float, *, takes_long: bool) -> Iterator[Any]:
 
 
 def _array(value: Any) -> np.ndarray:
-    """What the session gives: a tensor without dimensions comes as a bare value."""
+    """Converts a fetched value to an array; scalar strings are returned as bytes."""
     return np.asarray(value, object if isinstance(value, bytes) else None)

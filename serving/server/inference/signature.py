@@ -1,4 +1,4 @@
-"""What a signature takes and gives, and whether a request fits it."""
+"""Inputs and outputs of a SavedModel signature, and validation of requests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from transbeam.serving.server.protocol.logit_biases import json_of_object
 from transbeam.serving.server.protocol.stop_lists import STOP, json_of_list
 
 DEFAULT = "serving_default"
-# What a client may send as more than the one text that the graph takes.
+# String inputs of text generation that JSON clients may send as lists or objects.
 _FORMS = {STOP: json_of_list, "logit_bias": json_of_object}
 
 
 @dataclass(frozen=True)
 class ServableSignature:
-    """One signature, by the names clients use.
+    """A signature of a SavedModel.
 
     Attributes:
-        name: Of itself.
-        definition: As the SavedModel has it.
+        name: Name of the signature.
+        definition: The `SignatureDef` of the SavedModel.
     """
 
     name: str
@@ -36,19 +36,19 @@ class ServableSignature:
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """The type of each input."""
+        """Data type of each input."""
         inputs = self.definition.inputs
         return {name: inputs[name].dtype for name in sorted(inputs)}
 
     @cached_property
     def defaults(self) -> dict[str, np.ndarray]:
-        """Values of inputs that a request leaves out, by their names."""
+        """Default values of optional inputs, by name."""
         defaults = self.definition.defaults
         return {name: tf.make_ndarray(defaults[name]) for name in sorted(defaults)}
 
     @cached_property
     def forms(self) -> dict[str, Callable[[Any], Any]]:
-        """Readers of JSON, for inputs of a signature that writes texts."""
+        """JSON converters for list and object inputs of text generation."""
         inputs = self.definition.inputs
         return {
             name: form
@@ -61,7 +61,7 @@ class ServableSignature:
 
     @cached_property
     def taken(self) -> InputSpec:
-        """Inputs that a request in JSON may bring."""
+        """Inputs that a JSON request may have."""
         rows = {
             name: to_json(value)[0]
             for name, value in self.defaults.items()
@@ -70,13 +70,13 @@ class ServableSignature:
         return InputSpec(self.dtypes, rows, self.forms)
 
     def completed(self, inputs: Arrays) -> Arrays:
-        """With defaults for what is left out, one in each row.
+        """Adds default values for missing inputs, repeated for each row.
 
         Raises:
-            Failure: An input without a default is left out, or one is unknown.
+            StatusError: An input without a default is missing, or an input is unknown.
         """
         missing = self.defaults.keys() - inputs.keys()
-        # More inputs than there are is the first that is looked at.
+        # Requests with too many inputs fail in `check_inputs`, as in TF Serving.
         if not missing or len(inputs) > len(self.definition.inputs):
             return inputs
         self._check_names(inputs)
@@ -90,7 +90,7 @@ class ServableSignature:
         return {**inputs, **added}
 
     def _check_names(self, inputs: Arrays) -> None:
-        """Refuses what TensorFlow refuses where a signature has defaults."""
+        """Rejects the input names that TF Serving rejects if there are defaults."""
         known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
         for name in sorted(known - inputs.keys() - self.defaults.keys()):
             raise invalid(
@@ -106,22 +106,22 @@ class ServableSignature:
             )
 
     def _is_of_rows(self, name: str) -> bool:
-        """Tells if a default is for one row of many."""
+        """Returns True if the default is a single row, to be repeated for each row."""
         free = (self.shape(name) or [0])[0] is None
         return free and self.defaults[name].shape[:1] == (1,)
 
     def shape(self, name: str) -> list[int | None] | None:
-        """What is known of an input's shape; nothing if not even its rank."""
+        """Returns the shape of an input, None for unknown sizes or an unknown rank."""
         return shape_of(self.definition.inputs[name])
 
     def check_inputs(self, inputs: Arrays) -> None:
-        """Makes sure that inputs can be fed.
+        """Checks names and dtypes of the inputs.
 
-        Shapes are not looked at: TF Serving hands every tensor on as it is, and what
-        the graph cannot digest it refuses itself.
+        Shapes are not checked: TF Serving feeds tensors of any shape, and the graph
+        itself rejects those that it cannot process.
 
         Raises:
-            Failure: One is missing, unknown, or of another type.
+            StatusError: An input is missing, unknown, or of another dtype.
         """
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
@@ -142,10 +142,10 @@ class ServableSignature:
                 )
 
     def check_shapes(self, inputs: Arrays) -> None:
-        """Makes sure that inputs are of the shapes that the signature names.
+        """Checks that the inputs have the shapes of the signature.
 
         Raises:
-            Failure: One is not.
+            StatusError: An input has another shape.
         """
         for name, values in inputs.items():
             wanted = self.shape(name)
@@ -157,10 +157,10 @@ class ServableSignature:
                 )
 
     def takes_in_rows(self, inputs: Arrays) -> bool:
-        """Tells if inputs have a row for each thing to predict.
+        """Returns True if the first axis of all inputs is the batch.
 
-        Only then may they share a batch with others', or be cut up: of inputs of
-        another shape than the signature names nobody knows where a row ends.
+        Only such inputs can be batched with those of other requests, or be split. If
+        the shapes differ from those of the signature, the batch axis is unknown.
         """
         counts = {len(values) if values.ndim else 0 for values in inputs.values()}
         if len(counts) != 1 or 0 in counts:
@@ -172,10 +172,10 @@ class ServableSignature:
         )
 
     def choose_outputs(self, wanted: Sequence[str]) -> list[str]:
-        """The outputs that a request names; all of them if it names none.
+        """Returns the requested output names, or all of them if none is requested.
 
         Raises:
-            Failure: One is unknown, or named twice.
+            StatusError: An output is unknown or named twice.
         """
         known = sorted(self.definition.outputs)
         for number, name in enumerate(wanted):
@@ -186,12 +186,12 @@ class ServableSignature:
                 )
             if name in wanted[:number]:
                 raise invalid(f"duplicate output tensor alias: {name}")
-        # In one order, or each would be prepared anew.
+        # Sorted, since each order of fetches would be cached separately.
         return sorted(wanted) or known
 
 
 def shape_of(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
-    """What is known of a tensor's shape; nothing if not even its rank."""
+    """Returns a tensor's shape, None for unknown sizes or an unknown rank."""
     shape = tensor.tensor_shape
     if shape.unknown_rank:
         return None
@@ -199,7 +199,7 @@ def shape_of(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
 
 
 def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
-    """Tells if a shape is one of those that are wanted; nothing known fits all."""
+    """Returns True if a shape matches, where None matches any size or shape."""
     return wanted is None or (
         len(found) == len(wanted)
         and all(size in (None, at) for size, at in zip(wanted, found, strict=True))
@@ -207,7 +207,7 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
 
 
 def datatype_of(values: np.ndarray) -> int:
-    """The type of an array, as `DT_…`."""
+    """Returns the `DT_…` data type of an array."""
     if values.dtype.kind in "OSU":
         return types_pb2.DT_STRING
     return tf.as_dtype(values.dtype).as_datatype_enum

@@ -1,1 +1,1 @@
-"""Which models and versions there are, and how they are run."""
+"""Models and their versions: loading, batching, warm-up and request logging."""

@@ -1,4 +1,4 @@
-"""All models of a server, and which of them a request means."""
+"""The catalog of all models of a server; resolves requests to loaded versions."""
 
 import logging
 import re
@@ -21,12 +21,12 @@ from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Model, Policy, not_found
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
-# What ends up in paths, metrics and logs.
+# Model names appear in paths, metrics and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# A version is loaded when the one before it is there, or after so long: it may be on
-# storage that never answers.
+# Versions are loaded one after another, but a load waits no longer than this for the
+# one before it, which may be on storage that hangs.
 _TURN_SECONDS = 10.0
-# Until who changes the models is told that somebody else is changing them.
+# Time after which a configuration change gives up because another one is in progress.
 _CHANGE_SECONDS = 10.0
 
 _log = logging.getLogger("transbeam.serve")
@@ -34,14 +34,14 @@ _log = logging.getLogger("transbeam.serve")
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """One model, as a configuration names it.
+    """Configuration of one model.
 
     Attributes:
-        name: By which it is asked.
-        folder: Has its version folders.
-        policy: Which versions should answer.
-        labels: Other names of versions.
-        log: Where its requests are written down, if it says so.
+        name: Name of the model in requests.
+        folder: Folder that contains the version folders.
+        policy: Policy that selects the versions to serve.
+        labels: Version numbers by label.
+        log: Request log of the model; None for the server's default.
     """
 
     name: str
@@ -52,16 +52,16 @@ class ModelSettings:
 
 
 class Catalog:
-    """The models of a server, kept up to date by threads.
+    """The models of a server, kept up to date by background threads.
 
-    Each model has a thread of its own while it is looked after: storage that hangs
-    keeps nobody else waiting.
+    Each model is polled in a thread of its own, so that storage that hangs does not
+    block the other models.
 
     Args:
-        load: Loads a version folder of a model, by the model's name.
-        poll_seconds: Between two looks at the folders.
-        early_labels: Whether a label that is new may be for a version that does not
-            answer yet.
+        load: Loads a version; takes the model's name and the version folder.
+        poll_seconds: Polling interval of the model folders.
+        early_labels: True if a new label may be assigned to a version that is not
+            available yet.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class Catalog:
         self._load = load
         self._early_labels = early_labels
         self._models: dict[str, Model] = {}
-        # Those that are loaded for the first time: they tell how far they are.
+        # Models being added by a configuration change; their status can be requested.
         self._coming: dict[str, Model] = {}
         self._labels: dict[str, Mapping[str, int]] = {}
         self._began = time.monotonic()
-        # Whether the first models are loaded still.
+        # True until the models of the initial configuration are loaded.
         self.starting = False
         self._changing = threading.Lock()
         self._turn = threading.Lock()
@@ -86,18 +86,18 @@ class Catalog:
 
     @contextmanager
     def begun(self, wanted: Sequence[ModelSettings]) -> Iterator[dict[str, Future]]:
-        """Begins to load the first models; each answers as soon as it can.
+        """Starts loading the initial models; each is available as soon as it is loaded.
 
-        Meanwhile nobody else can change which models there are.
+        Until the context exits, no other configuration change is possible.
 
         Args:
-            wanted: All models; their labels are not looked at.
+            wanted: All models; their labels are ignored.
 
         Yields:
-            By name, the end of the first look after each.
+            Futures of the first poll of each model, by name.
 
         Raises:
-            Failure: A name is there twice or is none.
+            StatusError: A name is invalid or repeated.
         """
         _check(wanted)
         with self._change():
@@ -109,15 +109,16 @@ class Catalog:
             }
 
     def configure(self, wanted: Sequence[ModelSettings]) -> None:
-        """Makes these the models of the server: new ones are loaded, others let go.
+        """Replaces the set of models: loads new models and unloads the others.
 
         Args:
-            wanted: All models. Each that is new, or lies elsewhere now, must answer.
+            wanted: All models. Each one that is new, or has another folder than before,
+                must have a version that loads.
 
         Raises:
-            Failure: A name is there twice or is none, a label is for a version that
-                does not answer, or nothing can be loaded for a model. Then everything
-                stays as it was.
+            StatusError: A name is invalid or repeated, a label's version is not
+                available, or no version of a model can be loaded. Nothing is changed
+                then.
         """
         _check(wanted)
         with self._change():
@@ -142,8 +143,8 @@ class Catalog:
         return model is not None and model.folder == settings.folder
 
     def _take_over(self, wanted: Sequence[ModelSettings]) -> None:
-        """Puts what is coming in the place of what is not wanted anymore."""
-        # First: who asks by a label must not meet a version that is let go.
+        """Adds the new models and removes those that are no longer configured."""
+        # Labels first: a label must never refer to a version that is being unloaded.
         for settings in wanted:
             self._labels[settings.name] = dict(settings.labels)
         before = dict(self._models)
@@ -164,23 +165,23 @@ class Catalog:
                 model.close()
 
     def start(self) -> None:
-        """Begins to look for new versions."""
+        """Starts polling for new versions."""
         self._looks.start()
 
     def close(self) -> None:
-        """Lets all models go, each version after its last request."""
+        """Unloads all models, each version after its last request."""
         self._looks.close()
         for model in list(self._models.values()):
             model.close()
 
     def ready(self) -> bool:
-        """Whether each model has a version that answers."""
+        """Returns True if each model has an available version."""
         models = list(self._models.values())
         loaded = bool(models) and all(model.available() for model in models)
         return loaded and not self.starting
 
     def progress(self) -> str:
-        """How far the first models are, for who waits for them."""
+        """Describes the progress of loading the initial models."""
         models = list(self._models.items())
         missing = [name for name, model in models if not model.available()]
         seconds = time.monotonic() - self._began
@@ -189,10 +190,10 @@ class Catalog:
         return f"loading: {there} after {seconds:.0f} s{waits}"
 
     def check_begun(self, name: str) -> None:
-        """Asks to come again, of who wants a model that is still loaded at the start.
+        """Raises UNAVAILABLE if a model is still being loaded at startup.
 
         Raises:
-            Failure: It is.
+            StatusError: The model is being loaded.
         """
         model = self._models.get(name)
         if self.starting and model is not None and not model.available():
@@ -202,23 +203,23 @@ class Catalog:
             )
 
     def model(self, name: str) -> Model | None:
-        """A model by its name; one that is loaded for the first time, too."""
+        """Returns a model by name, including one that is being added."""
         return self._models.get(name) or self._coming.get(name)
 
     def labels(self, name: str) -> Mapping[str, int]:
-        """Other names of a model's versions."""
+        """Returns the version numbers of a model by label."""
         return self._labels.get(name, {})
 
     def names(self) -> list[str]:
-        """Of all models."""
+        """Returns the sorted names of all models."""
         return sorted(self._models)
 
     @contextmanager
     def use(self, target: ModelTarget) -> Iterator[tuple[int, Loaded]]:
-        """The version that a request means; see `Model.use`.
+        """Yields the version that a request addresses; see `Model.use`.
 
         Raises:
-            Failure: There is none that answers, no such label, or no name at all.
+            StatusError: No name is given, or no such label or available version exists.
         """
         if not target.name:
             raise invalid("ModelSpec has no name specified.")
@@ -246,7 +247,7 @@ class Catalog:
         )
 
     def _load_in_turn(self, name: str, folder: Path) -> Loaded:
-        """One after the other: what a model takes of the memory is measured."""
+        """Loads one version at a time, because the memory growth is measured."""
         is_alone = self._turn.acquire(timeout=_TURN_SECONDS)
         if not is_alone:
             _log.warning("%s: does not wait for a model that is loading still", name)
@@ -258,7 +259,7 @@ class Catalog:
 
     @contextmanager
     def _change(self) -> Iterator[None]:
-        """Changes which models there are, which nobody else may do meanwhile."""
+        """Holds the lock for configuration changes."""
         if not self._changing.acquire(timeout=_CHANGE_SECONDS):
             raise StatusError(
                 StatusCode.UNAVAILABLE,
@@ -270,13 +271,13 @@ class Catalog:
             self._changing.release()
 
     def _check_labels(self, wanted: Sequence[ModelSettings]) -> None:
-        """As TF Serving: by what answers now, and not by what will be loaded."""
+        """Checks labels as TF Serving does, against currently available versions."""
         for settings in wanted:
             model = self._models.get(settings.name)
             answering = model.available() if model else []
             known = self.labels(settings.name)
             for label, version in settings.labels.items():
-                # Who asks by a label that is known is not left without an answer.
+                # A label in use must not move to a version that is not available.
                 early = self._early_labels and known.get(label, version) == version
                 if version not in answering and not early:
                     raise StatusError(
@@ -295,19 +296,19 @@ class Catalog:
 def _poll(model: Model) -> None:
     try:
         model.poll()
-    except Exception:  # the next time may go better
+    except Exception:  # the next poll may succeed
         _log.exception("%s: could not be looked after", model.name)
 
 
 def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
-    """Looks after models, each in a thread of its own.
+    """Polls models, each in a thread of its own, and waits for all of them.
 
     Args:
-        models: After which.
-        must_answer: Whether each must have a version that answers then.
+        models: The models.
+        must_answer: True if each model must have an available version afterwards.
 
     Raises:
-        Failure: One of them has none.
+        StatusError: A model has no available version.
     """
     looks = {begin_aside(m.poll, f"look after {m.name}"): m for m in models}
     for look in as_completed(looks):

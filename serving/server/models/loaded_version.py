@@ -1,4 +1,4 @@
-"""A version that answers: a SavedModel, warm, with those who wait for it."""
+"""A loaded and warmed-up model version, with the requests in progress."""
 
 import threading
 import time
@@ -26,24 +26,25 @@ from transbeam.serving.server.streaming.continuous_batch import (
 
 
 class Loaded:
-    """A version in memory, and the requests it is working on.
+    """A version in memory, and the requests it is processing.
 
     Args:
         folder: The version folder.
-        batching: How requests are put together.
-        seconds: That what nobody waits for may take: getting warm, a token of a
-            stream.
-        observe: Is told of each batch.
-        observe_warm_up: Is told of getting warm.
-        observe_written: Is told of each token of streams.
+        batching: Batching parameters.
+        seconds: Timeout of runs without a client's deadline: warm-up requests and
+            steps of streaming generation.
+        observe: Called with the timing of each batch.
+        observe_warm_up: Called with the outcome and duration of the warm-up.
+        observe_written: Called after each step of streaming generation.
 
     Attributes:
-        questions: That it came with, to be asked before anybody else.
-        grown: Bytes that the process grew by while it was loaded and got warm, those
-            of other versions that were loaded meanwhile included; None if not known.
+        questions: Golden requests of the version, which were run before it became
+            available.
+        grown: Bytes of resident memory by which the process grew during loading and
+            warm-up, including versions loaded at the same time; None if unknown.
 
     Raises:
-        Failure: It cannot be loaded, or fails one of its warm-up requests.
+        StatusError: It cannot be loaded, or fails a warm-up request or golden request.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Loaded:
 
     @property
     def signatures(self) -> dict[str, ServableSignature]:
-        """By name."""
+        """Signatures by name."""
         return self._servable.signatures
 
     def submit(
@@ -86,14 +87,14 @@ class Loaded:
         deadline: Deadline,
         told: Told = tell_nobody,
     ) -> Answer:
-        """Asks a signature; see `Batcher.submit`.
+        """Queues a request for a signature; see `Batcher.submit`.
 
         Args:
             signature: One of `signatures`.
-            inputs: All it takes, by its names.
-            outputs: Which of its outputs to compute.
-            deadline: Until when the answer is wanted.
-            told: Is told of each batch that has some of it.
+            inputs: All inputs of the signature, by name.
+            outputs: Names of the outputs to compute.
+            deadline: Deadline of the request.
+            told: Called with the times of each batch that contains some of the rows.
         """
         kind = (signature.name, *outputs)
         if signature.takes_in_rows(inputs):
@@ -101,7 +102,7 @@ class Loaded:
         return self._batcher.submit_alone(kind, inputs, deadline, told)
 
     def write(self, stream: TextStream) -> None:
-        """Begins to write a text; see `ContinuousBatch.submit`."""
+        """Starts streaming generation of a text; see `ContinuousBatch.submit`."""
         with self._changed:
             if self._streams is None:
                 most = self._batching.max_batch_size, self._batching.most_rows
@@ -115,13 +116,13 @@ class Loaded:
         fetched: Sequence[str],
         deadline: Deadline | None = None,
     ) -> list[np.ndarray]:
-        """Runs the graph itself; see `Servable.run_tensors`."""
+        """Runs the graph with given feeds and fetches; see `Servable.run_tensors`."""
         seconds = self._seconds if deadline is None else deadline.left()
         return self._servable.run_tensors(fed, values, tuple(fetched), seconds)
 
     @contextmanager
     def used(self) -> Iterator["Loaded"]:
-        """Keeps it in memory for as long as the context lasts."""
+        """Keeps the version in memory until the context exits."""
         with self._changed:
             self._users += 1
         try:
@@ -132,10 +133,10 @@ class Loaded:
                 self._changed.notify_all()
 
     def close(self, patience: float = 60.0) -> None:
-        """Waits until nobody uses it anymore, and gives its memory back.
+        """Waits until the version is unused, then frees its memory.
 
         Args:
-            patience: Seconds; who then still waits for an answer gets an error.
+            patience: Maximum wait in seconds; requests still in progress then fail.
         """
         end = time.monotonic() + patience
         with self._changed:

@@ -1,15 +1,15 @@
-"""What is to be written down."""
+"""Settings of request logging."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class LogSettings:
-    """Where the requests of a model are written, and how many of them.
+    """Request log settings of a model.
 
     Attributes:
-        prefix: What the files' names begin with, their folder included.
-        share: Of the requests that were answered, 0 to 1.
+        prefix: Prefix of the log files' paths, folder included.
+        share: Fraction of the successful requests to log, 0 to 1.
     """
 
     prefix: str

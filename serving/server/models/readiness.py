@@ -1,4 +1,4 @@
-"""What a version has to do before it answers: get warm, and answer what is known."""
+"""Runs warm-up requests and checks golden requests before a version is available."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,9 +28,9 @@ from transbeam.serving.server.models.warmup_requests import (
 from transbeam.serving.server.streaming.continuous_batch import go_round
 from transbeam.serving.server.streaming.stream_requests import BEGIN, can_stream
 
-# Runs a signature: its name, and its inputs.
+# Runs a signature; takes its name and its inputs.
 Run = Callable[[str, Arrays], dict[str, np.ndarray]]
-# Is told how getting warm ended, as a code's name, and how many seconds it took.
+# Called with the name of the warm-up's status code and its duration in seconds.
 Observe = Callable[[str, float], None]
 
 
@@ -41,17 +41,17 @@ def warm_up(
     run_tensors: RunTensors,
     observe: Observe,
 ) -> None:
-    """Runs the requests that a SavedModel brings along, as if clients asked.
+    """Runs the warm-up requests of a SavedModel.
 
     Args:
         folder: The version folder.
-        signatures: What can be asked.
-        run: Runs one of them.
-        run_tensors: Runs several at once.
-        observe: Is told of it, if there are requests.
+        signatures: Signatures by name.
+        run: Runs one signature.
+        run_tensors: Runs several signatures in one graph run.
+        observe: Called with outcome and duration, if there are warm-up requests.
 
     Raises:
-        Failure: A request fails, or there are too many.
+        StatusError: A request fails, or there are too many.
     """
     if not (folder / FILE).is_file():
         return
@@ -78,18 +78,18 @@ def warm_up(
 def check_answers(
     folder: Path, signatures: Mapping[str, ServableSignature], run: Run
 ) -> list[Golden]:
-    """Asks a SavedModel the questions that it brings along with their answers.
+    """Runs the golden requests of a SavedModel and compares outputs.
 
     Args:
         folder: The version folder.
-        signatures: What can be asked.
-        run: Runs one of them.
+        signatures: Signatures by name.
+        run: Runs one signature.
 
     Returns:
-        The questions.
+        The golden requests.
 
     Raises:
-        Failure: One is answered otherwise than it was when the model was exported.
+        StatusError: An output differs from the one recorded at export.
     """
     asked = []
     with _placed(folder / GOLDEN, "question") as counted:
@@ -128,14 +128,14 @@ def _timed(observe: Observe) -> Iterator[None]:
 
 @contextmanager
 def _placed(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
-    """Says of failures at which record of a file they are.
+    """Adds the file and the record number to the message of an error.
 
     Args:
         file: The file.
-        what: What its records are.
+        what: Noun for a record of the file.
 
     Yields:
-        Counts records from 1 while they are read.
+        A function that numbers records from 1 while they are read.
     """
     number, reading = 0, True
 

@@ -1,4 +1,4 @@
-"""Files of a version that can be read to their end."""
+"""Checks that the files of a version are regular files."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transbeam.serving.server.base.status import invalid
 
-# What a SavedModel is read from; whatever else lies beside it nobody opens.
+# Files that a SavedModel is loaded from; other files in the folder are not opened.
 _FILES = ("saved_model.pb", "saved_model.pbtxt", "batching_params.pbtxt")
 _FOLDERS = ("variables", "assets", "assets.extra")
 _KINDS = {
@@ -20,20 +20,21 @@ _KINDS = {
 
 
 def check_regular_files(folder: Path) -> None:
-    """Refuses a version with a FIFO or a device in the place of a file.
+    """Rejects a version that contains a FIFO or a device in place of a file.
 
-    Who opens a FIFO waits for somebody to write into it, and a device may have no end.
+    Opening a FIFO blocks until another process writes to it, and a device may have no
+    end.
 
     Args:
         folder: The version folder.
 
     Raises:
-        Failure: There is one; the message names it.
+        StatusError: There is one; the message names it.
     """
     for path in _read(folder):
         try:
             kind = stat.S_IFMT(path.stat().st_mode)
-        except OSError:  # whoever reads it says it better
+        except OSError:  # the loader reports it more precisely
             continue
         if kind != stat.S_IFREG:
             raise invalid(

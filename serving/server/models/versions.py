@@ -1,9 +1,9 @@
-"""The versions of one model: which there are, which should be, and which answer.
+"""Versions of one model: polling, loading, and unloading.
 
-A model's folder has a numbered folder for each version. New ones are found by looking,
-loaded beside those that answer, and take over when they are warm; only then are the old
-ones let go, after their last request. A version that cannot be loaded leaves everything
-as it was, and its state says why.
+A model's folder contains a numbered folder for each version. New versions are found by
+polling, loaded beside the available ones, and become available after their warm-up;
+only then are the old ones unloaded, after their last request. A version that fails to
+load leaves the others unchanged, and its status has the error.
 """
 
 import logging
@@ -22,20 +22,20 @@ from transbeam.configs.system.memory import give_back_memory
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.loaded_version import Loaded
 
-# As in TF Serving: so many attempts after the first, that long apart.
+# As in TF Serving: number of retries after the first attempt, and their interval.
 _RETRIES = 5
 _RETRY_SECONDS = 60.0
-# Messages hold a version in 64 bits.
+# Protocol buffers store a version as a signed 64-bit integer.
 _NUMBER = re.compile(r"0*[0-9]{1,19}")
 _LARGEST = 2**63 - 1
-# Versions that ended, which are remembered for their state.
+# Number of ended versions whose status is kept.
 _REMEMBERED = 16
 
 _log = logging.getLogger("transbeam.serve")
 
 
 class State(IntEnum):
-    """Of a version, with the numbers of `ModelVersionStatus.State`."""
+    """State of a version, with the numbers of `ModelVersionStatus.State`."""
 
     START = 10
     LOADING = 20
@@ -46,18 +46,18 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """Which of the versions that are there should answer.
+    """Policy that selects which of the existing versions to serve.
 
     Attributes:
-        latest: The highest so many.
-        specific: Exactly these; counts before `latest`.
+        latest: Number of highest versions to serve; None for all.
+        specific: Exact versions to serve; takes precedence over `latest`.
     """
 
     latest: int | None = 1
     specific: frozenset[int] = frozenset()
 
     def choose(self, numbers: Collection[int]) -> set[int]:
-        """Among the versions that are there.
+        """Selects versions from those that exist.
 
         Example:
         >>> Policy(latest=2).choose({1, 2, 10})
@@ -72,13 +72,13 @@ class Policy:
 
 @dataclass
 class Version:
-    """One version, as its state tells.
+    """Status of one version.
 
     Attributes:
-        number: Of the version.
-        state: What is going on.
-        failure: Why it ended, if not because it was let go.
-        loaded: While it is available.
+        number: Version number.
+        state: Current state.
+        failure: Error that ended it; None if it was unloaded regularly.
+        loaded: The loaded version while it is available.
     """
 
     number: int
@@ -94,9 +94,9 @@ class Model:
     """The versions of one model.
 
     Args:
-        name: Of the model.
-        folder: Has the numbered folders.
-        policy: Which should answer.
+        name: Name of the model.
+        folder: Folder that contains the version folders.
+        policy: Policy that selects the versions to serve.
         load: Loads a version folder.
     """
 
@@ -114,12 +114,12 @@ class Model:
         self._said = ""
 
     def states(self) -> list[Version]:
-        """Every version that is known of, the newest first."""
+        """Returns the status of every known version, newest first."""
         with self._lock:
             return sorted(self._versions.values(), key=lambda v: -v.number)
 
     def failures(self) -> list[str]:
-        """Why versions do not answer that were tried."""
+        """Returns error messages of the versions that failed to load."""
         return [
             f"version {version.number}: {version.failure.message}"
             for version in self.states()
@@ -127,18 +127,18 @@ class Model:
         ]
 
     def available(self) -> list[int]:
-        """The versions that answer."""
+        """Returns the numbers of the available versions."""
         return [v.number for v in self.states() if v.state is State.AVAILABLE]
 
     @contextmanager
     def use(self, number: int | None = None) -> Iterator[tuple[int, Loaded]]:
-        """A version to ask, which stays for as long as the context lasts.
+        """Yields an available version and keeps it loaded until the context exits.
 
         Args:
-            number: Of the version; the latest that answers if left out.
+            number: Version number; the latest available version if None.
 
         Raises:
-            Failure: There is none.
+            StatusError: The version is not available.
         """
         with self._lock:
             ready = {
@@ -149,7 +149,7 @@ class Model:
             wanted = max(ready, default=None) if number is None else number
             if wanted is None or wanted not in ready:
                 raise not_found(self.name, number)
-            # Under the lock: or it could be let go before it is in use.
+            # Under the lock: otherwise it could be unloaded before it is in use.
             context = ready[wanted].used()
             loaded = context.__enter__()
         try:
@@ -158,16 +158,16 @@ class Model:
             context.__exit__(None, None, None)
 
     def poll(self) -> None:
-        """Looks what is there, and loads and lets go what the policy says.
+        """Loads and unloads versions according to the folder and the policy.
 
-        Storage may keep it waiting for ever.
+        Blocks without a time limit if the storage hangs.
         """
         with self._polling:
             if not self._closed:
                 self._poll()
 
     def is_polling(self) -> bool:
-        """Whether `poll` is at work, or waits for its storage."""
+        """Returns True while `poll` is running, even if its storage hangs."""
         return self._polling.locked()
 
     def _poll(self) -> None:
@@ -186,14 +186,14 @@ class Model:
         self._forget(there)
 
     def close(self) -> None:
-        """Lets all versions go, after their last request; what still comes, at once."""
+        """Unloads all versions after their last request; rejects new ones at once."""
         with self._lock:
             self._closed = True
         for number in self.available():
             self._let_go(number, at_once=True)
 
     def _look(self) -> dict[int, Path]:
-        """The version folders that are there: `7` and `007` are both version 7."""
+        """Returns existing version folders; `7` and `007` are both version 7."""
         try:
             folders = sorted(self.folder.iterdir())
         except OSError:
@@ -218,8 +218,8 @@ class Model:
             self._said = said
 
     def _bring(self, number: int, folder: Path) -> None:
-        """Loads a version, unless it is there or failed a moment ago."""
-        written = _written(folder)  # a disk that hangs must not hang who asks
+        """Loads a version unless it is available or failed recently."""
+        written = _written(folder)  # outside the lock: a hanging disk must block no one
         with self._lock:
             version = self._versions.setdefault(number, Version(number))
             if version.state is State.AVAILABLE or not _due(version, written):
@@ -232,7 +232,7 @@ class Model:
             loaded, failure = self._load(folder), None
         except StatusError as error:
             loaded, failure = None, error
-        except Exception as error:  # a bug of ours must not end the looking
+        except Exception as error:  # an unexpected error must not end the polling
             _log.exception("%s: version %d", self.name, number)
             message = f"{type(error).__name__}: {error}"
             loaded, failure = None, StatusError(StatusCode.INTERNAL, message)
@@ -257,7 +257,7 @@ class Model:
         def close() -> None:
             if loaded is not None:
                 loaded.close()
-                if not at_once:  # a process that ends needs not tidy up
+                if not at_once:  # unnecessary when the process exits
                     give_back_memory()
             with self._lock:
                 version.state = State.END
@@ -266,7 +266,7 @@ class Model:
 
         if at_once:
             close()
-        else:  # the next look must not wait for a slow request
+        else:  # in a thread, as the next poll must not wait for a slow request
             threading.Thread(target=close, name=f"unload-{number}").start()
 
     def _forget(self, there: Collection[int]) -> None:
@@ -281,13 +281,13 @@ class Model:
 
 
 def not_found(name: str, number: int | None) -> StatusError:
-    """No such model or version answers."""
+    """Creates the error for a model or version that is not available."""
     asked = f"Latest({name})" if number is None else f"Specific({name}, {number})"
     return StatusError(StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
 
 
 def _written(folder: Path) -> float:
-    """When it was last written to."""
+    """Returns the modification time of a version folder."""
     try:
         return max(path.stat().st_mtime for path in (folder, folder / "saved_model.pb"))
     except OSError:
@@ -295,12 +295,12 @@ def _written(folder: Path) -> float:
 
 
 def _due(version: Version, written: float) -> bool:
-    """Whether to try to load it: it is new, was mended, or some time has passed."""
+    """Returns True if a version is new, modified, wanted again, or due for a retry."""
     if version.state is State.START or written != version.seen:
         return version.state in (State.START, State.END)
     if version.state is not State.END:
         return False
-    if version.failure is None:  # it was let go and is wanted again
+    if version.failure is None:  # it was unloaded and is selected again
         return True
     return (
         version.attempts <= _RETRIES

@@ -1,7 +1,7 @@
-"""The requests in a SavedModel that a model server runs before it lets anybody in.
+"""Reads the warm-up requests of a SavedModel.
 
 They are written by `transbeam.serving.export.warmup_inputs`; this module only reads
-them, and needs no Keras.
+them and does not import Keras.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,26 +15,26 @@ from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 
 FILE = "assets.extra/tf_serving_warmup_requests"
-# More of them TF Serving does not read.
+# TF Serving's maximum number of warm-up requests.
 MOST = 1000
 
 Inputs = Mapping[str, np.ndarray]
-# A signature by its name, empty for the default one, and its inputs; or several.
+# A signature name (empty for the default) and its inputs; or a MultiInference request.
 WarmUp = tuple[str, Inputs] | inference_pb2.MultiInferenceRequest
 
 
 def read_warm_up(folder: Path) -> Iterator[WarmUp]:
-    """The requests of a SavedModel.
+    """Reads the warm-up requests of a SavedModel.
 
     Args:
-        folder: The version folder; there may be no requests in it.
+        folder: The version folder, with or without warm-up requests.
 
     Yields:
-        Requests of Predict, Classify, Regress and MultiInference; those of other APIs
-        are passed over.
+        Predict, Classify, Regress and MultiInference requests; those of other APIs
+        are skipped.
 
     Raises:
-        ValueError: A request has no examples, or too many for their context.
+        ValueError: A request has no examples, or too many for the size of its context.
     """
     file = folder / FILE
     if not file.is_file():

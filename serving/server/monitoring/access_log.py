@@ -1,4 +1,4 @@
-"""A line of JSON for each request, without its texts."""
+"""Access log: a line of JSON for each request, without its texts."""
 
 import json
 import logging
@@ -11,20 +11,20 @@ from typing import Any
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.server.monitoring.request_ids import RequestContext
 
-# Lines that wait for the disk; of more, the newest are dropped.
+# Maximum number of lines waiting to be written; further lines are dropped.
 _MOST = 10_000
 
 
 class AccessLog:
-    """Writes what requests were, from a thread of its own: none waits for the disk.
+    """Writes a line for each request from a background thread.
 
-    Who moves the file away, as logrotate does, finds a new one in its place.
+    If the file is moved, as by logrotate, a new file is created under its name.
 
     Args:
-        file: Is appended to.
+        file: File that lines are appended to.
 
     Raises:
-        ArtifactError: It cannot be written.
+        ArtifactError: The file cannot be written.
     """
 
     def __init__(self, file: Path):
@@ -47,18 +47,18 @@ class AccessLog:
         self._log.info(line_of(call))
 
     def close(self) -> None:
-        """Writes what waits."""
+        """Writes the waiting lines and closes the file."""
         self._listener.stop()
         self._handler.close()
 
 
 class _Dropping(QueueHandler):
     def handleError(self, record: logging.LogRecord) -> None:
-        """Full: a request is worth more than its line."""
+        """Drops the line if the queue is full, so that no request waits for the log."""
 
 
 def line_of(call: RequestContext, now: datetime | None = None) -> str:
-    """What is written of a call.
+    """Formats the log line of a call.
 
     Example:
     >>> call = RequestContext("a1", None, "REST", api="Predict", model="m")

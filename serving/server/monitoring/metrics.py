@@ -1,8 +1,8 @@
-"""What Prometheus reads, under the names of TF Serving.
+"""Prometheus metrics, under TF Serving's names.
 
 https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. Times
-are in microseconds, in the stock server's buckets for requests, so that its dashboards
-fit.
+are in microseconds, in TF Serving's histogram buckets for requests, so that its
+dashboards can be used.
 """
 
 import collections
@@ -31,12 +31,12 @@ _PREFIX = ":tensorflow:serving:"
 _MICROSECONDS = [10 * 1.8**power for power in range(33)]
 _ROWS = [2**power for power in range(15)]
 
-# Each series would come with another that says when it began.
+# Otherwise each series would have a second one with its creation time.
 disable_created_metrics()
 
 
 class _ModelMemory:
-    """What versions that answer took of memory, when Prometheus asks."""
+    """Collector of the memory that each available version takes."""
 
     def __init__(self, catalog: Catalog):
         self._catalog = catalog
@@ -58,21 +58,21 @@ class _ModelMemory:
 
 
 class Metrics:
-    """Counts and times of one server.
+    """Counters, gauges and histograms of one server.
 
     Attributes:
-        registry: What Prometheus reads.
-        in_flight: Requests that are being answered.
-        connections: Open ones of the HTTP door.
-        logged: Requests that were to be written down, by what became of them.
+        registry: The Prometheus registry.
+        in_flight: Number of requests in progress.
+        connections: Number of open HTTP connections.
+        logged: Number of requests selected for the request log, by outcome.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)  # memory, time, open files
+        ProcessCollector(registry=self.registry)  # memory, CPU time, open files
         self._requests: collections.Counter[tuple[str, str]] = collections.Counter()
         self._lock = threading.Lock()
-        self.registry.register(self)  # type: ignore[arg-type] (it collects)
+        self.registry.register(self)  # type: ignore[arg-type] (it has `collect`)
         self.in_flight = Gauge(
             "transbeam_requests_in_flight",
             "Requests that are being answered.",
@@ -151,7 +151,7 @@ class Metrics:
         )
 
     def watch(self, catalog: Catalog) -> None:
-        """Tells of the catalog's versions, too."""
+        """Adds the readiness and memory metrics of a catalog."""
         ready = Gauge(
             "transbeam_ready",
             "1 if each model has a version that answers.",
@@ -163,24 +163,24 @@ class Metrics:
     def request(
         self, model: str, api: str, entrypoint: str, status: str, seconds: float
     ) -> None:
-        """Counts a request that was answered or refused."""
+        """Records a finished request; its latency only if it succeeded."""
         with self._lock:
             self._requests[model, status] += 1
         if status == "OK":
             self._latency.labels(model, api, entrypoint).observe(seconds * 1e6)
 
     def refused(self, reason: str) -> None:
-        """Counts what went beyond a limit."""
+        """Counts a request or connection that exceeded a limit."""
         self._refused.labels(reason).inc()
 
     def batch(self, model: str, timing: Timing) -> None:
-        """Counts a batch that was run."""
+        """Records the size and times of a batch."""
         self._runtime.labels(model).observe(timing.ran * 1e6)
         self._queuing.labels(model).observe(timing.waited * 1e6)
         self._batch.labels(model).observe(timing.rows)
 
     def written(self, model: str, written: GeneratedTokens) -> None:
-        """Counts a token of each of some streams."""
+        """Records a generation step: one token for each of some streams."""
         self._tokens.labels(model).inc(written.tokens)
         for seconds in written.waited:
             self._first.labels(model).observe(seconds * 1e6)
@@ -189,15 +189,15 @@ class Metrics:
             self._step.labels(model).observe(written.ran * 1e6)
 
     def warm_up(self, folder: Path, status: str, seconds: float) -> None:
-        """Counts a version that had requests to warm up with."""
+        """Records the warm-up of a version that has warm-up requests."""
         self._warm_up.labels(str(folder), status).observe(seconds * 1e6)
 
     def page(self) -> bytes:
-        """As Prometheus reads it."""
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Counters without the `_total` that the library would put behind the name."""
+        """Yields request counts without the suffix `_total` that the library adds."""
         metric = Metric(f"{_PREFIX}request_count", "Requests.", "unknown")
         with self._lock:
             counts = dict(self._requests)

@@ -1,8 +1,8 @@
-"""Requests by their ids: what each was, told in the answer and in a log.
+"""Request ids and trace contexts, with a record of each call for the access log.
 
-A client's `x-request-id` comes back in the answer, or one that is made here; so does a
-`traceparent` of W3C's Trace Context (https://www.w3.org/TR/trace-context/). Whoever
-works on a request notes in `current()` what it is; no text of it is noted.
+A client's `x-request-id`, or else a generated one, is returned in the response; so is a
+`traceparent` of W3C Trace Context (https://www.w3.org/TR/trace-context/). The code that
+processes a request adds details to `current()`, but never its texts.
 """
 
 import re
@@ -18,29 +18,29 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUEST_ID, TRACE = "x-request-id", "traceparent"
-# What is written into logs and headers as it came.
+# Only ids and trace contexts that match are copied into logs and headers.
 _ID = re.compile(r"[!-~]{1,128}")
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass
 class RequestContext:
-    """One request, as far as is known of it.
+    """Record of one request.
 
     Attributes:
-        id: The client's, or one that was made here.
-        trace: The client's `traceparent`, if it sent one.
+        id: The client's request id, or a generated one.
+        trace: The client's `traceparent`, if any.
         door: `REST` or `GRPC`.
-        api: Such as `Predict`; empty for what asks no model.
-        model: Its name, if there is such a model.
-        version: That answered.
-        signature: That was asked.
-        rows: That were asked about.
-        tokens: That were written.
-        waited: Seconds in the queue, of its first rows.
-        ran: Seconds in TensorFlow, of all its rows.
-        status: Of HTTP, or gRPC's name.
-        seconds: In all.
+        api: API method, such as `Predict`; empty for requests without a model.
+        model: Name of the model; empty if there is no such model.
+        version: Version that processed the request.
+        signature: Signature that was run.
+        rows: Number of rows of the request.
+        tokens: Number of generated tokens.
+        waited: Seconds that its first rows were queued.
+        ran: Seconds of all its TensorFlow runs.
+        status: HTTP status code, or name of the gRPC status.
+        seconds: Total duration.
     """
 
     id: str
@@ -60,7 +60,7 @@ class RequestContext:
 
     @classmethod
     def from_headers(cls, door: str, headers: Mapping[str, Any]) -> "RequestContext":
-        """The call that a request begins.
+        """Creates the record of a request from its headers.
 
         Example:
         >>> headers = {"x-request-id": "a1", "traceparent": "no trace"}
@@ -73,32 +73,32 @@ class RequestContext:
         return cls(own, trace if _TRACE.fullmatch(trace) else None, door)
 
     def told(self) -> list[tuple[str, str]]:
-        """What comes back in the answer."""
+        """Returns the headers to add to the response."""
         trace = [] if self.trace is None else [(TRACE, self.trace)]
         return [(REQUEST_ID, self.id), *trace]
 
     def batch(self, waited: float, ran: float) -> None:
-        """Notes that some of its rows were run."""
+        """Adds the times of a batch that contained some of the rows."""
         self.waited = waited if self.waited is None else self.waited
         self.ran = ran if self.ran is None else self.ran + ran
 
 
 _CURRENT: ContextVar[RequestContext | None] = ContextVar("call", default=None)
-# Is told of each call that is over.
+# Called with each finished call.
 Over = Callable[[RequestContext], None]
 
 
 def current() -> RequestContext:
-    """The call that is worked on here; one that nobody reads where there is none."""
+    """Returns the call of the current task; outside of a call, a discarded one."""
     return _CURRENT.get() or RequestContext("", None, "")
 
 
 class IdentifiedApp:
-    """An ASGI application whose answers have ids.
+    """ASGI middleware that assigns request ids.
 
     Args:
-        app: Answers.
-        over: Is told of each call.
+        app: The wrapped application.
+        over: Called with each finished call.
     """
 
     def __init__(self, app: ASGIApp, over: Over):
@@ -107,7 +107,7 @@ class IdentifiedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = RequestContext.from_headers("REST", Headers(scope=scope))
-        _CURRENT.set(call)  # of this request's own task
+        _CURRENT.set(call)  # context variable of this request's task
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -124,10 +124,10 @@ class IdentifiedApp:
 
 
 class IdentifiedCalls(grpc.aio.ServerInterceptor):
-    """Gives calls over gRPC ids, which come back in the trailing metadata.
+    """gRPC interceptor that assigns request ids, returned in the trailing metadata.
 
     Args:
-        over: Is told of each call.
+        over: Called with each finished call.
     """
 
     def __init__(self, over: Over):
@@ -145,7 +145,7 @@ class IdentifiedCalls(grpc.aio.ServerInterceptor):
         elif handler.unary_stream:
             behave = self._streaming(handler.unary_stream)
             make = grpc.unary_stream_rpc_method_handler
-        else:  # reflection, which is a conversation and asks no model
+        else:  # reflection, a bidirectional stream that addresses no model
             return handler
         return make(behave, handler.request_deserializer, handler.response_serializer)
 

@@ -1,1 +1,1 @@
-"""The OpenAPI description of the served models."""
+"""The OpenAPI document of the served models."""

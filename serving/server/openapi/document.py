@@ -1,8 +1,8 @@
-"""The description itself: OpenAPI 3.1, made for the models that are served right now.
+"""Generates the OpenAPI 3.1 document for the models that are currently served.
 
-https://spec.openapis.org/oas/v3.1.0.html. Versions have signatures of their own: a path
-without a version is described by the latest one, and one with a version or a label by
-all that it can mean.
+https://spec.openapis.org/oas/v3.1.0.html. Each version has its own signatures: a path
+without a version is described by the latest version, and a path with a version or a
+label by the union of all versions that it can refer to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,19 +36,19 @@ _DOORS = {
     "/readyz": ("ready", "Whether every model answers"),
     metrics.PATH: ("metrics", "Prometheus's page"),
 }
-# Who balances the load has no token.
+# Load balancers have no token.
 _OPEN = ("/livez", "/readyz")
 
 
 def describe(catalog: Catalog, *, token: bool) -> Json:
-    """Tells what can be asked.
+    """Creates the OpenAPI document.
 
     Args:
         catalog: The models.
-        token: Whether clients must show one.
+        token: True if clients need a bearer token.
 
     Returns:
-        The document.
+        The document as a JSON object.
     """
     paths: Json = {}
     schemas: Json = dict(SCHEMAS)
@@ -79,19 +79,19 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
 def _versions(
     catalog: Catalog, name: str
 ) -> Iterator[tuple[int, Mapping[str, Method]]]:
-    """What each version that answers can be asked."""
+    """Yields the available versions of a model and their methods by name."""
     model = catalog.model(name)
     for number in model.available() if model else ():
         try:
             with catalog.use(ModelTarget(name, number)) as (_, loaded):
                 methods = methods_of(loaded.signatures, loaded.questions)
                 yield number, {method.name: method for method in methods}
-        except StatusError:  # it was let go meanwhile
+        except StatusError:  # the version was unloaded in the meantime
             continue
 
 
 def _door(name: str, summary: str) -> Json:
-    """For those who watch the server."""
+    """Describes the GET operation of a health or metrics endpoint."""
     text = {"type": "string"}
     responses = {"200": answered("Yes", text, "text/plain")}
     if name == "ready":

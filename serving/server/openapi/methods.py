@@ -1,4 +1,4 @@
-"""What a version can be asked, and what it answers."""
+"""API methods of a model version, with JSON schemas of requests and responses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _EXAMPLE = {"$ref": "#/components/schemas/Example"}
 _LEAF: Schema = {
     "anyOf": [{"type": ["boolean", "number"]}, {"$ref": "#/components/schemas/Text"}]
 }
-# Of `tf.Example`s.
+# Component schemas of `tf.Example`s.
 EXAMPLES: dict[str, Schema] = {
     "Feature": {
         "description": "A value, or a list of values of one type",
@@ -57,14 +57,14 @@ end, `event: done` with `generated_text`, `num_tokens`, `finished` and `truncate
 
 @dataclass(frozen=True)
 class Method:
-    """One kind of question.
+    """An API method, with its JSON schemas.
 
     Attributes:
-        name: As paths have it.
-        question: What may be sent.
-        answer: What is told.
-        media_type: Of the answer.
-        examples: Questions that can be asked as they are, by a name.
+        name: Name of the method in paths.
+        question: Schema of the request.
+        answer: Schema of the response.
+        media_type: Media type of the response.
+        examples: Valid example requests by name.
     """
 
     name: str
@@ -77,11 +77,11 @@ class Method:
 def methods_of(
     signatures: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> Iterator[Method]:
-    """What can be asked of a version.
+    """Yields the API methods that a version supports.
 
     Args:
-        signatures: Its.
-        known: Questions that it came with.
+        signatures: Signatures of the version.
+        known: Golden requests of the version, used as examples.
     """
     streams = can_stream(signatures)
     asked = {
@@ -115,8 +115,8 @@ def methods_of(
 
 
 def _of_examples(names: Sequence[str]) -> Schema:
-    """The body of a Classify or Regress request."""
-    # The default one need not be named.
+    """Returns the schema of a Classify or Regress request."""
+    # The name may be left out for the default signature.
     spared = DEFAULT in names
     return {
         "type": "object",
@@ -156,7 +156,7 @@ def _wishes(begin: ServableSignature) -> Schema:
 def _examples(
     asked: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> dict[str, Any]:
-    """One question for each signature of which one is known."""
+    """Returns an example request for each signature that has a golden request."""
     found: dict[str, Any] = {}
     for golden in known:
         name = golden.signature or DEFAULT

@@ -1,4 +1,4 @@
-"""The paths of a model: by its name alone, by a version, by a label."""
+"""OpenAPI paths of a model: without a version, by version, and by label."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from transbeam.serving.server.openapi.responses import (
     refused,
 )
 
-# What each version can be asked.
+# Methods of each version, by version number and name.
 Versions = Mapping[int, Mapping[str, Method]]
 
 _SUMMARIES = {
@@ -26,13 +26,13 @@ _ASKED = (400, 404, 408, 413, 415, 429, 500, 503, 504)
 
 @dataclass(frozen=True)
 class _Place:
-    """A model, as a path names it.
+    """A path prefix that addresses a model.
 
     Attributes:
-        name: Of the model.
+        name: Name of the model.
         kind: Empty for the latest version, or `version`, or `label`.
-        choice: What may stand for it in the path.
-        means: The versions that this may be.
+        choice: Schema of the path parameter.
+        means: Versions that the prefix can refer to.
     """
 
     name: str
@@ -46,7 +46,7 @@ class _Place:
         return f"/v1/models/{self.name}{below}"
 
     def item(self, verb: str, what: str, operation: Json) -> Json:
-        """What can be done at a path: one thing."""
+        """Returns the path item of a single operation."""
         asked = f"{what}_{self.kind}" if self.kind else what
         names = {"operationId": f"{asked}:{self.name}", "tags": [self.name]}
         item: Json = {verb: names | operation}
@@ -57,12 +57,12 @@ class _Place:
 
 
 def paths_of(name: str, versions: Versions, labels: Mapping[str, int]) -> Json:
-    """All paths of a model.
+    """Returns all paths of a model.
 
     Args:
-        name: Of the model.
-        versions: Those that answer.
-        labels: Other names of versions, whether they answer or not.
+        name: Name of the model.
+        versions: Methods of the available versions.
+        labels: Versions by label, whether available or not.
     """
     found: Json = {}
     for place in _places(name, versions, labels):
@@ -72,7 +72,7 @@ def paths_of(name: str, versions: Versions, labels: Mapping[str, int]) -> Json:
 
 
 def component(name: str, version: int, method: str, side: str) -> str:
-    """By which components know the question or the answer of a method."""
+    """Returns the component name of a method's request or response schema."""
     return f"{name}.{version}.{method}.{side}"
 
 
@@ -91,7 +91,7 @@ def _places(
 
 
 def _looks(place: _Place) -> Json:
-    """What is known of a model."""
+    """Returns the paths for a model's status and metadata."""
     states = answered("The newest first", reference("schemas", "Status"))
     signatures = answered("As TensorFlow has them", reference("schemas", "Metadata"))
     refusals = refused(400, 404)
@@ -104,14 +104,14 @@ def _looks(place: _Place) -> Json:
         "responses": {"200": signatures, **refusals},
     }
     found = {f"{place.path}/metadata": place.item("get", "metadata", metadata)}
-    # The states of what a label means are not told: whatever it is, all are.
+    # TF Serving ignores the label in a status request and returns all versions.
     if place.kind != "label":
         found[place.path] = place.item("get", "status", status)
     return found
 
 
 def _questions(place: _Place, versions: Versions) -> Iterator[tuple[str, Json]]:
-    """What a model can be asked."""
+    """Yields the paths of a model's API methods."""
     meant = {number: versions[number] for number in place.means}
     for name in _SUMMARIES:
         methods = {n: of[name] for n, of in sorted(meant.items()) if name in of}
@@ -134,7 +134,7 @@ def _questions(place: _Place, versions: Versions) -> Iterator[tuple[str, Json]]:
 
 
 def _any(place: _Place, versions: Iterable[int], method: str, side: str) -> Json:
-    """What any of some versions takes or gives."""
+    """Returns the schema that matches the request or response of any given version."""
     schemas = [
         reference("schemas", component(place.name, number, method, side))
         for number in versions

@@ -1,8 +1,7 @@
-"""Predict requests and their answers, as JSON Schema: what each signature takes.
+"""JSON schemas of Predict requests and responses for each signature.
 
-They are written in rows (`instances`, answered by `predictions`) or in columns
-(`inputs`, answered by `outputs`); see
-`transbeam.serving.server.protocol.json_requests`.
+Both have a row format (`instances` and `predictions`) and a columnar format (`inputs`
+and `outputs`); see `transbeam.serving.server.protocol.json_requests`.
 """
 
 from collections.abc import Mapping
@@ -41,7 +40,7 @@ _SEVERAL: Mapping[str, Schema] = {
 
 
 def can_predict(signature: ServableSignature) -> bool:
-    """Whether JSON has values for all that a signature takes and gives."""
+    """Returns True if JSON can represent all inputs and outputs of the signature."""
     inputs, outputs = signature.definition.inputs, signature.definition.outputs
     return (
         bool(inputs and outputs)
@@ -51,14 +50,14 @@ def can_predict(signature: ServableSignature) -> bool:
 
 
 def in_rows(signature: ServableSignature) -> bool:
-    """Whether what it takes and gives has rows: a tensor of one value has none."""
+    """Returns True if no input or output is a scalar, so that all may have rows."""
     definition = signature.definition
     tensors = (*definition.inputs.values(), *definition.outputs.values())
     return all(shape_of(tensor) != [] for tensor in tensors)
 
 
 def questions(signature: ServableSignature) -> list[Schema]:
-    """What may be sent: rows if there can be any, or columns."""
+    """Returns the request schemas: row format, if possible, and columnar format."""
     inputs = dict(sorted(signature.definition.inputs.items()))
     columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
     if not in_rows(signature):
@@ -68,7 +67,7 @@ def questions(signature: ServableSignature) -> list[Schema]:
 
 
 def answers(signature: ServableSignature) -> list[Schema]:
-    """What is told, in the order of `questions`."""
+    """Returns the response schemas, in the order of `questions`."""
     outputs = dict(sorted(signature.definition.outputs.items()))
     wholes = {
         name: nested(told_value(name, tensor.dtype), shape_of(tensor))
@@ -86,7 +85,7 @@ def answers(signature: ServableSignature) -> list[Schema]:
 
 
 def naming(name: str) -> tuple[Schema, list[str]]:
-    """How a request names a signature, and whether it has to: the key, if so.
+    """Returns the schema of `signature_name`, and the list of keys that it requires.
 
     Example:
     >>> naming("tokenize")
@@ -128,17 +127,17 @@ def _columns(inputs: Tensors, taken: InputSpec) -> Schema:
         name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
         for name, tensor in inputs.items()
     }
-    # Columns that no input has are passed over, as in the stock server.
+    # Unknown columns are ignored, as in TF Serving.
     return _bare_or_named(wholes, taken, strict=False)
 
 
 def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
-    """One value as clients send it, or several where they may.
+    """Returns the schema of an input value, or of a list of values if allowed.
 
     Args:
-        name: Of the input.
+        name: Name of the input.
         dtype: `DT_…`.
-        taken: By its signature.
+        taken: Inputs of the signature.
     """
     value = sent_value(dtype)
     if name not in taken.forms:
@@ -147,7 +146,7 @@ def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
 
 
 def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
-    """The shape of one row."""
+    """Returns the shape of one row."""
     shape = shape_of(tensor)
     return None if shape is None else shape[1:]
 
@@ -155,7 +154,7 @@ def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
 def _bare_or_named(
     parts: dict[str, Schema], taken: InputSpec, *, strict: bool
 ) -> Schema:
-    """An only input needs no name."""
+    """Returns the schema of all inputs; a single input may be given without a name."""
     objects = named(parts, strict=strict)
     objects["required"] = [name for name in parts if name not in taken.defaults]
     if len(parts) > 1:
@@ -164,5 +163,5 @@ def _bare_or_named(
 
 
 def _bare(parts: dict[str, Schema]) -> Schema:
-    """An only output has no name."""
+    """Returns the schema of all outputs; a single output has no name."""
     return named(parts) if len(parts) > 1 else next(iter(parts.values()))

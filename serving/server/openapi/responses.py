@@ -1,4 +1,4 @@
-"""What the server tells of its models, and why it refuses; as components."""
+"""OpenAPI components for status, metadata and error responses."""
 
 from http import HTTPStatus
 from typing import Any
@@ -84,7 +84,7 @@ SCHEMAS: dict[str, Schema] = {
 
 
 def reference(kind: str, name: str) -> Json:
-    """A part that lies among the components.
+    """Returns a reference to a component.
 
     Example:
     >>> reference("schemas", "Error")
@@ -94,23 +94,23 @@ def reference(kind: str, name: str) -> Json:
 
 
 def refused(*codes: int) -> Json:
-    """Responses that say why there is no answer, by their codes."""
+    """Returns references to the error responses with these status codes."""
     return {str(code): reference("responses", _name(code)) for code in codes}
 
 
 def answered(description: str, schema: Schema, media_type: str = JSON) -> Json:
-    """A response."""
+    """Returns an OpenAPI response with one media type."""
     return {"description": description, "content": {media_type: {"schema": schema}}}
 
 
 def shared_responses() -> Json:
-    """All refusals, as components."""
+    """Returns all error responses as components."""
     error = reference("schemas", "Error")
     return {_name(code): answered(why, error) for code, why in _REFUSALS.items()}
 
 
 def _name(code: int) -> str:
-    """As components are named.
+    """Returns the component name of a status code.
 
     Example:
     >>> _name(404)

@@ -1,4 +1,4 @@
-"""Types and shapes of tensors, as JSON Schema."""
+"""JSON schemas of tensor dtypes and shapes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 Schema = dict[str, Any]
-# What is known of a shape: nothing, or the sizes, None where one is free.
+# Tensor shape: None if the rank is unknown, else the sizes, None where unknown.
 Shape = Sequence[int | None] | None
 
 BASE64: Schema = {
@@ -23,26 +23,27 @@ TEXT: Schema = {"anyOf": [{"type": "string"}, _BASE64]}
 
 
 def sent_value(dtype: int) -> Schema:
-    """One value as clients send it.
+    """Returns the schema of a value in requests.
 
     Args:
-        dtype: `DT_…`, one that JSON has values for.
+        dtype: `DT_…`, a type that JSON can represent.
     """
     if dtype == types_pb2.DT_STRING:
         return {"$ref": "#/components/schemas/Text"}
     number = _number(dtype)
     if number["type"] == "number":
-        # Larger ones are taken, too, but their products are Infinity, which is no JSON.
+        # Larger numbers are accepted, but a product of two of them may be Infinity,
+        # which is not valid JSON.
         most = float(tf.as_dtype(dtype).max) ** 0.5
         number |= {"minimum": -most, "maximum": most}
     return number
 
 
 def told_value(name: str, dtype: int) -> Schema:
-    """One value as the server tells it.
+    """Returns the schema of a value in responses.
 
     Args:
-        name: Of the output; one that ends with `_bytes` is told as base64.
+        name: Name of the output; strings named `…_bytes` are encoded as base64.
         dtype: `DT_…`.
     """
     if dtype == types_pb2.DT_STRING:
@@ -51,7 +52,7 @@ def told_value(name: str, dtype: int) -> Schema:
 
 
 def _number(dtype: int) -> Schema:
-    """A number or a truth value.
+    """Returns the schema of a number or a Boolean.
 
     Example:
     >>> _number(types_pb2.DT_UINT8)
@@ -61,7 +62,7 @@ def _number(dtype: int) -> Schema:
     if kind.kind == "b":
         return {"type": "boolean"}
     if kind.kind == "f":
-        # What is not finite is told and taken, too, but JSON has no word for it.
+        # NaN and infinities are also accepted and returned, but are not valid JSON.
         return {"type": "number", "format": "float" if kind.itemsize == 4 else "double"}
     limits = np.iinfo(kind)
     low, high = int(limits.min), int(limits.max)
@@ -69,11 +70,11 @@ def _number(dtype: int) -> Schema:
 
 
 def nested(value: Schema, shape: Shape) -> Schema:
-    """Values in lists, as deep as the shape.
+    """Returns the schema of nested lists of a given shape.
 
     Args:
-        value: One of them.
-        shape: Of the whole.
+        value: Schema of one value.
+        shape: Shape of the tensor.
 
     Example:
     >>> nested({"type": "boolean"}, [2])
@@ -89,11 +90,11 @@ def nested(value: Schema, shape: Shape) -> Schema:
 
 
 def named(schemas: dict[str, Schema], *, strict: bool = True) -> Schema:
-    """An object that has all of these.
+    """Returns the schema of an object with required members.
 
     Args:
-        schemas: By name.
-        strict: Whether it may have nothing else.
+        schemas: Schemas of the members by name.
+        strict: True to forbid additional members.
     """
     rest = {"additionalProperties": False} if strict else {}
     return {

@@ -1,1 +1,1 @@
-"""TF Serving's requests and responses: JSON, protocol buffers, REST paths."""
+"""TF Serving's request and response formats: JSON, protocol buffers, REST paths."""

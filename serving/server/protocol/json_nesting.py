@@ -1,36 +1,36 @@
-"""JSON that nests deeper than Python's reader goes, made shallow.
+"""Prunes JSON that is nested more deeply than Python's parser supports.
 
-TF Serving reads JSON however deep it nests, for example below a key that it passes
-over. Python's reader gives up after some hundreds of levels. What lies deeper than that
-can be no tensor, so nothing is lost if it is not read.
+TF Serving parses JSON of any depth, for example below an ignored key. Python's parser
+fails after some hundreds of levels. Values below that depth cannot be part of a tensor,
+so pruning them loses nothing.
 """
 
 import numpy as np
 
-# Brackets and braces differ by one bit.
+# In ASCII, brackets and braces differ in one bit.
 _BIT, _OPENING, _CLOSING, _QUOTE = 0x20, ord("{"), ord("}"), ord('"')
 
 
 def prune_deep(body: bytes, most: int) -> bytes | None:
-    r"""Replaces lists and objects that lie below a level by `null`.
+    r"""Replaces lists and objects below a nesting level by `null`.
 
-    Time and memory are linear in the body's length, and nothing recurs.
+    Takes linear time and memory in the length of the body, without recursion.
 
     Args:
-        body: JSON.
-        most: Levels that stay.
+        body: JSON text.
+        most: Number of levels to keep.
 
     Returns:
-        The body, or nothing if what is opened is not closed.
+        The pruned body, or None if brackets are not balanced.
 
     Example:
     >>> prune_deep(b'{"a": [[1], "[["], "b": [2]}', 2)
     b'{"a": [null, "[["], "b": [2]}'
     """
-    # An escaped quote ends no string; an escaped backslash escapes nothing.
+    # Escaped quotes do not end a string; escaped backslashes do not escape a quote.
     plain = body.replace(rb"\\", b"__").replace(rb"\"", b"__")
     codes = np.frombuffer(plain, np.uint8)
-    # Sums wrap around at 256, which leaves odd ones odd.
+    # The sums overflow at 256, an even number, which keeps their parity.
     outside = np.cumsum(codes == _QUOTE, dtype=np.uint8) % 2 == 0
     opening = (codes | _BIT == _OPENING) & outside
     closing = (codes | _BIT == _CLOSING) & outside

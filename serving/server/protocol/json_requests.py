@@ -1,8 +1,8 @@
-"""The body of a Predict request over REST, to the arrays that a signature takes.
+"""Parses the JSON body of a Predict request into input arrays.
 
-https://www.tensorflow.org/tfx/serving/api_rest#predict_api. Values in rows
-(`instances`), one for each thing to predict, or in columns (`inputs`), one for each
-input.
+https://www.tensorflow.org/tfx/serving/api_rest#predict_api. The row format
+(`instances`) has a value or an object for each row; the columnar format (`inputs`) has
+a tensor for each input.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ Format = Literal["row", "columnar"]
 
 @dataclass(frozen=True)
 class InputSpec:
-    """Inputs of a signature, for the reader of JSON.
+    """Inputs of a signature, as the JSON parser needs them.
 
     Attributes:
-        dtypes: The type (`DT_…`) of each input, by its name.
-        defaults: JSON values of what a row may leave out.
-        forms: How inputs are read that may be more than one value in each row.
+        dtypes: Data type (`DT_…`) of each input, by name.
+        defaults: JSON values of inputs that a row may leave out.
+        forms: Converters of inputs that may be a list or an object in each row.
     """
 
     dtypes: Mapping[str, int]
@@ -35,12 +35,12 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class PredictBody:
-    """What a Predict request asks.
+    """Parsed body of a Predict request.
 
     Attributes:
-        signature: Its name; empty for the default one.
-        format: Of the question, and so of the answer.
-        inputs: An array for each that is not left out.
+        signature: Name of the signature; empty for the default one.
+        format: Format of the request, which the response has to use.
+        inputs: Arrays of the given inputs, by name.
     """
 
     signature: str
@@ -53,15 +53,15 @@ def read_predict(
     taken_by: Callable[[str], InputSpec],
     check_rows: Callable[[int], None] = lambda rows: None,
 ) -> PredictBody:
-    """Reads the body of a Predict request.
+    """Parses the body of a Predict request.
 
     Args:
-        body: JSON.
-        taken_by: What a signature takes, by its name.
-        check_rows: Refuses too many rows, before each of them is looked at.
+        body: JSON text.
+        taken_by: Returns the inputs of a signature by its name.
+        check_rows: Rejects too many rows; called before the rows are parsed.
 
     Raises:
-        Failure: It is no such request, or does not fit the signature.
+        StatusError: The body is not a Predict request, or does not match the signature.
     """
     document = parse_object(body)
     signature = signature_name(document)
@@ -84,10 +84,10 @@ def read_predict(
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
-    """The signature that a request names; empty if it names none.
+    """Returns the signature name in a request; empty if there is none.
 
     Raises:
-        Failure: It is no text, or half a character.
+        StatusError: It is not a string, or contains an unpaired surrogate.
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):
@@ -123,7 +123,7 @@ def _rows(
         for name, dtype in dtypes.items()
         if name in said or name not in taken.defaults
     }
-    if not named:  # base64 for the first of several inputs; the others will be missed
+    if not named:  # a bare base64 value: the first input; others are missing
         columns = dict(list(columns.items())[:1])
     for number, instance in enumerate(instances):
         if _is_object(instance) != named:

@@ -1,8 +1,8 @@
-"""Arrays to the body of an answer over REST, with TF Serving's numbers and layout.
+"""Writes response bodies in JSON, with TF Serving's number format and layout.
 
-Numbers are written as short as they can be read back exactly: six digits if these are
-enough, else nine (seventeen for doubles), and `.0` behind whole ones, so that a list of
-decimals never looks like one of integers.
+A number has the fewest digits that parse back exactly: six if sufficient, otherwise
+nine (seventeen for doubles). Whole floating-point numbers end in `.0`, so that a list
+of them cannot be mistaken for integers.
 """
 
 import base64
@@ -22,13 +22,13 @@ from transbeam.serving.server.protocol.json_requests import Format
 Outputs = Mapping[str, np.ndarray]
 
 _INDENT = "    "
-# Values whose texts are made at once, and characters that are put together: a long
-# text has hundreds of thousands of words, and between two pieces others get a turn.
+# Number of values formatted at once, and of characters joined into one piece. Outputs
+# may have hundreds of thousands of values; other threads run between two pieces.
 _AT_ONCE, _PIECE = 1024, 2**15
 
 
 def is_writable(dtype: int) -> bool:
-    """Whether JSON has values for a type.
+    """Returns True if JSON can represent values of the data type.
 
     Example:
     >>> is_writable(types_pb2.DT_FLOAT), is_writable(types_pb2.DT_HALF)
@@ -40,19 +40,19 @@ def is_writable(dtype: int) -> bool:
 
 
 def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
-    r"""The answer to a Predict request, in the format of the question.
+    r"""Formats the response to a Predict request, in the format of the request.
 
-    It comes in pieces that are sent one behind the other: to put megabytes together
-    is one step of Python's, for which all other threads would wait.
+    It is returned in pieces that are sent one after another: joining megabytes of text
+    in a single call would block all other threads.
 
     Args:
-        outputs: An array for each output, in the order they are written in.
-        format: `row`: an entry for each row of all outputs. `columnar`: one for each
-            output.
+        outputs: Arrays by output name, in the order in which they are written.
+        format: `row` for an entry per row with all outputs, `columnar` for an entry
+            per output.
 
     Raises:
-        Failure: There is no output, one of a type that JSON has no numbers for, or the
-            rows are not as many in each.
+        StatusError: There is no output, an output has a type without a JSON
+            representation, or the outputs differ in their number of rows.
 
     Example:
     >>> predict_pieces({"y": np.array([2.5, 3.0], np.float32)}, "row")
@@ -66,10 +66,10 @@ def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
 def classification_pieces(
     result: classification_pb2.ClassificationResult,
 ) -> list[bytes]:
-    """The answer to a Classify request: labels and scores.
+    """Formats the response to a Classify request: labels and scores.
 
     Raises:
-        Failure: It has none.
+        StatusError: The result is empty.
     """
     if not result.classifications:
         raise invalid("Cannot convert empty ClassificationResults to JSON")
@@ -77,10 +77,10 @@ def classification_pieces(
 
 
 def regression_pieces(result: regression_pb2.RegressionResult) -> list[bytes]:
-    """The answer to a Regress request: a number for each example.
+    """Formats the response to a Regress request: a number for each example.
 
     Raises:
-        Failure: It has none.
+        StatusError: The result is empty.
     """
     if not result.regressions:
         raise invalid("Cannot convert empty RegressionResults to JSON")
@@ -129,7 +129,7 @@ def _rows(outputs: Outputs) -> Iterator[str]:
 
 
 def _objects(outputs: Outputs, count: int) -> Iterator[str]:
-    """Rows with a member for each output."""
+    """Yields the text of rows as objects with a member for each output."""
     columns = [
         (
             f"{',' if number else ''}\n{_INDENT * 3}{_quoted(name)}: ",
@@ -175,8 +175,8 @@ def _count(outputs: Outputs) -> int:
 
 
 def _texts(name: str, values: np.ndarray, outputs: int) -> Iterator[str]:
-    """Each value's text, made when it is wanted: some at once, in the array's order."""
-    # Of the objects and lists around a value: one more if outputs have names.
+    """Yields the text of each value in C order, formatted lazily in chunks."""
+    # Nesting depth of a value; with several outputs they are members of an object.
     depth = 1 + (outputs > 1) + values.ndim
     flat = values.ravel()
     write = _writer(name, values.dtype, depth)
@@ -185,7 +185,7 @@ def _texts(name: str, values: np.ndarray, outputs: int) -> Iterator[str]:
 
 
 def _flat(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
-    """Values, or lists of them, in one line."""
+    """Yields a value or nested lists on one line."""
     if not shape:
         yield next(texts)
         return
@@ -195,7 +195,7 @@ def _flat(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
 
 
 def _items(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
-    """The same without the brackets around it."""
+    """Yields the elements of a list on one line, without the enclosing brackets."""
     if len(shape) == 1:
         for start in range(0, shape[0], _AT_ONCE):
             some = islice(texts, min(_AT_ONCE, shape[0] - start))
@@ -208,7 +208,7 @@ def _items(texts: Iterator[str], shape: tuple[int, ...]) -> Iterator[str]:
 
 
 def _lines(texts: Iterator[str], shape: tuple[int, ...], depth: int) -> Iterator[str]:
-    """One value a line, as RapidJSON writes lists unless told otherwise."""
+    """Yields nested lists with one value per line, as RapidJSON's PrettyWriter does."""
     if not shape:
         yield next(texts)
         return
@@ -230,7 +230,7 @@ def _lines(texts: Iterator[str], shape: tuple[int, ...], depth: int) -> Iterator
 def _writer(
     name: str, dtype: np.dtype, depth: int
 ) -> Callable[[np.ndarray], list[str]]:
-    """Writes values of a type."""
+    """Returns a function that formats values of a data type."""
     match dtype.kind:
         case "f" if dtype.itemsize >= 4:
             return _decimals
@@ -271,7 +271,7 @@ def _quoted(text: str) -> str:
 
 
 def _quoted_bytes(value: bytes) -> str:
-    # What is not UTF-8 would not be JSON.
+    # Bytes that are not UTF-8 are not valid JSON.
     return _quoted(value.decode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""JSON values to arrays of a type, as TF Serving reads them.
+"""Converts JSON values to arrays, by TF Serving's rules.
 
 https://www.tensorflow.org/tfx/serving/api_rest#json_mapping
 """
@@ -32,7 +32,7 @@ _INTEGERS = {
 
 
 def is_base64(value: object) -> bool:
-    """Whether a value is `{"b64": "..."}` and nothing else."""
+    """Returns True if the value is an object `{"b64": "..."}` without other members."""
     return (
         isinstance(value, dict)
         and len(value) == 1
@@ -41,10 +41,10 @@ def is_base64(value: object) -> bool:
 
 
 def decode_base64(value: object) -> bytes:
-    """The bytes of a `{"b64": "..."}`.
+    """Decodes the bytes of a `{"b64": "..."}` object.
 
     Raises:
-        Failure: It is another object, or not base64.
+        StatusError: The value has another form or is not base64.
     """
     if not (isinstance(value, dict) and is_base64(value)):
         raise invalid(
@@ -52,22 +52,22 @@ def decode_base64(value: object) -> bytes:
         )
     encoded = b"".join(text_bytes(value["b64"]).split())
     try:
-        # Padding may be left out.
+        # The base64 padding is optional.
         return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), validate=True)
     except binascii.Error:
         raise invalid("Unable to base64 decode") from None
 
 
 def to_array(value: object, dtype: int) -> np.ndarray:
-    """A value, or lists of them however deep.
+    """Converts a value or nested lists of values to an array.
 
     Args:
-        value: As JSON has it.
-        dtype: `DT_…`; texts become bytes.
+        value: Parsed JSON.
+        dtype: `DT_…`; strings become bytes.
 
     Raises:
-        Failure: The lists are not of one length, or a value is of another type or
-            cannot be held by it.
+        StatusError: Lists at the same level differ in length, or a value has another
+            type or is out of range.
 
     Example:
     >>> to_array([[1, 2], [3, 4]], types_pb2.DT_INT32).tolist()
@@ -78,7 +78,7 @@ def to_array(value: object, dtype: int) -> np.ndarray:
 
 
 def is_readable(dtype: int) -> bool:
-    """Whether JSON has values for a type."""
+    """Returns True if JSON can represent values of the data type."""
     return (
         dtype in _INTEGERS
         or dtype in _FLOATS
@@ -87,7 +87,7 @@ def is_readable(dtype: int) -> bool:
 
 
 def to_json(values: np.ndarray) -> Any:
-    """An array as a client would write it.
+    """Converts an array to the JSON that a client would send.
 
     Example:
     >>> to_json(np.array([b"a", bytes([255])], object))
@@ -108,7 +108,7 @@ def _written(value: Any) -> Any:
 
 
 class Column:
-    """An input's values, one for each instance, all of one shape.
+    """Collects the values of an input, one per instance, all of the same shape.
 
     Args:
         dtype: `DT_…`.
@@ -121,10 +121,11 @@ class Column:
         self._count = 0
 
     def add(self, value: object) -> None:
-        """Takes the next instance's value.
+        """Appends the value of the next instance.
 
         Raises:
-            Failure: As `to_array`, or it is of another shape than those before.
+            StatusError: As `to_array`, or the shape differs from that of earlier
+                values.
         """
         shape = _shape(value)
         check_depth(len(shape) + 1)
@@ -140,13 +141,13 @@ class Column:
         self._count += 1
 
     def array(self) -> np.ndarray:
-        """All values, (instances, ...)."""
+        """Returns all values, (instances, ...)."""
         shape = (self._count, *(self._shape or ()))
         return _packed(self._leaves, self._dtype).reshape(shape)
 
 
 def dims(shape: tuple[int, ...]) -> str:
-    """As messages write a shape.
+    """Formats a shape for error messages.
 
     Example:
     >>> dims((3, 2))
@@ -156,7 +157,7 @@ def dims(shape: tuple[int, ...]) -> str:
 
 
 def _shape(value: object) -> tuple[int, ...]:
-    """Of nested lists, by their first elements."""
+    """Returns the shape of nested lists, read from their first elements."""
     shape = []
     while isinstance(value, list):
         shape.append(len(value))
@@ -168,10 +169,10 @@ def _shape(value: object) -> tuple[int, ...]:
 
 
 def _leaves(value: object, shape: tuple[int, ...], dtype: int) -> list[Any]:
-    """What lies in nested lists, each as its type holds it.
+    """Flattens nested lists and converts the values to the data type.
 
     Raises:
-        Failure: The lists are not of that shape, or a value is of another type.
+        StatusError: The lists do not have the given shape, or a value has another type.
     """
     found = [value]
     for level, size in enumerate(shape):
@@ -215,7 +216,7 @@ def _checked(leaves: list[Any], dtype: int, rank: int) -> list[Any]:
 
 def _integers(leaves: list[Any], dtype: int) -> list[Any]:
     limits = np.iinfo(_INTEGERS[dtype])
-    # `True` is an int to Python; the set of types is made in C.
+    # In Python `True` is an int; a set of the types is built at C speed.
     if set(map(type, leaves)) <= {int}:
         low, high = min(leaves, default=0), max(leaves, default=0)
         if low >= limits.min and high <= limits.max:
@@ -235,7 +236,7 @@ def _bytes(leaf: object) -> bytes:
 
 
 def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
-    """Numbers, each to become the nearest one that its type has, or an infinity."""
+    """Checks that values are numbers; the data type rounds large ones to infinity."""
     if not set(map(type, leaves)) <= {int, float}:
         for leaf in leaves:
             if type(leaf) not in (int, float):
@@ -251,7 +252,7 @@ def _type_error(leaf: object, dtype: int) -> StatusError:
 
 
 def type_name(dtype: int) -> str:
-    """As messages name a type.
+    """Formats a data type for error messages.
 
     Example:
     >>> type_name(types_pb2.DT_FLOAT)
@@ -268,7 +269,7 @@ def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
     if dtype == types_pb2.DT_BOOL:
         return np.array(leaves, bool)
     if dtype in _FLOATS:
-        # By way of doubles, as RapidJSON has them all.
+        # Converted by way of doubles, like all numbers in RapidJSON.
         with np.errstate(over="ignore"):
             return np.array(leaves, np.float64).astype(_FLOATS[dtype])
     return np.array(leaves, _INTEGERS[dtype])

@@ -1,7 +1,7 @@
-"""JSON as TF Serving reads and writes it.
+"""Reads and writes JSON as TF Serving does.
 
-Its reader is RapidJSON, with NaN and the infinities allowed and with whatever follows
-the first value left unread. Sentences of errors are RapidJSON's: clients match on them.
+TF Serving uses RapidJSON, accepts NaN and infinities, and ignores any text after the
+first value. Error messages are RapidJSON's, because clients match on them.
 """
 
 import json
@@ -13,15 +13,15 @@ from typing import Any
 from transbeam.serving.server.base.status import invalid
 from transbeam.serving.server.protocol.json_nesting import prune_deep
 
-# Deeper than any tensor: what nests further is not a request.
+# Maximum nesting depth of a request: more than any tensor has.
 DEPTH = 64
-_PARSED = 256  # levels that are read at all; fewer than Python's reader can
-_SHOWN = 256  # bytes of a value that a message quotes
-_LARGEST_EXPONENT = 308  # of doubles
+_PARSED = 256  # levels that are parsed; below the recursion limit of Python's parser
+_SHOWN = 256  # bytes of a value that are quoted in an error message
+_LARGEST_EXPONENT = 308  # decimal exponent of a double
 
 
 def _decimal(text: str) -> float:
-    """A number with decimals or an exponent: RapidJSON looks at the exponent only."""
+    """Parses a float; out of range by its exponent alone, as in RapidJSON."""
     number, _, exponent = text.lower().partition("e")
     decimals = len(number.partition(".")[2])
     if exponent and int(exponent) > _LARGEST_EXPONENT + decimals:
@@ -31,14 +31,14 @@ def _decimal(text: str) -> float:
 
 def _whole(text: str) -> int:
     number = int(text)
-    float(number)  # fails where a double ends
+    float(number)  # raises OverflowError beyond the range of a double
     return number
 
 
 _DECODER = json.JSONDecoder()
-# Python reads 1e400 as infinity. To look at each number takes twice as long, so only
-# where one may be as large as that. What begins with a digit is found six times as fast
-# in a text.
+# Python parses 1e400 as infinity. Checking each number doubles the parsing time, so it
+# is done only if the text may have a number of that size. Patterns that begin with a
+# digit are found six times as fast.
 _LARGE = re.compile(r"[0-9](?:[eE]\+?0*[0-9]{3}|[0-9]{299})")
 _CAREFUL_DECODER = json.JSONDecoder(parse_float=_decimal, parse_int=_whole)
 _MISSING_COMMA = "Expecting ',' delimiter"
@@ -67,13 +67,13 @@ _KINDS: dict[type, str] = {
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Reads the object that a request's body is.
+    """Parses a request body that must be a JSON object.
 
     Args:
-        body: UTF-8.
+        body: JSON text in UTF-8.
 
     Raises:
-        Failure: It is empty, not UTF-8, not JSON, or another thing than an object.
+        StatusError: The body is empty, not UTF-8, not JSON, or not an object.
 
     Example:
     >>> parse_object(b'{"instances": [NaN]} and more')
@@ -113,17 +113,17 @@ def _parsed(text: str, start: int) -> Any:
         raise invalid(
             f"JSON Parse error: {_sentence(error, start)} at offset: {offset}"
         ) from None
-    except (ValueError, OverflowError):  # 1e400, or thousands of digits
+    except (ValueError, OverflowError):  # 1e400, or an integer of thousands of digits
         message = "JSON Parse error: Number too big to be stored in double."
         raise invalid(message) from None
 
 
 def _sentence(error: JSONDecodeError, start: int) -> str:
-    """RapidJSON's sentence for an error of Python's reader."""
+    """Converts an error of Python's parser to RapidJSON's message."""
     if error.msg != _MISSING_COMMA:
         return _SENTENCES.get(error.msg.removesuffix(": "), error.msg)
     try:
-        # Whatever comes of it, it comes later if a list is what may end here.
+        # If the text up to here and a `]` is valid so far, the error is in a list.
         _DECODER.raw_decode(f"{error.doc[: error.pos]}]", start)
     except JSONDecodeError as other:
         if other.pos == error.pos:
@@ -136,17 +136,17 @@ def _too_deep() -> Exception:
 
 
 def check_depth(level: int) -> None:
-    """Refuses a value that lies `level` lists and objects deep.
+    """Rejects a value at too deep a nesting level.
 
     Raises:
-        Failure: It lies deeper than `DEPTH`.
+        StatusError: `level` exceeds `DEPTH`.
     """
     if level > DEPTH:
         raise _too_deep()
 
 
 def kind(value: object) -> str:
-    """What JSON calls a value.
+    """Returns RapidJSON's name for the type of a value.
 
     Example:
     >>> [kind(value) for value in (True, 1.5, "a", None)]
@@ -158,7 +158,7 @@ def kind(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    r"""A value as messages quote it: as JSON, and cut where it gets long.
+    r"""Formats a value as JSON for an error message, truncated if it is long.
 
     Example:
     >>> shown({"a": [1, 2]})
@@ -173,10 +173,10 @@ def shown(value: object) -> str:
 
 
 def _elements(value: object, level: int) -> Iterator[str]:
-    """Each bracket, key and value of JSON, with what stands before it.
+    """Yields the brackets, keys and values of JSON text with their separators.
 
-    Each list and object is a level of generators; who takes no more than some bytes
-    never gets below as many.
+    The recursion is lazy: a consumer that stops after some bytes never reaches a
+    deeper level than that.
     """
     if isinstance(value, dict):
         yield "{"
@@ -203,10 +203,10 @@ def _quoted(value: object) -> str:
 
 
 def text_bytes(value: str) -> bytes:
-    r"""The UTF-8 of a JSON string.
+    r"""Encodes a JSON string as UTF-8.
 
     Raises:
-        Failure: An escape such as `\ud800` stands for half a character.
+        StatusError: The string contains an unpaired surrogate, such as `\ud800`.
     """
     try:
         return value.encode()
@@ -217,7 +217,7 @@ def text_bytes(value: str) -> bytes:
 
 
 def error_text(message: str) -> bytes:
-    r"""The body of an answer that tells of an error.
+    r"""Formats the response body for an error.
 
     Example:
     >>> error_text("Bad key: 'a'")

@@ -1,4 +1,4 @@
-"""Numbers added to the scores of tokens, as OpenAI's API has them: `{"50256": -100}`.
+"""Converts logit biases from the form of OpenAI's API, such as `{"50256": -100}`.
 
 A signature takes a string for each text, `"50256:-100"`; see
 `transbeam.serving.signatures.generation.logit_bias`.
@@ -11,10 +11,10 @@ from transbeam.serving.server.protocol.json_tensors import is_base64
 
 
 def json_of_object(value: Any) -> Any:
-    """A JSON object as the text that a signature takes; others as they are.
+    """Converts a JSON object to a signature's string; returns other values unchanged.
 
     Raises:
-        Failure: It has something else than numbers in it.
+        StatusError: A member is not a number.
 
     Example:
     >>> json_of_object({"50256": -100, "11": 2.5})

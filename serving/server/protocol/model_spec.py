@@ -1,4 +1,4 @@
-"""Who is asked, and who answered: a `ModelSpec`, and what it means."""
+"""Conversion between `ModelSpec` messages and targets."""
 
 from tensorflow_serving.apis import model_pb2
 
@@ -8,14 +8,14 @@ from transbeam.serving.server.protocol.rest_paths import ModelTarget
 def model_spec(
     name: str, version: int, signature: str | None = None
 ) -> model_pb2.ModelSpec:
-    """Who answered."""
+    """Creates the model spec of a response."""
     spec = model_pb2.ModelSpec(name=name, signature_name=signature)
     spec.version.value = version
     return spec
 
 
 def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
-    """Who was asked, as a client would write it.
+    """Creates the model spec that a client would send for a target.
 
     Example:
     >>> target_of(asked_spec(ModelTarget("demo", label="stable"), "")).label
@@ -30,7 +30,7 @@ def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
 
 
 def target_of(spec: model_pb2.ModelSpec) -> ModelTarget:
-    """Which model a message means."""
+    """Returns the target that a model spec addresses."""
     choice = spec.WhichOneof("version_choice")
     return ModelTarget(
         spec.name,

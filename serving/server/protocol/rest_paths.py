@@ -1,8 +1,8 @@
-"""Paths of the REST API to what is asked of which model.
+"""Parses REST API paths.
 
-https://www.tensorflow.org/tfx/serving/api_rest. TF Serving matches them whatever their
-case, but for the last word, and decodes `%2f` and its like in the names of models and
-labels only.
+https://www.tensorflow.org/tfx/serving/api_rest. As in TF Serving, paths are
+case-insensitive except for their last word, and percent-encoding such as `%2f` is
+decoded only in the names of models and labels.
 """
 
 import re
@@ -13,7 +13,7 @@ from transbeam.serving.server.base.status import StatusError, invalid
 
 _FLAGS = re.IGNORECASE | re.ASCII
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?"
-# `stream` is ours: TF Serving has no API for texts while they are written.
+# `stream` is an extension: TF Serving has no streaming text generation.
 _QUESTION = re.compile(_MODEL + r":((?-i:classify|regress|predict|stream))", _FLAGS)
 _LOOK = re.compile(
     r"/v1/models(?:/([^/:]+))?(?:/versions/(\d+)|/labels/([^/:]+))?(?:/(metadata))?",
@@ -24,7 +24,7 @@ _LARGEST_VERSION = 2**63 - 1
 
 @dataclass(frozen=True)
 class ModelTarget:
-    """Which model is meant: the latest version, unless one or a label is named."""
+    """The addressed model: its latest version unless a version or label is given."""
 
     name: str
     version: int | None = None
@@ -33,7 +33,7 @@ class ModelTarget:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A POST: something to be answered by a model."""
+    """A POST request: runs a method of a model."""
 
     target: ModelTarget
     method: str
@@ -41,9 +41,9 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class MetadataRequest:
-    """A GET: what is known of a model, its status or its signatures.
+    """A GET request: the status or the metadata of a model.
 
-    Of `/METADATA` TF Serving tells the status.
+    As in TF Serving, `/METADATA` in capitals returns the status.
     """
 
     target: ModelTarget
@@ -51,19 +51,19 @@ class MetadataRequest:
 
 
 def parse(method: str, path: str) -> ModelRequest | MetadataRequest:
-    """Reads a request line.
+    """Parses a request line.
 
     Args:
         method: `GET` or `POST`.
-        path: As it came, not decoded.
+        path: The path as received, not decoded.
 
     Raises:
-        Failure: It is none of the API's.
+        StatusError: The path is not part of the API.
 
     Example:
-    >>> parse("POST", "/v1/models/demo/versions/3:predict")
-    ModelRequest(target=ModelTarget(name='demo', version=3, label=None),
-    method='predict')
+    >>> request = parse("POST", "/v1/models/demo/versions/3:predict")
+    >>> request.target, request.method
+    (ModelTarget(name='demo', version=3, label=None), 'predict')
     """
     if method == "POST" and (match := _QUESTION.fullmatch(path)):
         return ModelRequest(_target(*match.group(1, 2, 3)), match.group(4))
@@ -77,7 +77,7 @@ def parse(method: str, path: str) -> ModelRequest | MetadataRequest:
 
 
 def malformed(method: str, path: str) -> StatusError:
-    """A request that is none of the API's."""
+    """Creates the error for a request that is not part of the API."""
     return invalid(f"Malformed request: {method} {path}")
 
 

@@ -1,6 +1,6 @@
-"""Several strings that end a text, as clients send them: a list for each text.
+"""Converts lists of stop strings, one list per text.
 
-A signature takes one string for each text, with `SEPARATOR` between several.
+A signature takes one string for each text, in which `SEPARATOR` separates stop strings.
 """
 
 import base64
@@ -18,10 +18,10 @@ _SEPARATOR = SEPARATOR.encode()
 
 
 def json_of_list(value: Any) -> Any:
-    r"""A JSON list of texts as the one that a signature takes; others as they are.
+    r"""Joins a JSON list of stop strings; returns other values unchanged.
 
     Raises:
-        Failure: Something in the list is no text, or has the separator in it.
+        StatusError: An element is not a string, or contains the separator.
 
     Example:
     >>> json_of_list(".")
@@ -36,10 +36,10 @@ def json_of_list(value: Any) -> Any:
 
 
 def rows_of_lists(values: np.ndarray) -> np.ndarray:
-    """Rows of strings (B, S), empty where there is none, as strings (B,).
+    """Joins rows of stop strings (B, S), padded with empty strings, to (B,).
 
     Raises:
-        Failure: A string has the separator in it.
+        StatusError: A string contains the separator.
     """
     found = np.empty(len(values), object)
     found[:] = [_joined(row) for row in values.tolist()]
@@ -47,7 +47,7 @@ def rows_of_lists(values: np.ndarray) -> np.ndarray:
 
 
 def list_of(joined: bytes) -> list[bytes]:
-    """The strings in one that a signature takes."""
+    """Splits a signature's string into stop strings."""
     return [stop for stop in joined.split(_SEPARATOR) if stop]
 
 

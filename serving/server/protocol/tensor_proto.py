@@ -1,4 +1,4 @@
-"""`TensorProto`s to arrays and back."""
+"""Converts `TensorProto` messages to arrays and back."""
 
 import math
 from typing import Any
@@ -9,11 +9,11 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 
 from transbeam.serving.server.base.status import invalid
 
-# Values that a message may claim without bringing them.
+# Maximum number of values in a shape that exceeds the size of its message.
 _LARGEST_CLAIM = 2**20
-# Values that are written in one step of Python's, during which no other thread runs.
+# Values written per call: other threads of Python are blocked during a call.
 _AT_ONCE = 2**14
-# Where a message keeps numbers of a type.
+# Field of the message for each data type.
 _FIELDS = {
     types_pb2.DT_FLOAT: "float_val",
     types_pb2.DT_DOUBLE: "double_val",
@@ -30,14 +30,14 @@ _FIELDS = {
 
 
 def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    """Reads what a client sent.
+    """Converts a client's `TensorProto` to an array.
 
     Args:
-        name: For the message.
-        proto: Of any type.
+        name: Name of the input, for error messages.
+        proto: A tensor of any type.
 
     Raises:
-        Failure: Its parts do not fit together.
+        StatusError: The shape, the data type and the values are inconsistent.
     """
     shape = [dim.size for dim in proto.tensor_shape.dim]
     _check_claim(name, shape, proto)
@@ -50,7 +50,7 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
 
 
 def _check_claim(name: str, shape: list[int], proto: tensor_pb2.TensorProto) -> None:
-    """A shape costs its sender nothing, and one value may stand for all of it."""
+    """Rejects a small message with a huge shape: a single value may fill the tensor."""
     size = math.prod(shape)
     if len(proto.string_val) == 1:
         size *= max(len(proto.string_val[0]), 1)
@@ -71,7 +71,7 @@ def _strings(proto: tensor_pb2.TensorProto, shape: list[int]) -> np.ndarray:
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """Writes an array; see `write_proto`.
+    """Converts an array to a `TensorProto`; see `write_proto`.
 
     Example:
     >>> to_proto(np.array([2.5], np.float32)).float_val
@@ -83,22 +83,22 @@ def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
 
 
 def write_proto(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
-    """Writes an array the way TF Serving does: in fields, which clients read.
+    """Writes an array into a `TensorProto`, in typed fields as TF Serving does.
 
     Args:
-        array: Of any type.
-        proto: An empty message, such as that of an answer's output: one that is copied
-            into its place takes twice as long.
+        array: Array of any type.
+        proto: An empty message to fill in place, such as an output of a response:
+            creating and copying one takes twice as long.
     """
     dtype = tf.as_dtype(array.dtype).as_datatype_enum
     if array.dtype.kind in "OS":
         dtype = types_pb2.DT_STRING
     field = _FIELDS.get(dtype)
-    if field is None:  # half-precision numbers, as bits
+    if field is None:  # half-precision floats, stored as bits
         proto.CopyFrom(tf.make_tensor_proto(array))
         return
     proto.dtype = dtype
-    proto.tensor_shape.SetInParent()  # of a tensor without dimensions, too
+    proto.tensor_shape.SetInParent()  # also for scalars, whose shape has no dimensions
     for size in array.shape:
         proto.tensor_shape.dim.add(size=size)
     values, flat = getattr(proto, field), array.ravel()

@@ -1,4 +1,4 @@
-"""`tf.Example`s: what Classify and Regress take, over REST and gRPC.
+"""Converts Classify and Regress requests to serialized `tf.Example`s.
 
 https://www.tensorflow.org/tfx/serving/api_rest#classify_and_regress_api
 """
@@ -20,7 +20,8 @@ from transbeam.serving.server.protocol.json_text import (
     text_bytes,
 )
 
-# Bytes of all copies of a context: it costs its sender nothing to ask for many.
+# Maximum bytes of all copies of the context, which is copied into each example: a small
+# request could otherwise take a lot of memory.
 _LARGEST_CONTEXTS = 2**28
 _KINDS = {
     "bytes_list": "bytes",
@@ -30,16 +31,16 @@ _KINDS = {
 
 
 def read_examples(body: bytes) -> tuple[str, input_pb2.Input]:
-    """Reads the body of a Classify or Regress request.
+    """Parses the JSON body of a Classify or Regress request.
 
     Args:
-        body: JSON with `examples`, and perhaps `context` and `signature_name`.
+        body: JSON with `examples`, and optionally `context` and `signature_name`.
 
     Returns:
-        The signature's name, empty if none is given, and the examples.
+        The name of the signature, empty if none is given, and the examples.
 
     Raises:
-        Failure: It is no such request.
+        StatusError: The body is not such a request.
     """
     document = parse_object(body)
     signature = signature_name(document)
@@ -68,16 +69,16 @@ def read_examples(body: bytes) -> tuple[str, input_pb2.Input]:
 
 
 def serialized_examples(found: input_pb2.Input) -> np.ndarray:
-    """The examples as a signature takes them, the context's features in each.
+    """Serializes the examples, with the context's features in each of them.
 
     Args:
-        found: Of a request.
+        found: Input of the request.
 
     Returns:
-        Serialised `tf.Example`s.
+        Serialized `tf.Example`s.
 
     Raises:
-        Failure: There is none, or too many for their context.
+        StatusError: There are no examples, or too many for the size of the context.
     """
     listed = found.WhichOneof("kind")
     context = b""
@@ -94,7 +95,7 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
             f"a context of {len(context):,} bytes for {len(examples):,} examples: each "
             "gets it, which would be too much; send fewer examples at once"
         )
-    # Two messages one behind the other are their union, what comes later counting.
+    # Concatenated protocol buffers are merged, and later fields take precedence.
     rows = [context + example.SerializeToString() for example in examples]
     packed = np.empty(len(rows), object)
     packed[:] = rows
@@ -124,7 +125,7 @@ def _add(value: Any, name: str, feature: feature_pb2.Feature) -> None:
             )
         integers.append(value)
     elif isinstance(value, int | float):
-        # Beyond 64 bits JSON's integers are read as decimals.
+        # As in RapidJSON, integers beyond 64 bits are read as doubles.
         decimals = _of_kind(feature, "float_list", name).value
         with np.errstate(over="ignore"):
             decimals.append(float(np.float32(value)))

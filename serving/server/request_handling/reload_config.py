@@ -1,4 +1,4 @@
-"""Another configuration in the place of the one there is: a client's, or the file's."""
+"""Reloads the model configuration, on a client's request or from the file."""
 
 import logging
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ _log = logging.getLogger("transbeam.serve")
 
 
 def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
-    """Makes these the models of a server, which goes on answering.
+    """Replaces the models of a running server.
 
     Args:
-        service: Has the models.
-        wanted: All of them.
+        service: Service whose catalog is changed.
+        wanted: All models.
 
     Raises:
-        Failure: See `Catalog.configure`; or requests would be written down otherwise
-            than who started the server said. Then everything stays as it was.
+        StatusError: See `Catalog.configure`; or a logging configuration differs from
+            the one the server was started with. Nothing is changed then.
     """
     for model in wanted:
         known = None if service.log is None else service.log.settings(model.name)
@@ -39,16 +39,16 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
 def reload_for_client(
     service: Service, wanted: Sequence[ModelSettings], roots: Sequence[Path]
 ) -> None:
-    """Does what a client asks for, if it may.
+    """Replaces the models on a client's request, if its folders are allowed.
 
     Args:
-        service: Has the models.
-        wanted: All of them.
-        roots: Folders, resolved, that models may be loaded from. What is served
-            already may stay where it is.
+        service: Service whose catalog is changed.
+        wanted: All models.
+        roots: Resolved folders from which models may be loaded. Models that are already
+            served may keep their folder.
 
     Raises:
-        Failure: A model lies elsewhere, or as `reload_models`.
+        StatusError: A new folder is below none of the roots, or `reload_models` fails.
     """
     if not roots:
         raise StatusError(
@@ -60,7 +60,7 @@ def reload_for_client(
         known = service.catalog.model(model.name)
         if known is not None and known.folder == model.folder:
             continue
-        # A link in the path leads where it leads.
+        # Symbolic links are resolved, so they cannot lead out of the roots.
         folder = model.folder.resolve()
         if not any(folder.is_relative_to(root) for root in roots):
             raise StatusError(
@@ -73,14 +73,14 @@ def reload_for_client(
 
 
 class WatchedConfigFile:
-    """A `model.config` that is read again and again.
+    """A `model.config` file that is polled.
 
-    As in TF Serving it is the whole truth each time, changed or not: what a client
-    asked for meanwhile is undone, and a label gets its version when that one answers.
+    As in TF Serving, each poll applies the whole file, changed or not: it undoes
+    changes that clients requested, and assigns a label once its version is available.
 
     Args:
-        file: A `ModelServerConfig` as text.
-        service: Has the models.
+        file: A `ModelServerConfig` in text format.
+        service: Service whose catalog is changed.
     """
 
     def __init__(self, file: Path, service: Service):
@@ -89,7 +89,7 @@ class WatchedConfigFile:
         self._said = ""
 
     def look(self) -> None:
-        """Makes its models those of the server; what it cannot, it says once."""
+        """Applies the file; logs an error once until it changes."""
         said = ""
         try:
             reload_models(self._service, read_models(self._file))

@@ -1,4 +1,4 @@
-"""How much one request may ask for."""
+"""Limits on the rows and the text of a request."""
 
 from collections.abc import Iterable
 
@@ -10,19 +10,19 @@ from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import Limits
 
-# What is named so are bytes that are no text, such as those of an image.
+# Inputs with this suffix are binary, such as encoded images, and do not count as text.
 _NO_TEXT = "_bytes"
 
 
 def check_amounts(inputs: Arrays, limits: Limits) -> None:
-    """Refuses a request of too many rows or of too much text.
+    """Rejects a request with too many rows or too much text.
 
     Args:
-        inputs: By their names; those named `…_bytes` are no text.
-        limits: What a client may ask.
+        inputs: Inputs by name; those named `…_bytes` are not text.
+        limits: Limits on requests.
 
     Raises:
-        Failure: There is more than that.
+        StatusError: A limit is exceeded.
     """
     check_rows(rows_in(inputs), limits)
     texts = (
@@ -35,9 +35,9 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
 
 
 def check_examples(serialized: np.ndarray, limits: Limits) -> None:
-    """The same for serialized `tf.train.Example`s (N,), by their features."""
+    """Applies `check_amounts` to serialized `tf.train.Example`s, (N,), by feature."""
     check_rows(len(serialized), limits)
-    if sum(map(len, serialized)) > limits.text_bytes:  # else there is no need to look
+    if sum(map(len, serialized)) > limits.text_bytes:  # otherwise no need to parse
         _check_text(sum(map(len, _texts_of(serialized))), limits)
 
 
@@ -50,14 +50,14 @@ def _texts_of(serialized: np.ndarray) -> Iterable[bytes]:
 
 
 def check_rows(rows: int, limits: Limits) -> None:
-    """Refuses more rows than one request may have.
+    """Rejects a request with too many rows.
 
     Args:
-        rows: Of a request.
-        limits: What a client may ask.
+        rows: Number of rows.
+        limits: Limits on requests.
 
     Raises:
-        Failure: There are more.
+        StatusError: The limit is exceeded.
     """
     if rows > limits.rows:
         raise _too_much(

@@ -1,4 +1,4 @@
-"""What can be asked of the models, whichever door the question came through."""
+"""Request handling that the REST and gRPC APIs share."""
 
 import asyncio
 import time
@@ -61,13 +61,13 @@ from transbeam.serving.server.streaming.stream_requests import (
 )
 
 _METADATA = "signature_def"
-# Outputs of what writes.
+# Outputs that identify a signature for text generation.
 _WRITTEN = {"generated_text", "length"}
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """An answer, and who gave it."""
+    """Outputs of a signature, with the version and signature that computed them."""
 
     version: int
     signature: str
@@ -75,13 +75,13 @@ class Predicted:
 
 
 class Service:
-    """Answers questions by the models of a catalog.
+    """Handles requests for the models of a catalog.
 
     Args:
         catalog: The models.
-        metrics: Is told of each request.
-        limits: What a client may ask.
-        log: Is offered what was answered, streams excepted.
+        metrics: Metrics of requests.
+        limits: Limits on requests.
+        log: Request log; receives all successful requests except streams.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Service:
         self.catalog = catalog
         self.metrics = metrics
         self.log = log
-        # Set when the server is told to stop: who balances the load should know first.
+        # Set at shutdown, before the drain, so that load balancers see it first.
         self.draining = False
         self._limits = limits or Limits()
 
     def why_not_ready(self) -> str | None:
-        """Reason that the server cannot answer all that it is for, if there is any."""
+        """Returns the reason why the server is not ready; None if it is ready."""
         if self.draining:
             return "stopping"
         if self.catalog.starting:
@@ -110,10 +110,10 @@ class Service:
 
     @contextmanager
     def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts what happens inside as a request."""
+        """Counts the body of the context as one request."""
         began = time.perf_counter()
         status = "OK"
-        # Names that clients make up must not fill the metrics.
+        # Unknown names from clients must not create series in the metrics.
         known = model if self.catalog.model(model) else ""
         call = current()
         call.api, call.model = api, known
@@ -137,20 +137,20 @@ class Service:
             self.metrics.request(known, api, entrypoint, status, seconds)
 
     def deadline(self, model: str, seconds: float | None = None) -> Deadline:
-        """Until when a request is answered that comes now.
+        """Returns the deadline of a request that arrives now.
 
         Args:
-            model: That is asked.
-            seconds: That its client waits, if it says so.
+            model: Name of the model.
+            seconds: The client's timeout, if it has one.
         """
         most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
     def taken(self, target: ModelTarget, signature: str) -> InputSpec:
-        """Inputs of a signature, for the reader of JSON.
+        """Returns the inputs of a signature, for the JSON parser.
 
         Raises:
-            Failure: There is no such model or signature.
+            StatusError: The model or the signature does not exist.
         """
         with self.catalog.use(target) as (_, loaded):
             found = loaded.signatures.get(signature or DEFAULT)
@@ -173,13 +173,14 @@ class Service:
 
         Args:
             target: The model.
-            signature: Empty for the default one.
-            inputs: All that it takes and has no default for.
-            output_filter: The outputs that are wanted; all if empty.
-            deadline: Until when; the server's time from now if left out.
+            signature: Name of the signature; empty for the default one.
+            inputs: Inputs by name; those with a default may be left out.
+            output_filter: Names of the requested outputs; all if empty.
+            deadline: Deadline; if None, the server's timeout from now.
 
         Raises:
-            Failure: There is no such thing, the inputs do not fit, or it takes long.
+            StatusError: The model, signature or an output does not exist, the inputs
+                are invalid, or the deadline passes.
         """
         with self.catalog.use(target) as (version, loaded):
             current().version = version
@@ -211,25 +212,26 @@ class Service:
         entrypoint: str,
         read: Callable[[int, ServableSignature], Awaitable[StreamRequest]],
     ) -> AsyncGenerator[StreamPart | Whole]:
-        """Writes a text, and tells each part of it.
+        """Generates a text and yields its parts as they are generated.
 
         Args:
             target: The model.
-            entrypoint: The door, for the metrics.
-            read: Reads what is asked, by the version and the signature that it has to
-                fit.
+            entrypoint: `REST` or `GRPC`, for the metrics.
+            read: Parses the request; takes the version and the signature that the
+                request has to match.
 
         Yields:
-            The parts, then the whole.
+            The parts, then a `Whole`.
 
         Raises:
-            Failure: There is no such thing, it cannot be written, or nothing comes.
+            StatusError: The model does not exist or cannot stream, the request is
+                invalid, generation fails, or the next part takes too long.
         """
         loop = asyncio.get_running_loop()
         told: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
 
         def deliver(item: StreamPart | Whole | StatusError) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and all listeners
+            with suppress(RuntimeError):  # the event loop is closed at shutdown
                 loop.call_soon_threadsafe(told.put_nowait, item)
 
         with (
@@ -265,16 +267,16 @@ class Service:
         examples: input_pb2.Input,
         deadline: Deadline | None = None,
     ) -> classification_pb2.ClassificationResponse:
-        """Classes and scores of `tf.Example`s.
+        """Runs a Classify request.
 
         Args:
             target: The model.
-            signature: Empty for the default one.
-            examples: What to classify.
-            deadline: Until when; the server's time from now if left out.
+            signature: Name of the signature; empty for the default one.
+            examples: Examples to classify.
+            deadline: Deadline; if None, the server's timeout from now.
 
         Raises:
-            Failure: As `predict`, or the signature is not for this.
+            StatusError: As `predict`, or the signature does not support Classify.
         """
         predicted, count = await self._ask_examples(
             target, signature, examples, classify_regress.CLASSIFY, deadline
@@ -296,7 +298,7 @@ class Service:
         examples: input_pb2.Input,
         deadline: Deadline | None = None,
     ) -> regression_pb2.RegressionResponse:
-        """Numbers for `tf.Example`s; see `classify`."""
+        """Runs a Regress request; see `classify`."""
         predicted, count = await self._ask_examples(
             target, signature, examples, classify_regress.REGRESS, deadline
         )
@@ -315,10 +317,10 @@ class Service:
         request: inference_pb2.MultiInferenceRequest,
         deadline: Deadline | None = None,
     ) -> inference_pb2.MultiInferenceResponse:
-        """Several Classify and Regress signatures of one model on the same examples.
+        """Runs several Classify and Regress signatures of one model.
 
         Raises:
-            Failure: They are not of one model, or as `classify`.
+            StatusError: The tasks address different models, or as `classify`.
         """
         first = [task.model_spec for task in request.tasks[:1]]
         target = target_of(*first) if first else ModelTarget("")
@@ -340,14 +342,15 @@ class Service:
     def metadata(
         self, target: ModelTarget, fields: Sequence[str] = (_METADATA,)
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        """The signatures of a model.
+        """Returns the signatures of a model.
 
         Args:
             target: The model.
-            fields: What to tell; there is only `signature_def`.
+            fields: Requested metadata fields; only `signature_def` exists.
 
         Raises:
-            Failure: There is no such model, or nothing or something else is asked for.
+            StatusError: The model does not exist, or no or an unknown field is
+                requested.
         """
         if not fields:
             raise invalid(
@@ -368,13 +371,13 @@ class Service:
     def status(
         self, target: ModelTarget
     ) -> get_model_status_pb2.GetModelStatusResponse:
-        """The states of a model's versions, the newest first.
+        """Returns the states of a model's versions, newest first.
 
         Args:
-            target: The model; a label is not looked at, as in the stock server.
+            target: The model; a label is ignored, as in TF Serving.
 
         Raises:
-            Failure: There is no such model or version.
+            StatusError: The model or version does not exist.
         """
         model = self.catalog.model(target.name)
         versions = model.states() if model else []
@@ -392,10 +395,10 @@ class Service:
         return response
 
     def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
-        """Joins the stop strings of each text, if they are allowed.
+        """Checks the stop strings and joins those of each text into one string.
 
         Raises:
-            Failure: They are beyond a limit.
+            StatusError: A limit is exceeded.
         """
         stops = inputs.get(STOP)
         if stops is None or STOP not in signature.forms or stops.dtype.kind != "O":

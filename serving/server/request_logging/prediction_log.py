@@ -1,8 +1,8 @@
-"""A request and its answer, as a `PredictionLog`.
+"""Creates `PredictionLog` messages from requests and responses.
 
 https://github.com/tensorflow/serving/blob/master/tensorflow_serving/apis/prediction_log.proto.
-What is kept until there is time for it are the arrays and messages that a request has
-come with; the log is made of them where nobody waits.
+Only references to the arrays and messages of a request are queued; the log message is
+created later in the writing thread, so that no client waits for it.
 """
 
 import time
@@ -31,13 +31,13 @@ _FEW = 1024
 
 @dataclass(frozen=True)
 class Entry:
-    """What is to be written down.
+    """A request and its response, to be logged.
 
     Attributes:
-        spec: Who answered.
-        size: Bytes that it keeps in memory, about.
-        fill: Puts the request and the answer into a log.
-        seconds: When, since the epoch.
+        spec: Model spec of the response.
+        size: Approximate size in memory, in bytes.
+        fill: Copies the request and the response into a log message.
+        seconds: Time of the response, in seconds since the epoch.
     """
 
     spec: model_pb2.ModelSpec
@@ -46,10 +46,10 @@ class Entry:
     seconds: int = field(default_factory=lambda: int(time.time()))
 
     def log(self, share: float) -> prediction_log_pb2.PredictionLog:
-        """The whole log.
+        """Creates the log message.
 
         Args:
-            share: Of the requests that are written down, for who counts them.
+            share: Sampling rate, which is recorded in the message.
         """
         log = prediction_log_pb2.PredictionLog()
         metadata = log.log_metadata
@@ -68,14 +68,14 @@ def predict_entry(
     spec: model_pb2.ModelSpec,
     outputs: Arrays,
 ) -> Entry:
-    """Of a Predict request.
+    """Creates the entry of a Predict request.
 
     Args:
-        asked: Who was asked.
-        inputs: Whole.
-        output_filter: Of the request.
-        spec: Who answered.
-        outputs: The answer.
+        asked: Model spec of the request.
+        inputs: All inputs, defaults included.
+        output_filter: Output filter of the request.
+        spec: Model spec of the response.
+        outputs: Outputs of the response.
     """
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
@@ -100,13 +100,13 @@ def examples_entry(
         classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
     ),
 ) -> Entry:
-    """Of a Classify or Regress request.
+    """Creates the entry of a Classify or Regress request.
 
     Args:
-        kind: Which of them.
-        asked: Who was asked.
-        examples: The question.
-        response: The answer.
+        kind: The method.
+        asked: Model spec of the request.
+        examples: Input of the request.
+        response: The response.
     """
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
@@ -124,12 +124,12 @@ def multi_inference_entry(
     request: inference_pb2.MultiInferenceRequest,
     response: inference_pb2.MultiInferenceResponse,
 ) -> Entry:
-    """Of a MultiInference request.
+    """Creates the entry of a MultiInference request.
 
     Args:
-        spec: Who answered; of several signatures.
-        request: The question.
-        response: The answer.
+        spec: Model spec without a signature, as there are several.
+        request: The request.
+        response: The response.
     """
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
@@ -140,7 +140,7 @@ def multi_inference_entry(
 
 
 def _tensor(values: np.ndarray) -> tensor_pb2.TensorProto:
-    """Many numbers as their bytes: while Python makes a list, no other thread runs."""
+    """Converts an array; numbers as raw bytes, since lists would block all threads."""
     if values.dtype.kind in "OSU" or values.size <= _FEW:
         return to_proto(values)
     return tf.make_tensor_proto(values)

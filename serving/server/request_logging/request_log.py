@@ -1,8 +1,8 @@
-"""Writes requests and their answers down without keeping one of them waiting.
+"""Logs sampled requests and responses in a background thread.
 
-Who answers a request leaves it in a queue, and a thread makes logs of what is there and
-writes them. When the thread cannot keep up, or the disk refuses, requests are not
-written down; they are counted, and answered as ever.
+Request handlers only put entries into a queue; the thread creates the log messages and
+writes them. If the thread cannot keep up or the disk fails, entries are dropped and
+counted; the requests themselves are not affected.
 """
 
 import logging
@@ -23,7 +23,7 @@ from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.request_logging.prediction_log import Entry
 from transbeam.serving.server.request_logging.tfrecord_files import RecordFiles
 
-# What may wait: so many requests, and so many bytes of them.
+# Limits of the queue: number of entries, and their size in bytes.
 _MOST_ENTRIES = 1024
 _MOST_BYTES = 64 * 2**20
 _RETRY_SECONDS = 30.0
@@ -33,13 +33,13 @@ _log = logging.getLogger("transbeam.serve")
 
 @dataclass
 class _Sink:
-    """What a model's requests go to.
+    """Log files of a model.
 
     Attributes:
-        share: Of them, that are written down.
-        files: Which have them.
-        refused: Whether the disk did not take the last one.
-        again: When it is asked again.
+        share: Sampling rate.
+        files: The log files.
+        refused: True if the last write failed.
+        again: Time before which no further write is tried.
     """
 
     share: float
@@ -49,17 +49,17 @@ class _Sink:
 
 
 class RequestLog:
-    """Writes down what it is offered, if it can.
+    """Logs requests and responses of a server.
 
     Args:
-        wanted: For models by name.
-        default: For all other models; theirs are not written down if left out.
-        metrics: Is told what was written and what was dropped.
-        most_entries: That may wait to be written.
-        retry_seconds: After which a disk that refused is asked again.
+        wanted: Log settings of individual models, by model name.
+        default: Log settings of all other models; None not to log them.
+        metrics: Metrics that count written and dropped entries.
+        most_entries: Maximum number of queued entries.
+        retry_seconds: Pause after a failed write.
 
     Raises:
-        ArtifactError: A folder cannot be written to.
+        ArtifactError: A folder is not writable.
     """
 
     def __init__(
@@ -84,20 +84,20 @@ class RequestLog:
         self._bytes = 0
         self._closed = False
         self._changed = threading.Condition()
-        # A disk that hangs must not keep the process from ending.
+        # A daemon thread: a hanging disk must not keep the process from exiting.
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     def settings(self, model: str) -> LogSettings | None:
-        """What of a model is written down, and where."""
+        """Returns the log settings of a model; None if it is not logged."""
         return self._wanted.get(model, self._default)
 
     def offer(self, model: str, entry: Callable[[], Entry]) -> None:
-        """Leaves a request to be written down, if chance chooses it; never fails.
+        """Samples a request and queues it; never raises an error.
 
         Args:
-            model: Which answered.
-            entry: The request; is made only if it is wanted.
+            model: Name of the model.
+            entry: Creates the entry; called only if the request is sampled.
         """
         settings = self.settings(model)
         if settings is None or self._random.random() >= settings.share:
@@ -111,10 +111,10 @@ class RequestLog:
             self._metrics.logged.labels(model, "dropped").inc()
 
     def close(self, patience: float = 10.0) -> None:
-        """Writes what waits, and completes the files.
+        """Writes the queued entries and completes the files.
 
         Args:
-            patience: Seconds; what is not written then is lost.
+            patience: Maximum wait in seconds; entries not written by then are lost.
         """
         with self._changed:
             self._closed = True
@@ -164,7 +164,7 @@ class RequestLog:
                 _log.warning("%s: requests are not written down: %s", model, problem)
             sink.refused = True
             return False
-        except Exception:  # one that cannot be written must not end the others
+        except Exception:  # an invalid entry must not end the thread
             _log.exception("%s: a request cannot be written down", model)
             return False
         if sink.refused:
@@ -175,14 +175,14 @@ class RequestLog:
     def _sink(self, model: str) -> _Sink:
         if model not in self._sinks:
             settings = self.settings(model)
-            assert settings is not None  # or nothing of it would have been kept
+            assert settings is not None  # otherwise no entry would have been queued
             files = RecordFiles(settings.prefix, model)
             self._sinks[model] = _Sink(settings.share, files)
         return self._sinks[model]
 
 
 def _prepare(folder: Path) -> None:
-    """Makes sure, before anything is asked, that the folder can be written to."""
+    """Creates the folder and checks that it is writable."""
     with writing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

@@ -1,8 +1,8 @@
-"""TFRecord files, one behind the other, that a killed process leaves readable.
+"""Writes a sequence of TFRecord files that stay readable if the process is killed.
 
-A file has `.tmp` behind its name until nothing more comes. Each record goes to the
-operating system at once and in one piece, so whoever reads a file that was left, or is
-still written, finds every record but perhaps the last one whole.
+A file name ends in `.tmp` until the file is complete. Each record is passed to the
+operating system at once and in one piece, so a reader of an unfinished file finds every
+record intact, except perhaps the last one.
 
 References:
     - [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord), its format
@@ -23,7 +23,7 @@ _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
 def framed(record: bytes) -> bytes:
-    """A record as it stands in a file: its length, itself, and a checksum of each."""
+    """Frames a record: its length, the record, and a checksum of each."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
 
@@ -34,13 +34,13 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 class RecordFiles:
-    """Writes records; begins a new file when one is large, or was taken away.
+    """Writes records, in a new file when one is large or has been removed.
 
     Args:
-        prefix: What the names begin with, the folder included.
-        name: What comes next in them. Then come the time, the host and the process:
-            no two servers write the same file, even into a folder that they share.
-        most_bytes: After which a file is complete.
+        prefix: Prefix of the file names, folder included.
+        name: Next part of the file names. The time, the host and the process id follow,
+            so that servers that share a folder never write to the same file.
+        most_bytes: Size at which a file is completed.
     """
 
     def __init__(self, prefix: str, name: str, most_bytes: int = _MOST):
@@ -55,8 +55,8 @@ class RecordFiles:
         """Appends a record.
 
         Raises:
-            OSError: It cannot be written. Nothing of it stays, and what was written
-                before is kept.
+            OSError: The write failed. The partial record is removed; earlier records
+                are kept.
         """
         if self._file is not None and not self._is_there():
             self._let_go()
@@ -68,19 +68,19 @@ class RecordFiles:
             self._give_up()
             raise
         if self._size >= self._most_bytes:
-            with suppress(OSError):  # it stays under the name it has, and is whole
+            with suppress(OSError):  # the file keeps its name and is intact
                 self.close()
 
     def close(self) -> None:
-        """Completes the file, if there is one: it gets its name.
+        """Completes the current file, if any, and gives it its final name.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: The file cannot be synced or renamed.
         """
         if self._file is None:
             return
         try:
-            os.fsync(self._file)  # a name says that all of it is there
+            os.fsync(self._file)  # the final name implies that all data is on disk
             os.rename(self._path, self._path.removesuffix(UNFINISHED))
         finally:
             self._let_go()
@@ -90,7 +90,7 @@ class RecordFiles:
         host = re.sub(r"[^\w.-]", "_", socket.gethostname())
         self._path = f"{self._beginning}-{now}-{host}-{os.getpid()}{SUFFIX}{UNFINISHED}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        # Texts are private.
+        # Texts are private: only the owner may read the file.
         self._file, self._size = os.open(self._path, flags, 0o600), 0
 
     def _append(self, data: bytes) -> None:
@@ -101,7 +101,7 @@ class RecordFiles:
         self._size += len(data)
 
     def _is_there(self) -> bool:
-        """Whether what is written can still be found: somebody may have tidied up."""
+        """Returns True if the file still exists under its name."""
         assert self._file is not None
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(self._file))
@@ -109,7 +109,7 @@ class RecordFiles:
             return False
 
     def _give_up(self) -> None:
-        """Keeps what is whole of a file that cannot be written on."""
+        """Keeps the intact records of a file after a failed write."""
         assert self._file is not None
         with suppress(OSError):
             os.ftruncate(self._file, self._size)

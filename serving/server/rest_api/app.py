@@ -1,9 +1,8 @@
-"""The door for HTTP: TF Serving's REST API.
+"""ASGI application with TF Serving's REST API.
 
-https://www.tensorflow.org/tfx/serving/api_rest. Beside it `/livez`, which says that the
-process is there, `/readyz`, which says that every model answers, the metrics,
-`/openapi.json`, which tells programs of all this, and `/v1/models/NAME:stream` for
-texts that are sent while they are written.
+https://www.tensorflow.org/tfx/serving/api_rest. It adds `/livez` (the process is
+running), `/readyz` (every model is available), `/openapi.json`, the metrics, and
+`/v1/models/NAME:stream` for streaming text generation.
 """
 
 import asyncio
@@ -56,7 +55,7 @@ from transbeam.serving.server.streaming.stream_requests import (
 )
 
 _JSON = "application/json"
-# With 503, which passes.
+# Retry-After of 503 responses, whose cause is temporary.
 _LATER = {"Retry-After": "1"}
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -72,13 +71,13 @@ _log = logging.getLogger("transbeam.serve")
 def rest_app(
     service: Service, limits: Limits, tokens: AccessTokens, *, cors: bool = False
 ) -> ASGIApp:
-    """The application that answers HTTP requests.
+    """Creates the ASGI application.
 
     Args:
-        service: Knows the answers.
-        limits: Of what is read.
-        tokens: That clients must show; not for `/livez` and `/readyz`.
-        cors: Whether pages of other origins may ask.
+        service: Runs the requests.
+        limits: Limits on requests.
+        tokens: Accepted bearer tokens; `/livez` and `/readyz` need none.
+        cors: True to allow cross-origin requests.
     """
 
     async def alive(request: Request) -> Response:
@@ -90,7 +89,7 @@ def rest_app(
             return PlainTextResponse("ok\n")
         return PlainTextResponse(f"{reason}\n", 503, headers=_LATER)
 
-    # A route for all the others would not match a path with a line break in it.
+    # Not a catch-all route: its pattern would not match a path with a line break.
     return Router(
         [Route("/livez", alive), Route("/readyz", ready)],
         redirect_slashes=False,
@@ -99,13 +98,13 @@ def rest_app(
 
 
 class RestApi:
-    """TF Serving's API, as an ASGI application.
+    """TF Serving's REST API as an ASGI application.
 
     Args:
-        service: Knows the answers.
-        limits: Of what is read.
-        tokens: That clients must show.
-        cors: Whether pages of other origins may ask.
+        service: Runs the requests.
+        limits: Limits on requests.
+        tokens: Accepted bearer tokens.
+        cors: True to allow cross-origin requests.
     """
 
     def __init__(
@@ -161,7 +160,7 @@ class RestApi:
                     question.target.name, question.method.title(), "REST"
                 ):
                     body = await self._body(request)
-                    # For all that follows: reading, waiting, running and writing.
+                    # One deadline for reading, queueing, running and writing.
                     deadline = self._service.deadline(question.target.name)
                     answer = deadline.wait(self._answer(question, body, deadline))
                     return await _unless_gone(request, answer)
@@ -186,12 +185,12 @@ class RestApi:
             return await aside(large, lambda: read_stream(body, signature))
 
         parts = self._service.stream(target, "REST", read)
-        # What cannot be written is refused with a status of its own.
+        # The first part is awaited before the headers, so errors get their own status.
         first = await _unless_gone(request, anext(parts))
         return EventStream(first, parts)
 
     def _description(self) -> bytes:
-        """What can be asked; who may not ask is not told, either."""
+        """Returns the OpenAPI document; it needs a token if the API does."""
         found = document.describe(
             self._service.catalog, token=bool(self._tokens.rights)
         )
@@ -246,10 +245,10 @@ class RestApi:
 async def _unless_gone(
     request: Request, answer: Coroutine[Any, Any, _Answer]
 ) -> _Answer:
-    """The answer, or nothing of it if the client does not wait for it anymore.
+    """Awaits an answer; cancels it if the client disconnects.
 
     Raises:
-        Failure: It went away.
+        StatusError: The client disconnected.
     """
     working = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(request.receive())
@@ -262,7 +261,7 @@ async def _unless_gone(
         leaving.cancel()
         if not working.done():
             working.cancel()
-            # It is counted as given up when nothing of it waits to be run anymore.
+            # Waits until canceled, so that the metrics count the request as canceled.
             await asyncio.wait({working})
 
 
@@ -282,7 +281,7 @@ def _json(body: bytes, status: int = 200) -> Response:
 
 
 class _Pieces(Response):
-    """JSON that is sent in pieces, between which others have their turn."""
+    """A JSON response sent in pieces, between which other tasks run."""
 
     media_type = _JSON
 
@@ -315,7 +314,7 @@ def _as_json(message: Message) -> bytes:
 def _metadata_text(
     response: get_model_metadata_pb2.GetModelMetadataResponse,
 ) -> bytes:
-    """As TF Serving prints it: the map of signatures lies in a field of its name."""
+    """Formats metadata as TF Serving does, signatures nested in `signature_def`."""
     signatures = get_model_metadata_pb2.SignatureDefMap()
     response.metadata["signature_def"].Unpack(signatures)
     spec, found = _as_json(response.model_spec), _as_json(signatures)

@@ -1,7 +1,7 @@
-"""Unpacks gzip, of which a body may have several members one behind another.
+"""Decompresses gzip bodies, which may consist of several members.
 
-https://www.rfc-editor.org/rfc/rfc1952#section-2.2. Zeros behind the last member are
-passed over, as `gzip` does.
+https://www.rfc-editor.org/rfc/rfc1952#section-2.2. Zero padding after the last member
+is ignored, as `gzip` does.
 """
 
 import zlib
@@ -10,23 +10,23 @@ from typing import Any
 from transbeam.serving.server.base.status import invalid
 
 _GZIP = 16 + zlib.MAX_WBITS
-# Behind each member the rest of a piece is copied: so not of the whole body.
+# zlib copies the unused input after each member: feed pieces, not the whole body.
 _PIECE = 2**16
 _MOST_MEMBERS = 1000
 
 
 def unpack(body: bytes, most: int) -> bytes | None:
-    """Unpacks a body.
+    """Decompresses a body.
 
     Args:
-        body: Its members.
-        most: Bytes that they may have unpacked, all together.
+        body: One or more gzip members.
+        most: Maximum decompressed size in bytes of all members together.
 
     Returns:
-        Their contents, one behind another; nothing if they have more than `most` bytes.
+        The concatenated contents, or None if they exceed `most` bytes.
 
     Raises:
-        Failure: It is no gzip, is cut off, or has very many members.
+        StatusError: The body is not gzip, is truncated, or has too many members.
 
     Example:
     >>> import gzip
@@ -54,7 +54,7 @@ class _Members:
         self._open: Any = None
 
     def read(self, piece: bytes) -> bytes:
-        """Unpacks a piece; returns what comes behind the last member."""
+        """Decompresses a piece; returns the bytes after the last member."""
         while piece and self.size <= self._most:
             if self._open is None:
                 if self._count and piece[0] == 0:

@@ -1,4 +1,4 @@
-"""Reads what a client sends, but no more than the server can stand."""
+"""Reads request bodies within limits of size and time."""
 
 import asyncio
 
@@ -10,16 +10,16 @@ from transbeam.serving.server.rest_api.gzip_members import unpack
 
 
 async def read_body(request: Request, most: int, patience: float) -> bytes:
-    """Reads a request's body, and unpacks it if it is gzip.
+    """Reads a request's body and decompresses it if it is gzip.
 
     Args:
-        request: Whose body nobody has read yet.
-        most: Bytes it may have, as sent and unpacked.
-        patience: Seconds it may take to come.
+        request: A request whose body was not read yet.
+        most: Maximum size in bytes, both as sent and decompressed.
+        patience: Time in seconds in which the body must arrive.
 
     Raises:
-        Failure: It is larger, does not come, or cannot be unpacked.
-        ClientDisconnect: The client went away.
+        StatusError: The body is too large, arrives too late, or cannot be decompressed.
+        ClientDisconnect: The client disconnected.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:

@@ -1,8 +1,8 @@
-"""Texts over HTTP while they are written: server-sent events.
+"""Server-sent events for streaming text generation.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html. Each part is an event of
-the default kind, `{"text": ..., "token_id": ...}`; then comes one `done`, with what is
-to be known of the whole, or one `error`.
+the default type, `{"text": ..., "token_id": ...}`. A `done` event with the statistics
+of the whole text follows, or an `error` event.
 """
 
 import asyncio
@@ -24,17 +24,19 @@ _log = logging.getLogger("transbeam.serve")
 _HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-store",
-    # Or a proxy such as nginx would keep the parts until there are many.
+    # Otherwise a proxy such as nginx would buffer the events.
     "X-Accel-Buffering": "no",
 }
 
 
 class EventStream(Response):
-    """Sends parts as they come; ends when the client goes away.
+    """A response that sends parts as they are generated.
+
+    It ends when the client disconnects.
 
     Args:
         first: The first part.
-        others: What comes after it.
+        others: The remaining parts.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class EventStream(Response):
 
 
 def event(part: StreamPart | Whole) -> bytes:
-    r"""A part as it is sent.
+    r"""Formats a part as a server-sent event.
 
     Example:
     >>> event(StreamPart(" and", 7))
@@ -84,7 +86,7 @@ def event(part: StreamPart | Whole) -> bytes:
 
 def _event(kind: str, told: dict[str, Any]) -> bytes:
     name = f"event: {kind}\n" if kind else ""
-    # JSON has no line breaks of its own, which would end the field.
+    # JSON without indentation has no line breaks, which would end the data field.
     return f"{name}data: {json.dumps(told, ensure_ascii=False)}\n\n".encode()
 
 

@@ -1,1 +1,1 @@
-"""Texts that are sent while they are written, many of them side by side."""
+"""Streaming text generation with continuous batching."""

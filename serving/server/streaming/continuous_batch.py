@@ -1,8 +1,8 @@
-"""Continuous batching: texts are written side by side, a token of each at a time.
+"""Continuous batching of streaming text generation.
 
-Whoever comes joins at the next token, and who has ended leaves: nobody waits for a
-neighbour's end. The model's state goes from one call of the session to the next as
-arrays that are never copied but where rows come or go; see
+All texts advance by one token per step. New requests join at the next step and finished
+ones leave, so no request waits for another one to end. Between calls of the session the
+model's state is kept as arrays, which are copied only when rows join or leave; see
 `transbeam.serving.signatures.generation.streaming_signatures`.
 """
 
@@ -37,12 +37,12 @@ Run = Callable[[str, Arrays], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """A token of each of some texts, for the metrics.
+    """A generation step: one token for each of some texts; for the metrics.
 
     Attributes:
-        tokens: As many as texts.
-        ran: Seconds.
-        waited: Seconds that each text waited for it, if it is its first.
+        tokens: Number of tokens, one per text.
+        ran: Duration in seconds.
+        waited: Seconds that each text waited for its first token; empty in later steps.
     """
 
     tokens: int
@@ -52,11 +52,12 @@ class GeneratedTokens:
 
 @dataclass(eq=False)
 class TextStream:
-    """A text that is being written, or waits to be.
+    """A text that is being generated or is queued.
 
     Attributes:
-        request: What is asked.
-        deliver: Is given each part, then the whole or a failure; from another thread.
+        request: The request.
+        deliver: Called from another thread with each part, then with the `Whole` or a
+            `StatusError`.
     """
 
     request: StreamRequest
@@ -70,14 +71,14 @@ class TextStream:
         self.telling = StopBuffer(self.request.stops)
 
     def cancel(self) -> None:
-        """Nobody listens anymore."""
+        """Ends the stream without a further delivery."""
         self.is_over = True
 
     def tell(self, told: Arrays, row: int) -> None:
-        """Delivers what a row of the outputs says."""
+        """Delivers the new part in a row of the outputs, and the `Whole` at the end."""
         ended, count = bool(told["ended"][row]), int(told["num_tokens"][row])
         new = self.telling.tell(told["generated_text"][row], ended=ended)
-        if count:  # no token was wanted, otherwise
+        if count:  # 0 if max_new_tokens is 0
             self._deliver(StreamPart(new, int(told["token_id"][row])))
         if ended or self.telling.is_stopped:
             finished = bool(told["finished"][row]) or self.telling.is_stopped
@@ -85,12 +86,12 @@ class TextStream:
             self.is_over = True
 
     def fail(self, failure: StatusError) -> None:
-        """Delivers that there will be no more."""
+        """Delivers an error and ends the stream."""
         self._deliver(failure)
         self.is_over = True
 
     def _deliver(self, item: StreamPart | Whole | StatusError) -> None:
-        """Whose listener breaks is written no more, and hurts no neighbour."""
+        """Calls `deliver`; an error in it ends only this stream."""
         if self.is_over:
             return
         try:
@@ -101,13 +102,13 @@ class TextStream:
 
 
 class ContinuousBatch:
-    """A thread that writes texts as long as there are any.
+    """A thread that generates all queued texts.
 
     Args:
-        run: Runs a signature: its name, and its inputs.
-        most_rows: Texts that are written at once.
-        most_waiting: Texts that may wait for their turn.
-        observe: Is told of each token.
+        run: Runs a signature; takes its name and its inputs.
+        most_rows: Maximum number of texts generated at once.
+        most_waiting: Maximum number of queued texts.
+        observe: Called after each step.
     """
 
     def __init__(
@@ -124,17 +125,17 @@ class ContinuousBatch:
         self._changed = threading.Condition()
         self._waiting: deque[TextStream] = deque()
         self._closed = False
-        # Of the thread alone: the texts, and the state that has a row for each.
+        # Used by the thread only: the streams, and the state with a row for each.
         self._rows: list[TextStream] = []
         self._state: dict[str, np.ndarray] = {}
         self._thread = threading.Thread(target=self._work, name="stream", daemon=True)
         self._thread.start()
 
     def submit(self, stream: TextStream) -> None:
-        """Lets a text wait for the next token.
+        """Queues a stream to join at the next step.
 
         Raises:
-            Failure: Too many wait already, or the end has come.
+            StatusError: The queue is full or closed.
         """
         with self._changed:
             if self._closed:
@@ -152,7 +153,7 @@ class ContinuousBatch:
             self._changed.notify()
 
     def close(self) -> None:
-        """Ends; who still waits for a text gets a failure."""
+        """Stops the thread; all streams in progress get an error."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -168,7 +169,7 @@ class ContinuousBatch:
             stream.fail(closed)
 
     def _coming(self) -> list[TextStream] | None:
-        """Who can begin now; nothing when the end has come."""
+        """Returns streams that can join now; None once closed."""
         with self._changed:
             while not (self._rows or self._waiting or self._closed):
                 self._changed.wait()
@@ -181,7 +182,7 @@ class ContinuousBatch:
             return found
 
     def _try(self, work: Callable[[], None], coming: Sequence[TextStream] = ()) -> None:
-        """Does some work; if it fails, nobody is left waiting for what comes of it."""
+        """Calls a function; if it fails, all affected streams get the error."""
         try:
             work()
         except Exception as error:
@@ -191,7 +192,7 @@ class ContinuousBatch:
             self._rows, self._state = [], {}
 
     def _go_on(self) -> None:
-        """Writes one more token of each text."""
+        """Generates the next token of each text."""
         self._leave()
         if not self._rows:
             return
@@ -205,7 +206,7 @@ class ContinuousBatch:
         self._leave()
 
     def _begin(self, coming: Sequence[TextStream]) -> None:
-        """Reads the prompts of some texts, which join the others."""
+        """Runs the prompts of new streams and joins them to the batch."""
         names = coming[0].request.inputs
         inputs = {
             name: np.concatenate([stream.request.inputs[name] for stream in coming])
@@ -217,7 +218,7 @@ class ContinuousBatch:
         except Exception as error:
             if len(coming) == 1:
                 coming[0].fail(_failure(error))
-            else:  # one that asks for what cannot be is no reason to refuse the others
+            else:  # run them one by one: only the invalid requests are to fail
                 for stream in coming:
                     self._begin([stream])
             return
@@ -236,7 +237,7 @@ class ContinuousBatch:
         self._leave()
 
     def _leave(self) -> None:
-        """Lets go of the rows of texts that are over."""
+        """Removes the rows of finished streams from the state."""
         left = [row for row, stream in enumerate(self._rows) if not stream.is_over]
         if len(left) == len(self._rows):
             return
@@ -249,16 +250,16 @@ class ContinuousBatch:
 
 
 def state_of(told: Arrays) -> dict[str, np.ndarray]:
-    """What of the outputs goes into the next call."""
+    """Returns the outputs that are the state for the next call."""
     return {name: value for name, value in told.items() if name.startswith(_STATE)}
 
 
 def go_round(run: Run, told: Arrays) -> None:
-    """Runs each signature once, so that they are prepared when somebody comes.
+    """Runs each streaming signature once, as a warm-up.
 
     Args:
         run: Runs a signature.
-        told: What `stream_begin` gave.
+        told: Outputs of `stream_begin`.
     """
     state = state_of(run(STEP, state_of(told)))
     others = {_OTHER + name: values for name, values in state.items()}

@@ -1,4 +1,4 @@
-"""What can be told of a text that is not whole yet."""
+"""Emits safe increments of generated text; withholds partial UTF-8 and stop strings."""
 
 import codecs
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from transbeam.serving.server.streaming.stop_string_matcher import StopString
 
 _STAND_IN = "\ufffd"
-# Bytes of a character that is not whole: some tokenizers write a stand-in for each.
+# Maximum number of incomplete bytes: some tokenizers decode each one as U+FFFD.
 _UNFINISHED = 3
 
 
 class StopBuffer:
-    """Cuts a growing text into parts that stay as they are.
+    """Splits a growing text into parts that are final.
 
-    A part never ends amid a character, and none is told that may turn out to belong to
-    a string at which the text is to end. Bytes that can become no character are told as
-    U+FFFD at once. All parts put together are the whole text.
+    A part never ends within a character, and bytes that may be the beginning of a stop
+    string are withheld. Invalid bytes are emitted as U+FFFD at once. The concatenation
+    of all parts is the whole text.
 
     Args:
-        stops: Strings at which the text ends, before the first of them.
+        stops: Stop strings; the text ends before the first occurrence of any of them.
 
     Attributes:
-        text: All that was told.
-        is_stopped: Whether one of the strings has come.
+        text: The text emitted so far.
+        is_stopped: True if a stop string was found.
 
     Example:
     >>> telling = StopBuffer([b"END"])
@@ -38,11 +38,11 @@ class StopBuffer:
         self.is_stopped = False
 
     def tell(self, said: bytes, *, ended: bool = False) -> str:
-        """The part that is new.
+        """Returns the new part.
 
         Args:
-            said: The text so far, UTF-8 that may end amid a character.
-            ended: Whether it is the whole of it.
+            said: The whole text so far, UTF-8 that may end within a character.
+            ended: True if the text is complete.
         """
         for stop in self._stops:
             stop.read(said)
@@ -53,7 +53,7 @@ class StopBuffer:
         if not whole:
             pending = max((stop.pending for stop in self._stops), default=0)
             said = said[: len(said) - pending]
-        # Not whole, it leaves out the bytes of a last character that may still come.
+        # Unless final, the decoder leaves out an incomplete character at the end.
         text, read = codecs.utf_8_decode(said, "replace", whole)
         if not whole and read == len(said):
             text = text[: len(text) - _stand_ins(said)]
@@ -63,9 +63,9 @@ class StopBuffer:
 
 
 def _stand_ins(said: bytes) -> int:
-    r"""Written stand-ins at the end that may become a character.
+    r"""Counts the U+FFFD at the end that may still become a character.
 
-    SentencePiece puts one for each byte of a character that is not whole.
+    SentencePiece decodes each byte of an incomplete character as U+FFFD.
 
     Example:
     >>> _stand_ins("a\ufffd\ufffd".encode()), _stand_ins(b"a\xff")

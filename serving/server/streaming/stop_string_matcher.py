@@ -1,17 +1,17 @@
-"""Search for a stop string in a text that grows, each byte of it looked at once."""
+"""Incremental search for a stop string in a growing text."""
 
 
 class StopString:
-    """Follows a growing text and tells where a string is in it, or may be beginning.
+    """Finds the first occurrence of a string in a growing text.
 
-    The table of Knuth, Morris and Pratt, made as far as the text has come: a string of
-    any length costs no more than the text that was written so far.
+    It is the algorithm of Knuth, Morris and Pratt with a lazily built failure table: a
+    string of any length costs no more than the text that was read so far.
 
     Args:
-        string: Not empty.
+        string: A string that is not empty.
 
     Attributes:
-        place: Where the string begins in the text, or None while it is not there.
+        place: Offset of the string in the text; None until it is found.
 
     Example:
     >>> stop = StopString(b"END")
@@ -27,24 +27,23 @@ class StopString:
 
     def __init__(self, string: bytes):
         self._string = string
-        # Of the string's beginnings: how long the longest is that also ends it.
+        # KMP failure table: length of the longest proper border of each prefix.
         self._borders = [0, 0]
         self._text = b""
-        # After each byte of the text: how much of the string it ends with.
+        # For each prefix of the text: length of the longest match at its end.
         self._matched = [0]
         self.place: int | None = None
 
     @property
     def pending(self) -> int:
-        """Bytes at the text's end with which the string may be beginning."""
+        """Number of bytes at the end of the text that may begin the string."""
         return 0 if self.place is not None else self._matched[-1]
 
     def read(self, text: bytes) -> None:
-        """Takes the text as it is now, until the string is found.
+        """Reads the current text, unless the string was already found.
 
         Args:
-            text: Goes on from the one before, of which the last bytes may have
-                changed.
+            text: Continues the preceding text, whose last bytes may have changed.
         """
         if self.place is not None:
             return
@@ -61,7 +60,7 @@ class StopString:
                 return
 
     def _after(self, matched: int, byte: int) -> int:
-        """Bytes of the string that are there when one more byte has come."""
+        """Returns the length of the match after one more byte."""
         while matched and self._string[matched] != byte:
             matched = self._border(matched)
         return matched + (self._string[matched] == byte)

@@ -1,4 +1,4 @@
-"""What a client asks who wants a text while it is written."""
+"""Requests for streaming text generation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from transbeam.serving.server.protocol.stop_lists import STOP
 BEGIN, STEP = "stream_begin", "stream_step"
 JOIN, KEEP = "stream_join", "stream_keep"
 STREAMED = frozenset({BEGIN, STEP, JOIN, KEEP})
-# What exports mean by a wish that is left out whose signatures have no defaults.
+# Default sampling parameters for exports whose signatures have no defaults.
 _OLD_DEFAULTS: Mapping[str, Any] = {
     "max_new_tokens": 0,
     "temperature": 0.0,
@@ -30,11 +30,11 @@ _OLD_DEFAULTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """One text to write.
+    """A request for one generated text.
 
     Attributes:
-        inputs: Of `stream_begin`, one row each.
-        stops: Strings at which the text ends.
+        inputs: Inputs of `stream_begin`, each with one row.
+        stops: Stop strings.
     """
 
     inputs: Arrays
@@ -42,15 +42,15 @@ class StreamRequest:
 
 
 def can_stream(signatures: Mapping[str, ServableSignature]) -> bool:
-    """Whether a model can be asked for one token at a time."""
+    """Returns True if the model has the signatures for streaming."""
     return signatures.keys() >= STREAMED
 
 
 def begin_signature(signatures: Mapping[str, ServableSignature]) -> ServableSignature:
-    """The signature that texts begin with.
+    """Returns the signature that starts a stream.
 
     Raises:
-        Failure: The model writes no texts, or cannot be stopped after each token.
+        StatusError: The model does not have the signatures for streaming.
     """
     if not can_stream(signatures):
         raise StatusError(
@@ -62,14 +62,14 @@ def begin_signature(signatures: Mapping[str, ServableSignature]) -> ServableSign
 
 
 def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
-    """From JSON: an object with the model's texts, and wishes if there are any.
+    """Parses a JSON object with the model's texts and optional sampling parameters.
 
     Args:
         body: Such as `{"text": "The", "max_new_tokens": 20, "stop": ["."]}`.
-        signature: `stream_begin`.
+        signature: The signature `stream_begin`.
 
     Raises:
-        Failure: Something is missing, unknown, or of another type.
+        StatusError: An input is missing, unknown, or of another type.
     """
     document = parse_object(body)
     stops = document.pop(STOP, [])
@@ -90,14 +90,15 @@ def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
 
 
 def stream_request(given: Arrays, signature: ServableSignature) -> StreamRequest:
-    """From arrays of one value each.
+    """Creates a request from arrays of one value each.
 
     Args:
-        given: The model's texts, and wishes if there are any; `stop` may have several.
-        signature: `stream_begin`.
+        given: The model's texts and optional sampling parameters; `stop` may have
+            several values.
+        signature: The signature `stream_begin`.
 
     Raises:
-        Failure: As `read_stream`.
+        StatusError: As `read_stream`.
     """
     given = dict(given)
     stops = np.atleast_1d(given.pop(STOP, np.array([], object)))
@@ -115,7 +116,7 @@ def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None
 
 
 def defaults_of(begin: ServableSignature) -> Arrays:
-    """Values of inputs that are left out: an array of one value for each."""
+    """Returns default values of inputs, each an array of one value."""
     if begin.defaults:
         return begin.defaults
     return {

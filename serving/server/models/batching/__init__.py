@@ -1,1 +1,1 @@
-"""Requests that wait are run together."""
+"""Batches concurrent requests."""

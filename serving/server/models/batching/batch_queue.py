@@ -1,7 +1,8 @@
-"""Requests that wait for a batch: who is let in, and which go next.
+"""Queue of tasks that wait to be batched.
 
-Rows of one kind wait together, by about their length; the queue whose first row has
-waited longest goes first. What takes long leaves a thread for the others.
+Tasks that may share a batch wait in one queue, grouped by text length; the queue whose
+first task has waited longest is served first. Long tasks always leave one thread free
+for others.
 """
 
 import threading
@@ -24,10 +25,10 @@ from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
-# Is told of a batch: seconds that the request waited, and that it ran.
+# Called after each batch with the seconds that a task was queued and was run.
 Told = Callable[[float, float], None]
 
-# Bytes of a text up to which it is an ordinary one.
+# Bytes of a text above which a task is a long one.
 _LONG = 2**13
 
 _FULL = (
@@ -37,16 +38,16 @@ _FULL = (
 
 
 def tell_nobody(waited: float, ran: float) -> None:
-    """See `Told`."""
+    """Discards the times of a batch; see `Told`."""
 
 
 class BatchKey(NamedTuple):
-    """What rows have in common that may share a batch.
+    """Batching key: tasks with equal keys may share a batch.
 
     Attributes:
-        kind: The names of what is asked.
-        group: Their shapes, and about their length.
-        takes_long: Whether that takes long.
+        kind: Name of the signature and of the requested outputs.
+        group: Dtypes, row shapes and length bucket of the inputs.
+        takes_long: True for long tasks.
     """
 
     kind: tuple[str, ...]
@@ -56,18 +57,18 @@ class BatchKey(NamedTuple):
 
 @dataclass
 class BatchTask:
-    """Some rows that are to be run.
+    """Rows of one request that are run together.
 
     Attributes:
-        inputs: The rows.
-        rows: How many.
-        deadline: Until when they are wanted.
-        alone: Whether they share a batch with nobody.
-        is_part: Whether they are some of many.
-        counted: How many of them take room in the queue from others.
-        future: Will hold the outputs.
-        since: When they began to wait.
-        told: Is told when they were run.
+        inputs: Inputs of the rows.
+        rows: Number of rows.
+        deadline: Deadline of the request.
+        alone: True if the task must not share a batch.
+        is_part: True if the rows are a part of a request that was split.
+        counted: Number of rows counted toward the queue limit.
+        future: Future of the outputs.
+        since: Time at which the task was queued.
+        told: Called with the times when a batch was run.
     """
 
     inputs: Arrays
@@ -82,10 +83,10 @@ class BatchTask:
 
 
 class Waiting:
-    """Rows that wait, for several threads that take them in batches.
+    """Queues of tasks, from which worker threads take batches.
 
     Args:
-        parameters: How.
+        parameters: Batching parameters.
     """
 
     def __init__(self, parameters: BatchingParameters):
@@ -93,28 +94,28 @@ class Waiting:
         self._changed = threading.Condition()
         self._queues: dict[BatchKey, deque[BatchTask]] = {}
         self._rows = 0
-        self._in_parts = 0  # rows of all requests that are run in parts
-        self._taking_long = 0  # batches that are run
+        self._in_parts = 0  # rows of all requests that were split
+        self._taking_long = 0  # long batches in progress
         self._closed = False
 
     @property
     def most_taking_long(self) -> int:
-        """Batches that may take long at once."""
+        """Maximum number of long batches that run at once."""
         return max(1, self._parameters.num_batch_threads - 1)
 
     def put(
         self, kind: tuple[str, ...], task: BatchTask, *, admitted: bool = False
     ) -> None:
-        """Lets some rows wait.
+        """Queues a task.
 
         Args:
-            kind: What is asked.
-            task: The rows.
-            admitted: They belong to a request that has been accepted before, and take
-                no room from others.
+            kind: Name of the signature and of the requested outputs.
+            task: The task.
+            admitted: True if its request was admitted before; its rows are then not
+                counted toward the queue limit.
 
         Raises:
-            Failure: Too many wait already, or the end has come.
+            StatusError: The queue is full or closed.
         """
         with self._changed:
             if not admitted:
@@ -128,22 +129,23 @@ class Waiting:
             self._changed.notify()
 
     def admit_parts(self, rows: int) -> None:
-        """Lets in a request that is run in parts; `leave_parts` ends it.
+        """Admits a request that is split into parts; `leave_parts` releases it.
 
         Raises:
-            Failure: Too many rows of such requests are there already.
+            StatusError: Such requests already have too many rows, or the queue is
+                closed.
         """
         with self._changed:
             self._admit(rows, self._in_parts)
             self._in_parts += rows
 
     def leave_parts(self, rows: int) -> None:
-        """Makes room for another request in parts."""
+        """Releases the rows of a finished request that was split."""
         with self._changed:
             self._in_parts -= rows
 
     def take(self) -> tuple[BatchKey, list[BatchTask]] | None:
-        """Waits for a batch; `ran` has to follow. Nothing when all is done."""
+        """Waits for a batch, or returns None once closed and empty; then call `ran`."""
         with self._changed:
             while True:
                 key, seconds = self._ready()
@@ -165,25 +167,25 @@ class Waiting:
             return key, tasks
 
     def ran(self, key: BatchKey) -> None:
-        """A batch is over."""
+        """Marks a batch as finished."""
         if key.takes_long:
             with self._changed:
                 self._taking_long -= 1
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Lets nobody in; what waits can still be taken."""
+        """Rejects new tasks; queued tasks can still be taken."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _admit(self, rows: int, waiting: int) -> None:
-        """Refuses rows that would be too many with those that wait.
+        """Raises an error if the rows do not fit into the queue.
 
-        One request that is alone larger than the queue is let into an empty one.
+        A request larger than the whole queue is admitted if the queue is empty.
 
         Raises:
-            Failure: They are, or the end has come.
+            StatusError: The queue is full or closed.
         """
         if self._closed:
             raise StatusError(StatusCode.UNAVAILABLE, "The server is shutting down")
@@ -193,7 +195,7 @@ class Waiting:
             raise StatusError(StatusCode.RESOURCE_EXHAUSTED, message)
 
     def _forget_cancelled(self) -> None:
-        """Lets go of rows that nobody waits for anymore."""
+        """Removes canceled tasks from the queues."""
         for key, queue in list(self._queues.items()):
             left = deque(task for task in queue if not task.future.cancelled())
             self._rows -= sum(t.counted for t in queue if t.future.cancelled())
@@ -203,7 +205,7 @@ class Waiting:
                 del self._queues[key]
 
     def _ready(self) -> tuple[BatchKey | None, float]:
-        """The queue that is to go first, and how long it may still wait."""
+        """Returns the key of the next queue and the seconds until it must be served."""
         keys = [key for key in self._queues if self._may_run(key)]
         if not keys:
             return None, 0.0

@@ -1,7 +1,6 @@
-"""A batch that is run: nobody's answer depends on who shares it.
+"""Runs batches and isolates requests from the errors of others.
 
-A request that fails or takes too long does not take its neighbours along: the batch is
-run again, each request alone.
+If a batch fails or exceeds its time limit, each of its requests is run again alone.
 """
 
 import time
@@ -20,12 +19,12 @@ Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
 
 @dataclass
 class Timing:
-    """What became of the requests of one batch, for the metrics.
+    """Size and times of a batch, for the metrics.
 
     Attributes:
-        rows: In it.
-        waited: Seconds that its first request waited.
-        ran: Seconds.
+        rows: Number of rows.
+        waited: Seconds that its first task was queued.
+        ran: Seconds that it was run.
     """
 
     rows: int
@@ -34,13 +33,13 @@ class Timing:
 
 
 class Runner:
-    """Runs batches.
+    """Runs batches of tasks.
 
     Args:
-        run: Runs a kind of request: the names of what is asked, the inputs, the
-            seconds that it may take, and whether it takes long.
-        parameters: To which sizes batches are filled up.
-        observe: Is told of each batch.
+        run: Runs a signature; takes the names of the signature and the outputs, the
+            inputs, the timeout in seconds, and whether it is a long run.
+        parameters: Batching parameters; `allowed_batch_sizes` are padded to.
+        observe: Called with the timing of each batch.
     """
 
     def __init__(
@@ -54,15 +53,15 @@ class Runner:
         self._observe = observe
 
     def run(self, key: BatchKey, tasks: list[BatchTask]) -> None:
-        """Answers all, each by its future.
+        """Runs tasks as a batch and sets their futures.
 
         Args:
-            key: What they have in common.
-            tasks: At least one, that cannot be cancelled anymore.
+            key: Batching key of the tasks.
+            tasks: One or more tasks that can no longer be canceled.
         """
         together = len(tasks) > 1
         seconds = max(task.deadline.left() for task in tasks)
-        # Should one of them take all the time, there is half of it for the others.
+        # Half of the time is reserved for a second run, one task at a time.
         error = self._answer(key, tasks, seconds / 2 if together else seconds)
         if error is not None and together:
             self._run_one_by_one(key, tasks)
@@ -70,7 +69,7 @@ class Runner:
             tasks[0].future.set_exception(error)
 
     def _run_one_by_one(self, key: BatchKey, tasks: list[BatchTask]) -> None:
-        """Runs each without its neighbours, and those that take long after the rest."""
+        """Runs each task alone; those that time out run again after the others."""
         slow = []
         for task in tasks:
             error = self._answer(key, [task], task.deadline.left() / 2)
@@ -86,7 +85,7 @@ class Runner:
     def _answer(
         self, key: BatchKey, tasks: list[BatchTask], seconds: float
     ) -> Exception | None:
-        """Answers all of them, or none and tells why."""
+        """Runs tasks and sets all their futures, or returns the error."""
         began = time.monotonic()
         try:
             answers = self._answers(key, tasks, seconds)
@@ -94,7 +93,7 @@ class Runner:
             return error
         ended = time.monotonic()
         rows = sum(task.rows for task in tasks)
-        # Before anybody has an answer: who then reads the metrics finds it counted.
+        # Before the futures are set: a client with a response finds its batch counted.
         self._observe(Timing(rows, began - tasks[0].since, ended - began))
         for task, answer in zip(tasks, answers, strict=True):
             task.told(began - task.since, ended - began)
@@ -119,7 +118,8 @@ class Runner:
             return cut(outputs, rows)
         if len(tasks) > 1:
             raise ValueError("outputs that are not in rows are nobody's")
-        # Whatever they are, they are this one's; but not what the filling made of them.
+        # A single task may have outputs without a batch axis, but padding would change
+        # them.
         if filled == rows[0]:
             return [outputs]
         return [run(tasks[0].inputs)]

@@ -1,20 +1,18 @@
-"""Requests that wait are run together, if they are of one kind and about one length.
+"""Batches requests of one signature and of similar text length.
 
-The names of the parameters are TF Serving's
+The parameters have TF Serving's names
 (https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
-Five things are ours:
+It differs from TF Serving in five ways:
 
-- Nobody is padded by a neighbour. TF Serving refuses a batch of unequal shapes, or
-  fills it up with whatever stands first, masks included. Here unequal shapes never
-  meet, and texts meet those of about their length, because the graph fills up to the
-  longest.
-- A request that fails or takes too long does not take its neighbours along: the batch
-  is run again, each request alone.
-- A request of more rows than a batch holds is cut up, its rows sorted by length. Its
-  parts wait in turns with the requests of others.
-- What takes long leaves a thread for others: long texts and parts of large requests are
-  run by all threads but one, and aside from what others run in TensorFlow.
-- Nothing is run for who does not wait for it anymore.
+- No request is padded to the shape of another one. TF Serving rejects a batch of
+  unequal shapes, or pads with the first element, masks included. Here only equal shapes
+  share a batch, and texts are batched by length, because the graph pads to the longest.
+- A batch that fails or exceeds its time limit is run again, each request alone.
+- A request with more rows than `max_batch_size` is sorted by length and split. Its
+  parts are queued in turn with other requests.
+- Long texts and parts of large requests leave one thread free for other requests, and
+  TensorFlow runs them in a separate thread pool.
+- A canceled request is not run.
 """
 
 import threading
@@ -40,13 +38,13 @@ from transbeam.serving.server.models.batching.parameters import BatchingParamete
 
 
 class Batcher:
-    """Threads that run what is submitted, in batches.
+    """Worker threads that run submitted requests in batches.
 
     Args:
-        run: Runs a kind of request: the names of what is asked, the inputs, the
-            seconds that it may take, and whether it takes long.
-        parameters: How.
-        observe: Is told of each batch.
+        run: Runs a signature; takes the names of the signature and the outputs, the
+            inputs, the timeout in seconds, and whether it is a long run.
+        parameters: Batching parameters.
+        observe: Called with the timing of each batch.
 
     Example:
     >>> double = lambda kind, inputs, *how: {"y": 2 * inputs["x"]}
@@ -80,19 +78,20 @@ class Batcher:
         deadline: Deadline | None = None,
         told: Told = tell_nobody,
     ) -> Answer:
-        """Lets rows wait for their turn.
+        """Queues rows to be run.
 
         Args:
-            kind: What is asked; only requests of one kind share a batch.
-            inputs: Arrays with a row for each thing to predict, as many in each.
-            deadline: Until when the answer is wanted; never mind if left out.
-            told: Is told of each batch that has some of the rows.
+            kind: Names of the signature and of the outputs; only requests with equal
+                names share a batch.
+            inputs: Inputs with the same number of rows.
+            deadline: Deadline of the request; none if None.
+            told: Called with the times of each batch that contains some of the rows.
 
         Returns:
-            Will hold the outputs. Cancelled before it runs, it is never run.
+            A future of the outputs. Canceled before the run begins, it is not run.
 
         Raises:
-            Failure: Too many wait already.
+            StatusError: The queue is full or closed.
         """
         deadline = deadline or Deadline.never()
         rows = len(next(iter(inputs.values())))
@@ -111,11 +110,11 @@ class Batcher:
         deadline: Deadline | None = None,
         told: Told = tell_nobody,
     ) -> Answer:
-        """The same for inputs that are not in rows: they share a batch with nobody."""
+        """Queues inputs without a common batch axis, which cannot share a batch."""
         return self._submit_whole(kind, inputs, deadline or Deadline.never(), told)
 
     def close(self) -> None:
-        """Runs what waits, and ends."""
+        """Runs the queued requests and ends the threads."""
         self._waiting.close()
         for thread in self._threads:
             thread.join()
@@ -157,8 +156,8 @@ class Batcher:
             lambda: self._submit_whole(kind, inputs, deadline, told, admitted=True),
         )
         answer.add_done_callback(lambda _: self._waiting.leave_parts(rows))
-        # As many of its parts wait as can be run at once, each behind what has come
-        # meanwhile; so it takes no more of the time than others do.
+        # Only as many parts are queued as can run at once, each behind the requests
+        # that arrived meanwhile, so a large request takes no more than its share.
         coming, one_by_one = iter(tasks), threading.Lock()
 
         def next_part(_: Answer | None = None) -> None:
@@ -175,7 +174,7 @@ class Batcher:
     def _work(self) -> None:
         while batch := self._waiting.take():
             key, tasks = batch
-            # From here on they cannot be cancelled.
+            # From here on they cannot be canceled.
             tasks = [t for t in tasks if t.future.set_running_or_notify_cancel()]
             if tasks:
                 self._runner.run(key, tasks)

@@ -1,4 +1,4 @@
-"""How requests are put together, by TF Serving's names.
+"""Batching parameters, with TF Serving's names.
 
 https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md
 """
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class BatchingParameters:
-    """How requests are put together.
+    """Parameters of request batching.
 
     Attributes:
-        enabled: Whether at all; if not, each is run as it came.
-        max_batch_size: Rows in a batch.
-        batch_timeout_micros: How long a batch that is not full waits for more. With 0
-            it waits for nobody, and what arrives while another runs goes together.
-        max_enqueued_batches: How many full batches may wait; what comes then is
-            refused.
-        num_batch_threads: Batches that run at once.
-        allowed_batch_sizes: A batch is filled up to the next of these by repeating its
-            first row. All sizes are allowed if empty.
+        enabled: False to run each request alone.
+        max_batch_size: Maximum number of rows in a batch.
+        batch_timeout_micros: Microseconds that a batch that is not full waits for more
+            rows. With 0 it does not wait; requests that arrive during a run still share
+            the next batch.
+        max_enqueued_batches: Maximum number of full batches in the queue; further
+            requests are rejected.
+        num_batch_threads: Number of batches that run at once.
+        allowed_batch_sizes: Batch sizes to pad to, by repeating the first row. Any
+            size is allowed if empty.
     """
 
     enabled: bool = True
@@ -31,5 +32,5 @@ class BatchingParameters:
 
     @property
     def most_rows(self) -> int:
-        """That may wait."""
+        """Maximum number of queued rows."""
         return self.max_batch_size * self.max_enqueued_batches
