@@ -42,7 +42,7 @@ test-jax: $(VENV)/.test-installed
 # Of what phones run only the programs, without Transbeam: they are asked as an app asks.
 test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
-		tests/serving/phone/mediapipe/test_mediapipe_models.py tests/serving/phone/conversion/test_litert_lm_bundle.py
+		tests/serving/phone/mediapipe_tasks/test_mediapipe_models.py tests/serving/phone/conversion/test_litert_lm_bundle.py
 
 # Everything, in parts of at most 40 minutes: make test-all PART=serving
 PART ?=

@@ -29,7 +29,7 @@ from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS  # noqa: E
 from transbeam.serving.base.trained_run import TrainedRun, load_trained  # noqa: E402
 from transbeam.serving.parity.base.parity_texts import labelled_texts, written_texts  # noqa: E402
 from transbeam.serving.phone.conversion.litert_lm_bundle import bundle_name  # noqa: E402
-from transbeam.serving.phone.mediapipe.mediapipe_models import (  # noqa: E402
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (  # noqa: E402
     file_name as mediapipe_name,
 )
 from transbeam.serving.phone.report.latency import latencies  # noqa: E402

@@ -38,11 +38,11 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_check import advice
-from transbeam.serving.phone.mediapipe.mediapipe_models import (
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import advice
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
     file_name as mediapipe_file,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_models import (
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
     mediapipe_rows,
     write_mediapipe,
 )

@@ -18,7 +18,7 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_models import write_mediapipe
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import write_mediapipe
 from transbeam.serving.phone.quantization.int4_weights import NONE_ROUNDED
 
 VARIANT = "dynamic_int4"

@@ -1,8 +1,8 @@
 """Whether MediaPipe can run a model, and reads texts as the model has learned to.
 
-`transbeam.serving.phone.mediapipe.mediapipe_tokenizer` says how MediaPipe reads. Who
-trained a model that reads otherwise is told so here, and not by wrong answers on the
-phone.
+`transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer` says how MediaPipe reads.
+Who trained a model that reads otherwise is told so here, and not by wrong answers on
+the phone.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.phone.mediapipe.mediapipe_tokenizer import MediaPipeReading
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 # Of a vocabulary's words, with a first letter whose upper case the client does not

@@ -32,7 +32,7 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     convert_endpoints,
     write_variants,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_check import (
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import (
     check_examples,
     check_mediapipe,
 )

@@ -17,11 +17,11 @@ import tensorflow as tf
 
 from tests.serving.phone.sample_models import LABELS, model_of, unigram, wordpiece
 from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.phone.mediapipe.mediapipe_models import (
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
     file_name,
     write_mediapipe,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_tokenizer import MediaPipeReading
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,

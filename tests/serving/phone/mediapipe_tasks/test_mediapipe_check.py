@@ -21,12 +21,12 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
     ALPHABET,
     END_OF_TEXT,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_check import (
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import (
     advice,
     check_mediapipe,
     read_differently,
 )
-from transbeam.serving.phone.mediapipe.mediapipe_models import write_mediapipe
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import write_mediapipe
 
 TINY = replace(MASKED, export=ExportConfig())
 CLASSIFIER = replace(TINY, objective=ClassificationConfig(labels=LABELS))
