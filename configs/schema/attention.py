@@ -9,7 +9,7 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig:
-    """What every kind of attention has."""
+    """Options of every kind of attention."""
 
     num_heads: int = option("Parallel attention heads.", default=4, minimum=1)
     num_key_value_heads: int | None = option(
@@ -64,7 +64,7 @@ class FullAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAttentionConfig(HeadsConfig):
-    """What the kinds of attention that look at the nearest tokens have."""
+    """Options of attention to the nearest tokens."""
 
     window_size: int = option(
         "An encoder's token sees window_size / 2 tokens on each side and itself; a "

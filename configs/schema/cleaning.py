@@ -111,7 +111,7 @@ class RepetitionRulesConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LineRulesConfig:
-    """Which lines of a document stay. The rules of C4 (Raffel et al., 2020, 2.2)."""
+    """Filters of lines: the rules of C4 (Raffel et al., 2020, 2.2)."""
 
     terminal_punctuation: bool = option(
         "Keep only lines that end in a full stop or its like, or a closing quote.",
@@ -180,7 +180,7 @@ class PersonalDataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """Which documents are worth keeping. What is dropped is counted by its reason.
+    """Filters of documents. Dropped documents are counted by reason.
 
     Texts are mended in the order of the keys, then judged. Rules that are left out are
     not applied. All rules look at `text` only.

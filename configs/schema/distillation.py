@@ -13,7 +13,7 @@ def _weight(doc: str, default: float) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationConfig:
-    """What a student learns from its teacher; the defaults are DistilBERT's."""
+    """Distillation of a teacher into a student; the defaults are DistilBERT's."""
 
     teacher: str = option(
         "The folder of a finished run with the same tokenizer and objective."

@@ -17,7 +17,7 @@ TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How a trained model is judged; nothing here changes its weights."""
+    """Evaluation of a trained model; nothing here changes its weights."""
 
     test: Source | None = option(
         "Documents that are kept for the end: `transbeam evaluate --test` reads them "

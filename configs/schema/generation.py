@@ -16,7 +16,7 @@ class GreedyConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """Which tokens may be drawn, and how boldly."""
+    """Random sampling of the next token."""
 
     temperature: float = option(
         "Scores are divided by it: below 1 the likely become likelier.",

@@ -45,7 +45,7 @@ _CAUSAL = (
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """What every family has: embeddings and a stack of equal blocks."""
+    """Embeddings and a stack of equal blocks, as every family has them."""
 
     num_layers: int = option("How many blocks.", default=4, minimum=1)
     hidden_dim: int = option("Width of a token's vector.", default=256, minimum=1)

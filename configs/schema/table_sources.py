@@ -19,7 +19,7 @@ _ENCODING = (
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnsConfig:
-    """Which column of a table becomes which part of a document.
+    """The table's column for each part of a document.
 
     A name with dots reaches into nested values: `translation.en` is the field `en`
     of the field `translation`, `target.0` the first element of the list `target`.

@@ -10,7 +10,7 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """How tokens are chosen and hidden; the part that two objectives share."""
+    """Selection and masking of tokens, as two objectives share it."""
 
     kind: str = ""
     masking_fraction: float = option(

@@ -1,0 +1,69 @@
+"""The mechanical part of the project's language: names and first words."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs import ROOT
+
+ROOMS = ("configs", "pipeline", "model", "trainer", "serving")
+# Folders whose summaries follow the rule; the others come next.
+PLAIN = ("configs", "model", "serving/server")
+QUESTIONS = {"What", "Which", "Who", "Whose", "Whether", "How", "Where"}
+# Shipped to users as they are.
+SAMPLES = ROOT / "serving/phone/tokenizer/sources"
+
+
+def trees(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
+    for folder in folders:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if SAMPLES not in file.parents:
+                yield file.relative_to(ROOT), ast.parse(file.read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def classes() -> dict[str, list[Path]]:
+    found = defaultdict(list)
+    for file, tree in trees(*ROOMS):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(file)
+    return found
+
+
+def test_class_names_are_unique(classes):
+    assert {name: files for name, files in classes.items() if len(files) > 1} == {}
+
+
+def test_classes_of_the_schema_are_configs(classes):
+    schema = Path("configs/schema")
+    assert [
+        name
+        for name, files in classes.items()
+        if schema in files[0].parents and not name.endswith("Config")
+    ] == []
+
+
+def test_no_function_is_called_of():
+    found = [
+        f"{file}: {node.lineno}"
+        for file, tree in trees(*ROOMS)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "of"
+    ]
+    assert found == []
+
+
+def test_summaries_are_statements():
+    found = [
+        f"{file}: {text.splitlines()[0]}"
+        for file, tree in trees(*PLAIN)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and (text := ast.get_docstring(node))
+        and text.split()[0] in QUESTIONS
+    ]
+    assert found == []
