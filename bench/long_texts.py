@@ -30,12 +30,12 @@ import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS  # noqa: E402
 from transbeam.configs.schema import model as models  # noqa: E402
 from transbeam.configs.schema.attention import FullAttentionConfig  # noqa: E402
 from transbeam.configs.schema.block import DenseFeedForwardConfig  # noqa: E402
 from transbeam.configs.schema.data import DataConfig  # noqa: E402
 from transbeam.configs.schema.objectives import objective as objectives  # noqa: E402
+from transbeam.configs.schema.objectives.traits import traits  # noqa: E402
 from transbeam.configs.schema.run import RunConfig  # noqa: E402
 from transbeam.configs.schema.sources import TextSourceConfig  # noqa: E402
 from transbeam.configs.schema.tokenizer import (  # noqa: E402
@@ -163,7 +163,7 @@ def write_model(folder: Path, task: str, tokenizer: str, signature: str) -> list
         model_config,
         objective,
         made.vocabulary_size,
-        segments=objective.kind in WITH_SEGMENTS,
+        segments=traits(objective).has_segments,
         dtype="float32",
     )
     task_made = task_of(TrainedRun(config, made, model))

@@ -7,7 +7,6 @@ from typing import Any
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.export_support import phone_variants
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
@@ -102,7 +101,7 @@ def _build(
     for name, content in framing.files().items():
         write_atomically(saved_model / "assets.extra" / name, content)
     tflite = {}
-    if variants := phone_variants(trained.config):
+    if variants := trained.config.export.tflite:
         console.say(f"converting to TFLite: {', '.join(variants)}")
         made = building / TFLITE
         rounded = rounded_weights(trained, run_folder, made, console)
@@ -139,7 +138,7 @@ def _measure(
         },
         "tflite": {},
     }
-    for variant in phone_variants(trained.config):
+    for variant in trained.config.export.tflite:
         file = Path(TFLITE, file_name(variant))
         model = TFLiteRunner(building / file)
         result["tflite"][variant] = {

@@ -30,7 +30,8 @@ from transbeam.configs.cli.progress import duration
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.run_folder import lock
-from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.schedules import ENDLESS
 from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.configs.system.keras_backend import backend_for, chosen_backend
@@ -122,23 +123,6 @@ ROOMS = {
 }
 STAGES = ("data", "train", "export", "predict")
 _TIDYING = 10.0  # seconds
-# What a model of each kind can be asked about: a text, both of a pair, or an image.
-QUESTIONS = {
-    "masked": ("It returns a [MASK].",),
-    "sentence_pairs": ("It was late.", "They went home."),
-    "classification": ("A quiet film that stays with you.",),
-    "regression": ("A quiet film that stays with you.",),
-    "pair_classification": ("Two dogs run in a park.", "An animal is outside."),
-    "pair_regression": ("Two dogs run in a park.", "An animal is outside."),
-    "token_classification": ("Ada Lovelace was born in London.",),
-    "span_qa": ("Ada Lovelace was born in London.", "Where was Ada born?"),
-    "image_classification": ("image.jpg",),
-    "causal": ("It returns",),
-    "prefix": ("It returns",),
-    "span_corruption": ("It <extra_id_0> the name of the <extra_id_1>.",),
-    "seq2seq": ("Two dogs run in a park.",),
-    "text_to_text": ("Two dogs run in a park.", "An animal is outside."),
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -306,14 +290,11 @@ def _more_steps(invocation: Invocation) -> list[str]:
 
 
 def _question(invocation: Invocation) -> list[str]:
-    """The line to type to ask the model something; none if it cannot be asked."""
+    """The line to type to ask the model something."""
     objective = invocation.config.objective
-    texts = QUESTIONS.get(objective.kind)
-    if texts is None:
-        return []
-    texts = texts[: len(asked_texts(objective))]
-    first = "--image" if objective.kind == "image_classification" else "--text"
-    flags = zip((first, "--second-text"), texts, strict=False)
+    first = "--image" if isinstance(objective, ImageObjective) else "--text"
+    names, texts = input_names(objective), traits(objective).example
+    flags = zip((first, "--second-text"), texts[: len(names)], strict=False)
     words = [word for flag in flags for word in flag]
     return [f"  {invocation.command('predict')} {shlex.join(words)}"]
 

@@ -11,33 +11,12 @@ from transbeam.configs.schema.objectives.language_modeling import (
     PrefixConfig,
     SpanCorruptionConfig,
 )
-from transbeam.configs.schema.objectives.supervised import (
-    ImageClassificationConfig,
-    Seq2SeqConfig,
-    TextToTextConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    Seq2SeqObjective,
 )
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
-
-# The kind of model that each kind of objective trains.
-FAMILIES = {
-    "masked": "encoder",
-    "sentence_pairs": "encoder",
-    "causal": "decoder",
-    "prefix": "decoder",
-    "span_corruption": "seq2seq",
-    "seq2seq": "seq2seq",
-    "text_to_text": "seq2seq",
-    "classification": "encoder",
-    "pair_classification": "encoder",
-    "regression": "encoder",
-    "pair_regression": "encoder",
-    "token_classification": "encoder",
-    "span_qa": "encoder",
-    "image_classification": "encoder",
-}
-_WITH_DECODER = (Seq2SeqConfig, TextToTextConfig, SpanCorruptionConfig)
-# Whose records tell segments apart; elsewhere all tokens are of the first.
-WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "pair_regression", "span_qa")
 
 
 def check_model(run: RunConfig) -> None:
@@ -56,14 +35,14 @@ def check_model(run: RunConfig) -> None:
     ConfigError: model.kind=encoder does not go with ...
     """
     _check_family(run)
-    if isinstance(run.objective, ImageClassificationConfig):
+    if isinstance(run.objective, ImageObjective):
         _check_images(run.objective, _patches(run))
         return
     if _patches(run) is not None:
         raise ConfigError(
             "model.patches: the model reads images, and the records of "
             f"objective.kind={run.objective.kind} are texts. Take `patches` away, or "
-            "choose image_classification"
+            "choose an objective of images"
         )
     _check_lengths(run)
     _check_prefix(run)
@@ -85,7 +64,7 @@ def decoder_length(run: RunConfig) -> int:
     objective = run.objective
     if isinstance(objective, SpanCorruptionConfig):
         return objective.target_length(run.data.sequence_length)
-    assert isinstance(objective, _WITH_DECODER)
+    assert isinstance(objective, Seq2SeqObjective)
     return objective.decoder_length
 
 
@@ -95,7 +74,7 @@ def _patches(run: RunConfig) -> PatchesConfig | None:
 
 def _check_family(run: RunConfig) -> None:
     kind = run.objective.kind
-    needed = FAMILIES[kind]
+    needed = traits(run.objective).model
     a = "an" if needed == "encoder" else "a"
     if run.model.kind != needed:
         raise ConfigError(
@@ -105,12 +84,10 @@ def _check_family(run: RunConfig) -> None:
         )
 
 
-def _check_images(
-    objective: ImageClassificationConfig, patches: PatchesConfig | None
-) -> None:
+def _check_images(objective: ImageObjective, patches: PatchesConfig | None) -> None:
     if patches is None:
         raise ConfigError(
-            "objective.kind=image_classification needs a model that reads images. "
+            f"objective.kind={objective.kind} needs a model that reads images. "
             f"Write `patches: {{image_size: {objective.image_size}, num_channels: "
             f"{objective.channels}}}` in `model`"
         )
@@ -130,7 +107,7 @@ def _check_lengths(run: RunConfig) -> None:
     """No record is longer than what the model has places for."""
     objective, length = run.objective, run.data.sequence_length
     lengths = {f"data.sequence_length={length}": length}
-    if isinstance(objective, _WITH_DECODER):
+    if isinstance(objective, Seq2SeqObjective):
         written = decoder_length(run)
         asked = "" if objective.decoder_length else " (left out, by the encoder's)"
         lengths[f"objective.decoder_length={written}{asked}"] = written

@@ -10,7 +10,7 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.attention import KernelAttentionConfig
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import (
     ByteBPEConfig,
@@ -19,24 +19,6 @@ from transbeam.configs.schema.tokenizer import (
     UnigramConfig,
     WordPieceConfig,
 )
-
-ON_PHONES = (
-    "masked",
-    "sentence_pairs",
-    "classification",
-    "pair_classification",
-    "regression",
-    "pair_regression",
-    "token_classification",
-    "span_qa",
-    "image_classification",
-    "causal",
-    "prefix",
-    "seq2seq",
-    "text_to_text",
-    "span_corruption",
-)
-
 
 # Who answers for models of which objective.
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
@@ -50,14 +32,6 @@ _BESIDE = (
 )
 
 
-def phone_variants(run: RunConfig) -> tuple[str, ...]:
-    """Returns the variants of `export.tflite` that a run's model supports.
-
-    They are all or none.
-    """
-    return run.export.tflite if run.objective.kind in ON_PHONES else ()
-
-
 def check_export(run: RunConfig) -> None:
     """Refuses a run whose model cannot be exported yet.
 
@@ -65,7 +39,7 @@ def check_export(run: RunConfig) -> None:
         ConfigError: With the key that stands in the way.
     """
     objective = run.objective
-    if isinstance(objective, ImageClassificationConfig) and objective.channels % 2 == 0:
+    if isinstance(objective, ImageObjective) and objective.channels % 2 == 0:
         raise ConfigError(
             f"objective.channels={objective.channels}: this version of Transbeam "
             "exports only models of grey images (1) and of colour (3)"

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.base.templates import template_fields
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.objectives.traits import fields_needed, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import (
     ArraysSourceConfig,
@@ -46,59 +45,12 @@ from transbeam.configs.schema.tokenizer import (
 
 _TEXT = ("text",)
 _LABELLED = ("text", "label")
-_PAIR = ("text", "second_text", "label")
-_FIELDS = {
-    "masked": _TEXT,
-    "sentence_pairs": _TEXT,
-    "causal": _TEXT,
-    "prefix": _TEXT,
-    "span_corruption": _TEXT,
-    "seq2seq": ("text", "target_text"),
-    "classification": _LABELLED,
-    "regression": _LABELLED,
-    "pair_classification": _PAIR,
-    "pair_regression": _PAIR,
-    "token_classification": ("words", "tags"),
-    "span_qa": ("text", "second_text", "answers"),
-    "image_classification": ("image", "label"),
-}
 _FRAME = ("begin", "end")
-_PIECES = {
-    "masked": ("mask",),
-    "sentence_pairs": (*_FRAME, "mask"),
-    "causal": ("end",),
-    "prefix": ("end",),
-    "span_corruption": ("end",),
-    "seq2seq": ("end",),
-    "text_to_text": ("end",),
-    "classification": _FRAME,
-    "regression": _FRAME,
-    "pair_classification": _FRAME,
-    "pair_regression": _FRAME,
-    "token_classification": _FRAME,
-    "span_qa": _FRAME,
-    "image_classification": (),
-}
 PURPOSES = {
     "begin": "stands before a text",
     "end": "stands after a text",
     "mask": "hides a token",
 }
-
-
-def fields_needed(objective: Objective) -> tuple[str, ...]:
-    """The fields that a document must have, by the names of `Document`.
-
-    Example:
-    >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
-    >>> fields_needed(RegressionConfig())
-    ('text', 'label')
-    """
-    if isinstance(objective, TextToTextConfig):
-        templates = {"source": objective.source, "target": objective.target}
-        named = [template_fields(*template) for template in templates.items()]
-        return tuple(dict.fromkeys([*named[0], *named[1]]))
-    return _FIELDS[objective.kind]
 
 
 def fields_given(source: SingleSource) -> tuple[str, ...]:
@@ -187,7 +139,7 @@ def pieces_needed(objective: Objective) -> tuple[str, ...]:
 
     Sentinels are counted by `SpanCorruptionConfig.num_sentinels`.
     """
-    return _PIECES[objective.kind]
+    return traits(objective).pieces
 
 
 def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:

@@ -1,7 +1,7 @@
 """A summary of a configuration in a few lines."""
 
 from transbeam.configs.schema.model import Model, Seq2SeqModelConfig
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 
@@ -12,7 +12,7 @@ def summary(config: RunConfig) -> str:
     rows = {"data": _data(config), "tokenizer": _tokenizer(config)}
     records = training.steps * training.batch_size
     amount = f"{records * data.sequence_length:,} tokens"
-    if isinstance(objective, ImageClassificationConfig):
+    if isinstance(objective, ImageObjective):
         del rows["tokenizer"]
         amount = f"{records:,} images"
     rows |= {
@@ -28,7 +28,7 @@ def summary(config: RunConfig) -> str:
 def _data(config: RunConfig) -> str:
     data, objective = config.data, config.objective
     records = f"records of {data.sequence_length:,} tokens"
-    if isinstance(objective, ImageClassificationConfig):
+    if isinstance(objective, ImageObjective):
         records = f"records of {objective.image_size} × {objective.image_size} pixels"
     held_out = data.validation_source
     validated = f", validated on {held_out.kind}" if held_out else ""

@@ -5,17 +5,8 @@ from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
-from transbeam.configs.base.templates import template_fields
-from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    SOURCE_FIELDS,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-)
+from transbeam.configs.schema.objectives.traits import input_names
 
 Variant = Literal[
     "float32",
@@ -186,29 +177,6 @@ def check_examples(objective: Objective, examples: tuple[str, ...]) -> None:
         example_texts(objective, text)
 
 
-def asked_texts(objective: Objective) -> tuple[str, ...]:
-    """The names of the texts, or of the image, that a model is asked about at once.
-
-    Example:
-    >>> asked_texts(TextToTextConfig(source="{second_text} Answer: {text}"))
-    ('text', 'second_text')
-    """
-    match objective:
-        case (
-            PairClassificationConfig() | PairRegressionConfig() | SentencePairsConfig()
-        ):
-            return ("text", "second_text")
-        case SpanQAConfig():
-            return ("context", "question")
-        case ImageClassificationConfig():
-            return ("image_bytes",)
-        case TextToTextConfig(source=source):
-            fields = template_fields("source", source)
-            return tuple(name for name in SOURCE_FIELDS if name in fields)
-        case _:
-            return ("text",)
-
-
 def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     r"""Returns the texts of an example: one, or both of a pair.
 
@@ -217,13 +185,14 @@ def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
         example: One of `export.examples`.
 
     Example:
+    >>> from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
     >>> example_texts(PairRegressionConfig(), "It rains.\tIs it wet?")
     ('It rains.', 'Is it wet?')
 
     Raises:
         ConfigError: It is to be a pair and is none.
     """
-    if len(asked_texts(objective)) == 1:
+    if len(input_names(objective)) == 1:
         return (example,)
     texts = tuple(example.split("\t"))
     if len(texts) != 2:

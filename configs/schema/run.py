@@ -13,28 +13,16 @@ from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig, check_examples
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ImageClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    NumberObjective,
+    Objective,
 )
+from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.objectives.traits import TRAITS, traits
 from transbeam.configs.schema.sources import ImagesSourceConfig, MixtureSourceConfig
 from transbeam.configs.schema.tokenizer import TokenizerConfig, WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
-
-IN_BUCKETS = (
-    "masked",
-    "causal",
-    "prefix",
-    "classification",
-    "pair_classification",
-    "token_classification",
-    "regression",
-    "pair_regression",
-)
-ON_TEXT_ALONE = ("masked", "sentence_pairs", "causal", "prefix", "span_corruption")
 
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -75,7 +63,7 @@ class RunConfig:
     def _check_images(self) -> None:
         """The sources and the objective agree on the images' size."""
         objective = self.objective
-        if not isinstance(objective, ImageClassificationConfig):
+        if not isinstance(objective, ImageObjective):
             return
         sources = {
             "data.source": self.data.source,
@@ -96,7 +84,7 @@ class RunConfig:
 
     def _check_numbers(self) -> None:
         """Refuses settings for classes where the objective predicts numbers."""
-        if not isinstance(self.objective, RegressionConfig | PairRegressionConfig):
+        if not isinstance(self.objective, NumberObjective):
             return
         for key in ("label_smoothing", "z_loss"):
             if value := getattr(self.training, key):
@@ -109,16 +97,20 @@ class RunConfig:
     def _check_objective(self) -> None:
         """Checks the other sections against the kind of objective."""
         kind = self.objective.kind
-        if self.data.deduplication.near and kind not in ON_TEXT_ALONE:
+        if self.data.deduplication.near and not traits(self.objective).text_alone:
             raise ConfigError(
                 "data.deduplication.near compares texts alone, but "
                 f"objective.kind={kind} learns from what goes with them: documents "
                 "with one text and different labels would be dropped. Take `near` away"
             )
-        if self.data.layout.kind == "bucketed" and kind not in IN_BUCKETS:
+        if (
+            self.data.layout.kind == "bucketed"
+            and not traits(self.objective).in_buckets
+        ):
+            suited = [name for name, of in TRAITS.items() if of.in_buckets]
             raise ConfigError(
                 f"data.layout.kind=bucketed does not go with objective.kind={kind}, "
-                f"only with {', '.join(IN_BUCKETS)}"
+                f"only with {', '.join(suited)}"
             )
         if isinstance(self.objective, SpanQAConfig):
             least = self.objective.minimum_sequence_length

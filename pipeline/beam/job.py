@@ -19,6 +19,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsSingleton
 
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.system.quiet_imports import quiet_import
@@ -156,7 +157,7 @@ class LearnVocabulary(beam.DoFn):
         )
 
         folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
-        if self.job.config.objective.kind == "image_classification":
+        if isinstance(self.job.config.objective, ImageObjective):
             # Images have no words: the special pieces, which never stand in a record.
             wanted = WordPieceConfig(vocabulary_size=len(SPECIAL_PIECES))
         with marked_user_errors():

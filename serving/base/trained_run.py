@@ -9,11 +9,11 @@ import keras
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, load_run
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -89,7 +89,7 @@ def build(
         config.model,
         config.objective,
         vocabulary_size,
-        segments=config.objective.kind in WITH_SEGMENTS,
+        segments=traits(config.objective).has_segments,
         dtype=dtype,
         # Random features and random blocks come from it; they are not weights.
         seed=config.seed,

@@ -12,7 +12,9 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
-from transbeam.configs.schema.export import asked_texts, example_texts
+from transbeam.configs.schema.export import example_texts
+from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.run import RunConfig
 from transbeam.serving.client.interface import SignatureTypes
 
@@ -124,8 +126,8 @@ def first_request(config: RunConfig) -> dict[str, Any]:
         config: The run.
     """
     objective, examples = config.objective, config.export.examples
-    names = asked_texts(objective)
-    if objective.kind == "image_classification":  # the example's file may be large
+    names = input_names(objective)
+    if isinstance(objective, ImageObjective):  # the example's file may be large
         return {"instances": [{"b64": DEFAULT_IMAGE}]}
     if examples:
         texts = example_texts(objective, examples[0])

@@ -12,6 +12,7 @@ from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.system.memory import peak_memory
 from transbeam.serving.base.trained_run import (
     WEIGHTS,
@@ -102,7 +103,7 @@ def size_of(path: Path) -> int:
 
 def kind_of(trained: TrainedRun) -> str:
     """What the model is asked about."""
-    is_image = trained.config.objective.kind == "image_classification"
+    is_image = isinstance(trained.config.objective, ImageObjective)
     return "image" if is_image else "text"
 
 

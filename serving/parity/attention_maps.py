@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.schema.attention import FullAttentionConfig
-from transbeam.configs.schema.export import asked_texts
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.model.inspect.attention_maps import attention_probabilities
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most, largest
@@ -32,11 +32,11 @@ def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[Parity
         trained: The Keras model.
     """
     config = trained.config
-    if isinstance(config.objective, ImageClassificationConfig):
+    if isinstance(config.objective, ImageObjective):
         return []
     if not isinstance(config.model.attention, FullAttentionConfig):
         return []
-    names = [*asked_texts(config.objective)]
+    names = [*input_names(config.objective)]
     if config.model.kind == "seq2seq":
         names.append("target_text")
     columns = {

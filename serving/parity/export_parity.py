@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, UserError
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.attention_maps import attention_rows
@@ -133,7 +133,7 @@ def require_passed(
 
 def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
     """What else would help, if anything."""
-    if config is None or isinstance(config.objective, ImageClassificationConfig):
+    if config is None or isinstance(config.objective, ImageObjective):
         return ""
     in_4_bits = any("int4" in row.form for row in failed)
     if not in_4_bits or config.export.tflite_tables == "int8":

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.loader.compatibility import decoder_length
-from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
@@ -209,7 +209,7 @@ class WritingJudge:
         trained, special = self.trained, self.trained.tokenizer.special
         text, objective = texts[0], trained.config.objective
         if isinstance(objective, TextToTextConfig):
-            named = dict(zip(asked_texts(objective), texts, strict=True))
+            named = dict(zip(input_names(objective), texts, strict=True))
             parts = template_parts(objective.source)
             text = "".join(plain + named.get(field or "", "") for plain, field in parts)
         ids = self._tokens(text)
@@ -314,7 +314,7 @@ class WritingJudge:
 
     def _columns(self, expected: Sequence[ExpectedGeneration]) -> dict[str, list[str]]:
         columns = zip(*(one.texts for one in expected), strict=True)
-        names = asked_texts(self.trained.config.objective)
+        names = input_names(self.trained.config.objective)
         return {n: list(c) for n, c in zip(names, columns, strict=True)}
 
 

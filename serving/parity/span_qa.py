@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
@@ -175,5 +175,5 @@ class AnsweringJudge:
 
     def _columns(self, expected: Sequence[ExpectedAnswers]) -> dict[str, list[str]]:
         columns = zip(*(one.texts for one in expected), strict=True)
-        names = asked_texts(self.trained.config.objective)
+        names = input_names(self.trained.config.objective)
         return {n: list(c) for n, c in zip(names, columns, strict=True)}

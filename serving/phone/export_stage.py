@@ -13,7 +13,6 @@ from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.export_support import phone_variants
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
@@ -76,7 +75,7 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
             or a file does not give its answers.
     """
     config = invocation.config
-    if not phone_variants(config):
+    if not config.export.tflite:
         raise ConfigError(
             "export.tflite is empty, and there is nothing to make for phones. Name a "
             "variant there, such as dynamic_int8"
@@ -89,7 +88,7 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
 
 def _names(config: RunConfig) -> list[str]:
     """The files without which the folder is made anew: all models, and the README."""
-    variants = phone_variants(config)
+    variants = config.export.tflite
     names = [README, *phone_files(config)]
     if config.export.tflite_text:
         names += [text_file(each) for each in variants if each != INT8]
@@ -113,7 +112,7 @@ class _Making:
         self, trained: TrainedRun, building: Path, published: Path
     ) -> dict[str, Any]:
         """See `transbeam.serving.export.atomic_publish.Make`."""
-        variants = ", ".join(phone_variants(trained.config))
+        variants = ", ".join(trained.config.export.tflite)
         self.console.say(f"converting to TFLite: {variants}")
         rounded = rounded_weights(trained, self.run_folder, building, self.console)
         files = write_tflite(trained, self.run_folder, building, rounded)

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.configs.schema.export import asked_texts
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import (
@@ -29,7 +29,7 @@ class PooledTask:
         self.model = trained.model
         self.max_length = trained.config.model.max_sequence_length
         self.encoder = TextEncoder(trained.tokenizer, self.max_length)
-        self.is_pair = len(asked_texts(trained.config.objective)) == 2
+        self.is_pair = len(input_names(trained.config.objective)) == 2
         self.id_inputs = [
             name
             for name in ("token_ids", "padding_mask", "segment_ids")

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.loader.compatibility import decoder_length
-from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import seq2seq_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
@@ -108,7 +108,7 @@ class Seq2SeqTask(GenerationTask):
 
     @property
     def texts(self) -> list[tf.TensorSpec]:
-        return [_FIELDS[name] for name in asked_texts(self.objective)]
+        return [_FIELDS[name] for name in input_names(self.objective)]
 
     def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
         inputs = self._encoder_inputs(*source).values()

@@ -15,8 +15,8 @@ import pytest
 from tests.e2e.cases import CASES, finished
 from tests.harness.stages import copy_of
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.compatibility import FAMILIES, WITH_SEGMENTS
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.trainer.base.training_stage import training_stage
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
@@ -64,8 +64,8 @@ def records(request, tmp_path_factory) -> Invocation:
     """A finished data job of each case, and a model and a training for it."""
     made = finished(request.param)
     kind = made.config.objective.kind
-    model = MODEL.format(kind=FAMILIES[kind])
-    if kind in WITH_SEGMENTS:
+    model = MODEL.format(kind=TRAITS[kind].model)
+    if TRAITS[kind].has_segments:
         model += "  num_segments: 2\n"
     if kind == "image_classification":
         model = model.replace("  max_sequence_length: 64\n", "")

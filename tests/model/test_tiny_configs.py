@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from tests.model.gradients import value_and_gradients
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.supervised import (
@@ -23,6 +22,7 @@ from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.model.cost.report import count_cost
@@ -167,7 +167,7 @@ def build(run: RunConfig, *, packed: bool) -> keras.Model:
         run.objective,
         count_cost(run)["vocabulary_size"],
         packed=packed,
-        segments=run.objective.kind in WITH_SEGMENTS,
+        segments=traits(run.objective).has_segments,
         seed=run.seed,
     )
 

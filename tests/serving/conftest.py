@@ -25,7 +25,6 @@ from tests.serving.native.c_client import (
 from tests.serving.session import unoptimized
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.attention import FullAttentionConfig
@@ -36,6 +35,7 @@ from transbeam.configs.schema.block import (
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.schedules import CosineScheduleConfig
 from transbeam.configs.schema.sources import TextSourceConfig
@@ -118,7 +118,7 @@ def make_run(folder: Path, config: RunConfig) -> Path:
         config.objective,
         len(tokenizer.pieces),
         packed=True,
-        segments=config.objective.kind in WITH_SEGMENTS,
+        segments=traits(config.objective).has_segments,
         dtype="mixed_bfloat16",
         seed=config.seed,
     )

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from transbeam.configs.loader.compatibility import FAMILIES, WITH_SEGMENTS
 from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import DenseFeedForwardConfig
 from transbeam.configs.schema.model import (
@@ -30,6 +29,7 @@ from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
+from transbeam.configs.schema.objectives.traits import TRAITS, traits
 from transbeam.model.build import build_model
 
 VOCABULARY, LENGTH, SLOTS, SIDE = 30, 12, 4, 8
@@ -69,8 +69,8 @@ def small_model(
         "max_sequence_length": LENGTH,
         **keys,
     }
-    family = FAMILIES[objective.kind]
-    if objective.kind in WITH_SEGMENTS:
+    family = traits(objective).model
+    if traits(objective).has_segments:
         options["num_segments"] = 2
     if objective.kind == "image_classification":
         options["patches"] = PatchesConfig(
@@ -87,7 +87,7 @@ def small_model(
         objective,
         VOCABULARY,
         packed=True,
-        segments=objective.kind in WITH_SEGMENTS,
+        segments=traits(objective).has_segments,
         dtype=dtype,
         seed=seed,
     )
@@ -110,7 +110,7 @@ def random_batch(objective: Objective, rows: int, seed: int = 0) -> dict[str, An
     batch = _tokens(random, rows)
     real = batch["document_ids"] > 0
     batch |= _asked(random, kind, batch, rows)
-    if kind in WITH_SEGMENTS:
+    if TRAITS[kind].has_segments:
         batch["segment_ids"] = (batch["position_ids"] > 2).astype("int32") * real
     return batch
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import keras
 
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
@@ -154,7 +154,7 @@ def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
         config.objective,
         vocabulary_size,
         packed=True,
-        segments=config.objective.kind in WITH_SEGMENTS,
+        segments=traits(config.objective).has_segments,
         dtype=config.training.precision,
         seed=config.seed,
     )

@@ -21,9 +21,9 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
 from transbeam.configs.loader.yaml_config import dump_run, parse_run
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.model.weights.safetensors_store import save_weights_by_path, take_over
@@ -146,7 +146,7 @@ def build_smaller(
         config.model,
         config.objective,
         pieces,
-        segments=config.objective.kind in WITH_SEGMENTS,
+        segments=traits(config.objective).has_segments,
         dtype="float32",
         seed=config.seed,
     )

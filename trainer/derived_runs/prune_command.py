@@ -16,7 +16,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.adaptation.pruned_config import pruned_config
@@ -116,7 +116,7 @@ def prune_run(
     weights = dict(of_some_parts(old, kept, origin.config.model))
     pieces, where = records.vocabulary["size"], str(weights_of(folder))
     smaller = build_smaller(config, pieces, old, weights, where)
-    reads_images = isinstance(config.objective, ImageClassificationConfig)
+    reads_images = isinstance(config.objective, ImageObjective)
     tokenizer = None if reads_images else tokenizer_of(origin)
     told = {
         "importance_gone": _gone(importance, kept),
@@ -133,7 +133,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     A teacher stays, and the records of other runs: all read with the same tokenizer.
     Of the teacher's weights none are taken once more.
     """
-    if not isinstance(old.objective, ImageClassificationConfig):
+    if not isinstance(old.objective, ImageObjective):
         path = str(run_folder / IMPORTED / TOKENIZER)
         old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
     teacher = old.training.distillation

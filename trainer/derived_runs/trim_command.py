@@ -13,7 +13,7 @@ from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.cost.weight_shapes import table_rows
@@ -66,7 +66,7 @@ def trim_run(
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
     origin = origin_of(folder)
-    reads_images = isinstance(origin.config.objective, ImageClassificationConfig)
+    reads_images = isinstance(origin.config.objective, ImageObjective)
     if origin.tokenizer is None or reads_images:
         raise ArtifactError(
             f"{folder}: has no vocabulary to be trimmed: the model reads images, or "

@@ -13,7 +13,6 @@ import numpy as np
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.progress import Bar
-from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
     MaskedConfig,
@@ -31,6 +30,7 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
     TokenClassificationConfig,
 )
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.trainer.evaluation.evaluation_loop import Forward
@@ -240,7 +240,7 @@ def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write
         config: The run's.
         held_out: The documents, of which the first are asked about.
     """
-    columns = {name: held_out.texts(name) for name in asked_texts(config.objective)}
+    columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
         ask = SavedModelSignature(path, "serving_default")

@@ -13,7 +13,7 @@ import keras
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.run_folder import Stage
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
 from transbeam.model.weights.safetensors_store import begin_with
@@ -67,7 +67,7 @@ class RunModel:
         """
         folder = self.texts / TOKENIZER
         if self.is_imported and not folder.is_dir():
-            if isinstance(self.config.objective, ImageClassificationConfig):
+            if isinstance(self.config.objective, ImageObjective):
                 return WordPieceTokenizer(SPECIAL_PIECES)  # reads nothing
             raise ArtifactError(
                 f"{folder}: is not there: the model was imported without its "

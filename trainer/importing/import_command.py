@@ -23,8 +23,8 @@ import keras
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.compatibility import WITH_SEGMENTS
 from transbeam.configs.loader.run_folder import Stage, fingerprint, lock, save_config
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import is_head
 from transbeam.model.build import build_model
@@ -150,7 +150,7 @@ def _load(files: ImportedFiles, config: RunConfig) -> _Loaded:
         config.model,
         config.objective,
         pieces,
-        segments=config.objective.kind in WITH_SEGMENTS,
+        segments=traits(config.objective).has_segments,
         dtype="float32",
         seed=config.seed,
     )

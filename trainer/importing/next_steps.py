@@ -7,7 +7,7 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 
@@ -45,7 +45,7 @@ def is_ready(
 
 def reads_images(config: RunConfig) -> bool:
     """Tells a run whose model needs no tokenizer."""
-    return isinstance(config.objective, ImageClassificationConfig)
+    return isinstance(config.objective, ImageObjective)
 
 
 def next_step(

@@ -6,6 +6,7 @@ from functools import cache
 import keras
 from keras import ops
 
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.report import count_cost
 
@@ -37,7 +38,7 @@ def step_flops(config: RunConfig, vocabulary_size: int) -> float:
         config: The run.
         vocabulary_size: Of its tokenizer; without effect for images.
     """
-    images = config.objective.kind == "image_classification"
+    images = isinstance(config.objective, ImageObjective)
     cost = count_cost(config, vocabulary_size=None if images else vocabulary_size)
     work = cost["flops"]["per_sequence"]
     each = work["forward"]["total"] + work["backward"]["total"]

@@ -109,6 +109,18 @@ class SentencePairsConfig(MaskingConfig):
         maximum=1.0,
     )
 
+    @property
+    def pair_labels(self) -> tuple[str, str]:
+        """Names of the two classes of pairs, in the order of their ids.
+
+        Example:
+        >>> SentencePairsConfig(task="sentence_order").pair_labels
+        ('in_order', 'swapped')
+        """
+        if self.task == "next_sentence":
+            return "next", "unrelated"
+        return "in_order", "swapped"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CausalConfig:

@@ -1,4 +1,11 @@
-"""`objective`: every kind of prediction a model can be trained for."""
+"""`objective`: every kind of prediction, by the form of its answer.
+
+This is the one place where kinds map to answer forms. Code that depends on a form tests
+for these unions and ends in `assert_never`; code that depends on the kind is a table
+`ByKind`. The type checker finds both wanting as soon as a kind is added here.
+"""
+
+from typing import Generic, TypedDict, TypeVar
 
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -19,19 +26,64 @@ from transbeam.configs.schema.objectives.supervised import (
     TokenClassificationConfig,
 )
 
-Objective = (
-    MaskedConfig
-    | SentencePairsConfig
-    | CausalConfig
+# Pieces for the masks of a text.
+FillsObjective = MaskedConfig
+# One class of several for each input. A model of sentence pairs fills masks as well
+# while it learns; it is asked for the class alone.
+ChoiceObjective = (
+    SentencePairsConfig
+    | ClassificationConfig
+    | PairClassificationConfig
+    | ImageClassificationConfig
+)
+# A text, written token by token.
+TextObjective = (
+    CausalConfig
     | PrefixConfig
     | SpanCorruptionConfig
     | Seq2SeqConfig
     | TextToTextConfig
-    | ClassificationConfig
-    | PairClassificationConfig
-    | RegressionConfig
-    | PairRegressionConfig
-    | TokenClassificationConfig
-    | SpanQAConfig
-    | ImageClassificationConfig
 )
+# A number for each input.
+NumberObjective = RegressionConfig | PairRegressionConfig
+# One class of several for each word.
+TokenChoiceObjective = TokenClassificationConfig
+# The place of an answer in a text.
+SpanObjective = SpanQAConfig
+
+Objective = (
+    FillsObjective
+    | ChoiceObjective
+    | TextObjective
+    | NumberObjective
+    | TokenChoiceObjective
+    | SpanObjective
+)
+
+# Kinds whose inputs are images.
+ImageObjective = ImageClassificationConfig
+# Kinds that train an encoder and a decoder.
+Seq2SeqObjective = SpanCorruptionConfig | Seq2SeqConfig | TextToTextConfig
+# Kinds whose records hold a text and the text that answers it.
+TextPairObjective = Seq2SeqConfig | TextToTextConfig
+
+T = TypeVar("T")
+
+
+class ByKind(TypedDict, Generic[T]):
+    """A table with a row for each kind of objective; none may be missing."""
+
+    masked: T
+    sentence_pairs: T
+    classification: T
+    pair_classification: T
+    image_classification: T
+    causal: T
+    prefix: T
+    span_corruption: T
+    seq2seq: T
+    text_to_text: T
+    regression: T
+    pair_regression: T
+    token_classification: T
+    span_qa: T

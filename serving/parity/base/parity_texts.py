@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.schema.export import asked_texts, example_texts
+from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.base.run_records import documents
@@ -26,7 +27,7 @@ BUILT_IN = (
 FROM_RECORDS = 24
 
 
-def masked_texts(
+def minput_names(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[str]:
     """The configuration's examples, some fixed texts, and masked validation documents.
@@ -52,7 +53,7 @@ def labelled_texts(
     """The same for a task on whole texts or on pairs: each a tuple of one or two."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
-    if len(asked_texts(config.objective)) == 1:
+    if len(input_names(config.objective)) == 1:
         records = ((_text(tokenizer, ids),) for ids, _ in documents(run_folder))
         fixed = [(text,) for text in BUILT_IN]
         return [*examples, *fixed, *islice(records, from_records)]
@@ -85,7 +86,7 @@ def written_texts(
     if isinstance(config.objective, SpanCorruptionConfig):
         fixed = [_with_gaps(text) for text in BUILT_IN]
     texts = [*fixed, *records]
-    if len(asked_texts(config.objective)) == 1:
+    if len(input_names(config.objective)) == 1:
         return [*examples, *((text,) for text in texts)]
     return [*examples, *zip(texts, reversed(texts), strict=True)]
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.export_support import phone_variants
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import for_phones
@@ -49,7 +48,7 @@ def file_name(variant: str) -> str:
 
 def phone_files(config: RunConfig) -> list[str]:
     """The names of all files that hold the model, of the variants of a run."""
-    variants = phone_variants(config)
+    variants = config.export.tflite
     bundles = [bundle_name(each) for each in variants if config.export.litert_lm]
     return [*map(file_name, variants), *bundles]
 
@@ -68,7 +67,7 @@ def rounded_weights(
     Raises:
         ArtifactError: There are too few records, or the disk refuses.
     """
-    if IN_4_BITS.isdisjoint(phone_variants(trained.config)):
+    if IN_4_BITS.isdisjoint(trained.config.export.tflite):
         return NONE_ROUNDED
     task = task_of(trained)
     endpoints = task.phone_endpoints()

@@ -12,7 +12,7 @@ import numpy as np
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.quantization.quantizer import CALIBRATED, Calibration
@@ -58,7 +58,7 @@ def calibration_of(
     if DECODE in endpoints:
         rows = _enough(_written(trained, run_folder), config.export, run_folder)
         return _recorded(trained, content, rows)
-    if isinstance(config.objective, ImageClassificationConfig):
+    if isinstance(config.objective, ImageObjective):
         found = _images(config.objective, run_folder)
     else:
         found = _texts(trained, run_folder)
@@ -156,7 +156,7 @@ def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
         }
 
 
-def _images(objective: ImageClassificationConfig, run_folder: Path) -> Iterator[Row]:
+def _images(objective: ImageObjective, run_folder: Path) -> Iterator[Row]:
     size, channels = objective.image_size, objective.channels
     for record in records(run_folder, "train"):
         yield {"image": record["image"].reshape(size, size, channels)}

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.base.templates import template_parts
-from transbeam.configs.schema.export import asked_texts, example_texts
+from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.tflite_format.signature_table import (
     ROW,
@@ -177,7 +178,7 @@ def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
 def _of_texts(trained: TrainedRun) -> dict[str, str]:
     """What the programs are asked, and how texts become rows."""
     objective = trained.config.objective
-    names = asked_texts(objective)
+    names = input_names(objective)
     examples = trained.config.export.examples
     texts = example_texts(objective, examples[0]) if examples else ()
     if not texts or not all(text.isprintable() for text in texts):

@@ -10,8 +10,9 @@ from typing import get_args
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.version import VERSION
-from transbeam.configs.schema.export import Variant, asked_texts
+from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.conversion.tflite_converter import file_name
@@ -244,7 +245,7 @@ def _notes(trained: TrainedRun, values: Mapping[str, str]) -> str:
     if values.get("what", "").startswith("The answer"):
         kind = "encode"
     long = _LONG.get(kind, _LONG["classify"])
-    if len(asked_texts(trained.config.objective)) == 2 and kind in _PAIRED:
+    if len(input_names(trained.config.objective)) == 2 and kind in _PAIRED:
         long = (
             "of a pair the longer text loses its end, until both are equally long, and "
             "`truncated` of the row says so."

@@ -25,9 +25,9 @@ from transbeam.configs.cli.arguments import (
     run_main,
     usable_cores,
 )
-from transbeam.configs.loader.compatibility import FAMILIES
 from transbeam.configs.loader.run_folder import save_config
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.model.__main__ import main as check_main
 from transbeam.serving import __main__ as serving_main
 
@@ -337,7 +337,7 @@ def test_run_predicts_nothing_without_examples(rooms, capsys):
     assert "transbeam predict" in screen
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("kind", TRAITS)
 def test_run_closes_with_a_question_that_its_model_can_be_asked(
     rooms, monkeypatch, tmp_path, capsys, kind
 ):
@@ -356,7 +356,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
         f"name: x\ndata:\n  source: {{{source}, path: x}}\n"
         "tokenizer: {num_sentinels: 8}\n"
         f"objective: {{kind: {kind}{more}}}\n"
-        f"model: {{kind: {FAMILIES[kind]}{patches}}}\n"
+        f"model: {{kind: {TRAITS[kind].model}{patches}}}\n"
     )
     assert command_line.main(["run", str(file)]) == 0
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
@@ -376,13 +376,6 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     assert len(others) == two
     assert ("[MASK]" in first) == (kind == "masked")
     assert ("<extra_id_0>" in first) == (kind == "span_corruption")
-
-
-def test_run_asks_nothing_of_a_model_without_a_question(rooms, monkeypatch, capsys):
-    monkeypatch.delitem(command_line.QUESTIONS, "masked")
-    assert command_line.main(["run", DEMO, "--run", "runs/x"]) == 0
-    screen = capsys.readouterr().out
-    assert f"Try next:\n  transbeam evaluate {DEMO} --run runs/x\n" in screen
 
 
 def test_run_as_json_is_the_results_by_stage(rooms, capsys):

@@ -8,9 +8,9 @@ import pytest
 import transbeam
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import tag_of
-from transbeam.configs.loader.compatibility import FAMILIES
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.model.__main__ import main as check_main
 
 TEXTS = "name: x\ndata:\n  source: {kind: text, path: x}\n  sequence_length: 128\n"
@@ -50,18 +50,19 @@ def objective_of(kind: str) -> str:
 
 
 def test_every_objective_has_a_family() -> None:
-    assert list(FAMILIES) == [tag_of(kind) for kind in get_args(Objective)]
+    assert sorted(TRAITS) == sorted(map(tag_of, get_args(Objective)))
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("objective", FAMILIES)
+@pytest.mark.parametrize("objective", TRAITS)
 def test_objective_and_family(objective: str, model: str) -> None:
     text = TEXTS + objective_of(objective) + MODELS[model]
-    if FAMILIES[objective] != model:
+    needed = TRAITS[objective].model
+    if needed != model:
         assert error_of(text).startswith(
             f"f:6: model.kind={model} does not go with objective.kind={objective}, "
-            f"which trains {'an' if FAMILIES[objective][0] == 'e' else 'a'} "
-            f"{FAMILIES[objective]}. Write `kind: {FAMILIES[objective]}` in `model`"
+            f"which trains {'an' if needed[0] == 'e' else 'a'} "
+            f"{needed}. Write `kind: {needed}` in `model`"
         )
     elif objective != "image_classification":
         parse_run(text, "f", with_model=True)

@@ -20,7 +20,6 @@ from tests.serving.signatures.parity_scenario import (
     remembered,
     rows_of,
 )
-from transbeam.configs.schema.export import asked_texts
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
@@ -28,6 +27,7 @@ from transbeam.configs.schema.objectives.supervised import (
     PairRegressionConfig,
     RegressionConfig,
 )
+from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.serving.export.saved_model_writer import write_saved_model
 from transbeam.serving.parity.attention_maps import attention_rows
@@ -60,7 +60,7 @@ QUICK = ("sentence_pairs", "regression")
 
 def config_of(name):
     objective, tokenizer = CASES[name]
-    is_pair = len(asked_texts(objective)) == 2
+    is_pair = len(input_names(objective)) == 2
     example = "a list\tthe list" if is_pair else "a list"
     return replace(
         TINY,
@@ -93,7 +93,7 @@ def trained(scene):
 
 
 def asked(trained, texts=TEXTS, second=SECOND):
-    is_pair = len(asked_texts(trained.config.objective)) == 2
+    is_pair = len(input_names(trained.config.objective)) == 2
     return {"text": texts, "second_text": second} if is_pair else {"text": texts}
 
 
@@ -150,7 +150,7 @@ def test_all_forms_passed_the_gate(name, native):
 
 def test_the_gate_passes_true_answers_and_no_others(scene):
     judge, ask = scene.judge, remembered(scene.ask)
-    is_pair = len(asked_texts(judge.trained.config.objective)) == 2
+    is_pair = len(input_names(judge.trained.config.objective)) == 2
     assert judge.size == (1 + 7 + 3 if is_pair else 1 + 6 + 3)
     rows = judge.saved_model_rows("functions", ask)
     numbers = "log-probability" if judge.labels else "number"

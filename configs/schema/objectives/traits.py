@@ -1,0 +1,200 @@
+"""What the rest of the house has to know of each kind of objective, in one table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from transbeam.configs.base.templates import template_fields
+from transbeam.configs.schema.objectives.objective import ByKind, Objective
+from transbeam.configs.schema.objectives.supervised import (
+    SOURCE_FIELDS,
+    TextToTextConfig,
+)
+
+_TEXT = ("text",)
+_PAIR = ("text", "second_text")
+_IMAGE = ("image_bytes",)
+_FRAME = ("begin", "end")
+_REVIEW = ("A quiet film that stays with you.",)
+_TWO = ("Two dogs run in a park.", "An animal is outside.")
+_BEGINNING = ("It returns",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveTraits:
+    """Fixed properties of a kind of objective.
+
+    Attributes:
+        model: `model.kind` that it trains.
+        fields: Fields that a document must have, by the names of `Document`. Those of
+            `text_to_text` are named by its templates: see `fields_needed`.
+        pieces: Special pieces that the tokenizer must have, by the names of
+            `SpecialIds`.
+        inputs: Inputs of the exported model's default signature.
+        example: One value for each of `inputs`, to show how the model is asked.
+        has_segments: Its records tell two segments apart; else all tokens are of the
+            first.
+        in_buckets: Its records may have `data.layout.kind=bucketed`.
+        text_alone: It learns from texts and nothing that belongs to them, so documents
+            with nearly the same text may be dropped.
+        ids_signature: The signature of an export that gives the model's scores for
+            ids or pixels; None if none gives all of them.
+    """
+
+    model: Literal["encoder", "decoder", "seq2seq"] = "encoder"
+    fields: tuple[str, ...] = _TEXT
+    pieces: tuple[Literal["begin", "end", "mask"], ...] = _FRAME
+    inputs: tuple[str, ...] = _TEXT
+    example: tuple[str, ...]
+    has_segments: bool = False
+    in_buckets: bool = False
+    text_alone: bool = False
+    ids_signature: str | None
+
+
+_TABLE: ByKind[ObjectiveTraits] = {
+    "masked": ObjectiveTraits(
+        pieces=("mask",),
+        example=("It returns a [MASK].",),
+        in_buckets=True,
+        text_alone=True,
+        ids_signature="fill_mask",
+    ),
+    "sentence_pairs": ObjectiveTraits(
+        pieces=(*_FRAME, "mask"),
+        inputs=_PAIR,
+        example=("It was late.", "They went home."),
+        has_segments=True,
+        text_alone=True,
+        ids_signature=None,  # what it learns from its masks is not exported
+    ),
+    "classification": ObjectiveTraits(
+        fields=("text", "label"),
+        example=_REVIEW,
+        in_buckets=True,
+        ids_signature="classify_ids",
+    ),
+    "pair_classification": ObjectiveTraits(
+        fields=(*_PAIR, "label"),
+        inputs=_PAIR,
+        example=_TWO,
+        has_segments=True,
+        in_buckets=True,
+        ids_signature="classify_ids",
+    ),
+    "image_classification": ObjectiveTraits(
+        fields=("image", "label"),
+        pieces=(),
+        inputs=_IMAGE,
+        example=("image.jpg",),
+        ids_signature="classify_pixels",
+    ),
+    "causal": ObjectiveTraits(
+        model="decoder",
+        pieces=("end",),
+        example=_BEGINNING,
+        in_buckets=True,
+        text_alone=True,
+        ids_signature="logits_ids",
+    ),
+    "prefix": ObjectiveTraits(
+        model="decoder",
+        pieces=("end",),
+        example=_BEGINNING,
+        in_buckets=True,
+        text_alone=True,
+        ids_signature="logits_ids",
+    ),
+    "span_corruption": ObjectiveTraits(
+        model="seq2seq",
+        pieces=("end",),
+        example=("It <extra_id_0> the name of the <extra_id_1>.",),
+        text_alone=True,
+        ids_signature="logits_ids",
+    ),
+    "seq2seq": ObjectiveTraits(
+        model="seq2seq",
+        fields=("text", "target_text"),
+        pieces=("end",),
+        example=_TWO[:1],
+        ids_signature="logits_ids",
+    ),
+    "text_to_text": ObjectiveTraits(
+        model="seq2seq",
+        fields=(),
+        pieces=("end",),
+        inputs=_PAIR,
+        example=_TWO,
+        ids_signature="logits_ids",
+    ),
+    "regression": ObjectiveTraits(
+        fields=("text", "label"),
+        example=_REVIEW,
+        in_buckets=True,
+        ids_signature="regress_ids",
+    ),
+    "pair_regression": ObjectiveTraits(
+        fields=(*_PAIR, "label"),
+        inputs=_PAIR,
+        example=_TWO,
+        has_segments=True,
+        in_buckets=True,
+        ids_signature="regress_ids",
+    ),
+    "token_classification": ObjectiveTraits(
+        fields=("words", "tags"),
+        example=("Ada Lovelace was born in London.",),
+        in_buckets=True,
+        ids_signature="tag_ids",
+    ),
+    "span_qa": ObjectiveTraits(
+        fields=(*_PAIR, "answers"),
+        inputs=("context", "question"),
+        example=("Ada Lovelace was born in London.", "Where was Ada born?"),
+        has_segments=True,
+        ids_signature="read_ids",
+    ),
+}
+
+
+# The same for those who go through all kinds.
+TRAITS = cast(Mapping[str, ObjectiveTraits], _TABLE)
+
+
+def traits(objective: Objective) -> ObjectiveTraits:
+    """Returns the fixed properties of an objective.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
+    >>> traits(CausalConfig()).model
+    'decoder'
+    """
+    return _TABLE[objective.kind]
+
+
+def fields_needed(objective: Objective) -> tuple[str, ...]:
+    """Returns the fields that a document must have, by the names of `Document`.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
+    >>> fields_needed(RegressionConfig())
+    ('text', 'label')
+    """
+    if isinstance(objective, TextToTextConfig):
+        source = template_fields("source", objective.source)
+        target = template_fields("target", objective.target)
+        return tuple(dict.fromkeys([*source, *target]))
+    return traits(objective).fields
+
+
+def input_names(objective: Objective) -> tuple[str, ...]:
+    """Returns the inputs of the default signature of a model trained for an objective.
+
+    Example:
+    >>> input_names(TextToTextConfig(source="{second_text} Answer: {text}"))
+    ('text', 'second_text')
+    """
+    if isinstance(objective, TextToTextConfig):
+        fields = template_fields("source", objective.source)
+        return tuple(name for name in SOURCE_FIELDS if name in fields)
+    return traits(objective).inputs
