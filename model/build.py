@@ -1,6 +1,7 @@
 """From a config to the model that a run trains: a family, and the head of its task."""
 
 from dataclasses import replace
+from typing import assert_never
 
 import keras
 
@@ -10,26 +11,22 @@ from transbeam.configs.schema.model import (
     EncoderConfig,
     Model,
     PoolerConfig,
-    Seq2SeqModelConfig,
 )
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
-    MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
-    SpanCorruptionConfig,
 )
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    Seq2SeqConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    Objective,
+    PooledObjective,
+    Seq2SeqObjective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
@@ -106,24 +103,21 @@ def build_model(
             "that a new head is for"
         )
     options = {"packed": packed, "dtype": dtype, "seed": seed}
-    match config, objective:
-        case DecoderConfig(), CausalConfig() | PrefixConfig():
-            prefix = isinstance(objective, PrefixConfig)
-            model = build_decoder(config, vocabulary_size, prefix=prefix, **options)
-            outputs = {"logits": model.output["logits"]}
-            return CheckedModel(model.input, outputs, name="language_model")
-        case (
-            Seq2SeqModelConfig(),
-            Seq2SeqConfig() | TextToTextConfig() | SpanCorruptionConfig(),
-        ):
-            model = build_seq2seq(config, vocabulary_size, **options)
-            outputs = {"logits": model.output["logits"]}
-            return CheckedModel(model.input, outputs, name="sequence_to_sequence")
-        case EncoderConfig(), _:
-            options["segments"] = segments
-            return _build_on_encoder(config, objective, vocabulary_size, options)
-        case _:
+    if isinstance(config, EncoderConfig):
+        options["segments"] = segments
+        return _build_on_encoder(config, objective, vocabulary_size, options)
+    if isinstance(config, DecoderConfig):
+        if not isinstance(objective, CausalConfig | PrefixConfig):
             raise _does_not_fit(config, objective)
+        prefix = isinstance(objective, PrefixConfig)
+        model = build_decoder(config, vocabulary_size, prefix=prefix, **options)
+        name = "language_model"
+    else:
+        if not isinstance(objective, Seq2SeqObjective):
+            raise _does_not_fit(config, objective)
+        model = build_seq2seq(config, vocabulary_size, **options)
+        name = "sequence_to_sequence"
+    return CheckedModel(model.input, {"logits": model.output["logits"]}, name=name)
 
 
 def build_embedder(
@@ -165,15 +159,8 @@ def build_embedder(
 def _build_on_encoder(
     config: EncoderConfig, objective: Objective, vocabulary_size: int, options: dict
 ) -> keras.Model:
-    pooled = (
-        SentencePairsConfig,
-        ClassificationConfig,
-        PairClassificationConfig,
-        RegressionConfig,
-        PairRegressionConfig,
-        ImageClassificationConfig,
-    )
-    wanted = config.pooler or PoolerConfig() if isinstance(objective, pooled) else None
+    is_pooled = isinstance(objective, PooledObjective)
+    wanted = config.pooler or PoolerConfig() if is_pooled else None
     config = replace(config, pooler=wanted)
     encoder = build_encoder(config, vocabulary_size, **options)
     plan = StackSpec(
@@ -185,37 +172,35 @@ def _build_on_encoder(
     )
     inputs, x = dict(encoder.input), encoder.output["sequence_output"]
     outputs = {}
-    if isinstance(objective, MaskedConfig | SentencePairsConfig):
+    if isinstance(objective, FillsObjective | SentencePairsConfig):
         inputs["masked_positions"] = ids("masked_positions")
         table = encoder.get_layer("token_embedding")
         outputs["logits"] = predict_masked(plan, table, x, inputs["masked_positions"])
-    match objective:
-        case MaskedConfig():
-            name = "masked_language_model"
-        case SentencePairsConfig():
-            name = "masked_language_model"
-            x = encoder.output["pooled_output"]
-            outputs["pair_logits"] = classify(plan, "pair_classifier", 2, x)
-        case (
-            ClassificationConfig(labels=labels)
-            | PairClassificationConfig(labels=labels)
-            | ImageClassificationConfig(labels=labels)
-        ):
-            name, x = "classifier_model", encoder.output["pooled_output"]
-            outputs["logits"] = classify(plan, "classifier", len(labels), x)
-        case RegressionConfig() | PairRegressionConfig():
-            name, x = "regression_model", encoder.output["pooled_output"]
-            outputs["score"] = estimate(plan, "regressor", x)
-        case TokenClassificationConfig(labels=labels):
-            name = "tagger"
-            outputs["logits"] = classify(plan, "token_classifier", len(labels), x)
-        case SpanQAConfig():
-            name = "reader"
-            scores = classify(plan, "span_classifier", 2, x)
-            outputs["start_logits"] = scores[..., 0]
-            outputs["end_logits"] = scores[..., 1]
-        case _:
-            raise _does_not_fit(config, objective)
+    if is_pooled:
+        x = encoder.output["pooled_output"]
+    if isinstance(objective, FillsObjective):
+        name = "masked_language_model"
+    elif isinstance(objective, SentencePairsConfig):
+        name = "masked_language_model"
+        outputs["pair_logits"] = classify(plan, "pair_classifier", 2, x)
+    elif isinstance(objective, ChoiceObjective):
+        name = "classifier_model"
+        outputs["logits"] = classify(plan, "classifier", len(objective.labels), x)
+    elif isinstance(objective, NumberObjective):
+        name = "regression_model"
+        outputs["score"] = estimate(plan, "regressor", x)
+    elif isinstance(objective, TokenChoiceObjective):
+        name = "tagger"
+        outputs["logits"] = classify(plan, "token_classifier", len(objective.labels), x)
+    elif isinstance(objective, SpanObjective):
+        name = "reader"
+        scores = classify(plan, "span_classifier", 2, x)
+        outputs["start_logits"] = scores[..., 0]
+        outputs["end_logits"] = scores[..., 1]
+    elif isinstance(objective, TextObjective):
+        raise _does_not_fit(config, objective)
+    else:
+        assert_never(objective)
     return CheckedModel(inputs, outputs, name=name)
 
 

@@ -7,6 +7,8 @@ exponentials, tangents and roots are none. What is done once for a whole batch (
 optimizer, sums of a shared table's gradients) is not counted, nor is the loss.
 """
 
+from math import prod
+
 from transbeam.configs.schema.attention import GlobalWindowAttentionConfig
 from transbeam.configs.schema.block import (
     AlibiPositionConfig,
@@ -22,17 +24,13 @@ from transbeam.configs.schema.objectives.language_modeling import (
     MaskedConfig,
     SentencePairsConfig,
 )
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    SpanQAConfig,
-    TokenClassificationConfig,
-)
+from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
 from transbeam.model.cost.attention import reach
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
 from transbeam.model.cost.sequence_lengths import Lengths
 from transbeam.model.cost.stacks import Side, sides_of
-from transbeam.model.cost.weight_shapes import Classification, Regression
+from transbeam.model.cost.weight_shapes import head_shapes
 
 # FLOPs for each number that are no products of matrices, forward and backward.
 BIAS = (1, 1)
@@ -226,16 +224,9 @@ def _on_encoder(
         work += elementwise(asked * scored, ACTIVATIONS[config.feedforward.activation])
         work += elementwise(asked * scored, NORMS[config.norm.kind])
         work += elementwise(asked * (scored + rows), BIAS)
-    match objective:
-        case SentencePairsConfig():
-            return work + products("head", 2 * width)
-        case SpanQAConfig():
-            return work + products("head", 2 * lengths.tokens * width)
-        case TokenClassificationConfig(labels=labels):
-            return work + products("head", lengths.tokens * len(labels) * width)
-        case _ if isinstance(objective, Classification):
-            return work + products("head", len(objective.labels) * width)
-        case _ if isinstance(objective, Regression):
-            return work + products("head", width)
-        case _:
-            return work
+    # The head's dense layer reads one vector, or one of each token.
+    read = 1 if isinstance(objective, PooledObjective) else lengths.tokens
+    for path, shape in head_shapes(config, objective, rows).items():
+        if not path.startswith("head_") and path.endswith("/kernel"):
+            work += products("head", read * prod(shape))
+    return work

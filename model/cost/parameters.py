@@ -18,12 +18,9 @@ from transbeam.configs.schema.adaptation import (
     LoraWeightsConfig,
 )
 from transbeam.configs.schema.model import EncoderConfig, Model
-from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
-from transbeam.configs.schema.objectives.objective import Objective
+from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
 from transbeam.model.base.weight_paths import is_head, matching
 from transbeam.model.cost.weight_shapes import (
-    Classification,
-    Regression,
     Shapes,
     head_shapes,
     layers_of,
@@ -118,8 +115,7 @@ def as_trained(config: Model, objective: Objective) -> Model:
     >>> as_trained(EncoderConfig(pooler=PoolerConfig()), MaskedConfig()).pooler is None
     True
     """
-    pooled = (SentencePairsConfig, *Classification, *Regression)
-    is_pooled = isinstance(objective, pooled)
+    is_pooled = isinstance(objective, PooledObjective)
     if isinstance(config, EncoderConfig) and not is_pooled:
         return replace(config, pooler=None)
     return config

@@ -31,32 +31,19 @@ from transbeam.configs.schema.model import (
     Seq2SeqModelConfig,
     StackConfig,
 )
-from transbeam.configs.schema.objectives.language_modeling import (
-    MaskedConfig,
-    SentencePairsConfig,
-)
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    Objective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
 from transbeam.model.cost.stacks import decoder_attention
 
 Shapes = dict[str, tuple[int, ...]]
-
-# Objectives that ask for the class of a whole row.
-Classification = (
-    ClassificationConfig,
-    PairClassificationConfig,
-    ImageClassificationConfig,
-)
-# And those that ask for a number.
-Regression = (RegressionConfig, PairRegressionConfig)
 
 
 def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
@@ -146,6 +133,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         Nothing for a model that scores tokens by itself.
 
     Example:
+    >>> from transbeam.configs.schema.objectives.supervised import SpanQAConfig
     >>> head_shapes(EncoderConfig(hidden_dim=8), SpanQAConfig(), 100)
     {'span_classifier/kernel': (8, 2), 'span_classifier/bias': (2,)}
     """
@@ -155,21 +143,21 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         **_norm("head_norm", config, config.table_dim),
         "head_bias/bias": (vocabulary_size,),
     }
-    match objective:
-        case MaskedConfig():
-            return masked
-        case SentencePairsConfig():
-            return masked | _dense("pair_classifier", width, 2)
-        case SpanQAConfig():
-            return _dense("span_classifier", width, 2)
-        case TokenClassificationConfig(labels=labels):
-            return _dense("token_classifier", width, len(labels))
-        case _ if isinstance(objective, Classification):
-            return _dense("classifier", width, len(objective.labels))
-        case _ if isinstance(objective, Regression):
-            return _dense("regressor", width, 1)
-        case _:
-            return {}
+    if isinstance(objective, FillsObjective):
+        return masked
+    if isinstance(objective, SentencePairsConfig):
+        return masked | _dense("pair_classifier", width, 2)
+    if isinstance(objective, ChoiceObjective):
+        return _dense("classifier", width, len(objective.labels))
+    if isinstance(objective, NumberObjective):
+        return _dense("regressor", width, 1)
+    if isinstance(objective, TokenChoiceObjective):
+        return _dense("token_classifier", width, len(objective.labels))
+    if isinstance(objective, SpanObjective):
+        return _dense("span_classifier", width, 2)
+    if isinstance(objective, TextObjective):
+        return {}
+    assert_never(objective)
 
 
 def table_rows(config: StackConfig, vocabulary_size: int) -> int:

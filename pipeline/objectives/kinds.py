@@ -1,54 +1,89 @@
-"""The module of each kind of objective, named as the kind.
-
-Each module has two functions:
-
-    features(run: RunConfig) -> tuple[Feature, ...]
-        The record contract, which needs neither the corpus nor a tokenizer.
-    make_records(batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig,
-                 split: Split) -> Records
-        The records of one part of one split, a function of its arguments alone.
+"""Records of each kind of objective: a module named as the kind makes them.
 
 No module imports TensorFlow.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from transbeam.configs.schema.run import RunConfig
-    from transbeam.pipeline.documents.document import Split
-    from transbeam.pipeline.documents.document_batch import DocumentBatch
-    from transbeam.pipeline.records.features import Feature
-    from transbeam.pipeline.records.record_set import Records
-    from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+from transbeam.configs.schema.objectives.objective import ByKind
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives import (
+    causal,
+    classification,
+    image_classification,
+    masked,
+    pair_classification,
+    pair_regression,
+    prefix,
+    regression,
+    sentence_pairs,
+    seq2seq,
+    span_corruption,
+    span_qa,
+    text_to_text,
+    token_classification,
+)
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
-def objective_module(run: "RunConfig") -> Any:
-    """The module of the run's objective."""
-    return import_module(f"transbeam.pipeline.objectives.{run.objective.kind}")
+class RecordMaker(Protocol):
+    """What the module of each kind has."""
+
+    def features(self, run: RunConfig) -> tuple[Feature, ...]:
+        """The record contract, which needs neither the corpus nor a tokenizer."""
+        ...
+
+    def make_records(
+        self, batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
+    ) -> Records:
+        """The records of one part of one split, a function of its arguments alone."""
+        ...
 
 
-def contract(run: "RunConfig") -> tuple["Feature", ...]:
+_MODULES: ByKind[RecordMaker] = {
+    "masked": masked,
+    "sentence_pairs": sentence_pairs,
+    "causal": causal,
+    "prefix": prefix,
+    "span_corruption": span_corruption,
+    "seq2seq": seq2seq,
+    "text_to_text": text_to_text,
+    "classification": classification,
+    "pair_classification": pair_classification,
+    "regression": regression,
+    "pair_regression": pair_regression,
+    "token_classification": token_classification,
+    "span_qa": span_qa,
+    "image_classification": image_classification,
+}
+
+
+def contract(run: RunConfig) -> tuple[Feature, ...]:
     """The features of the records that a configuration asks for."""
-    return objective_module(run).features(run)
+    return _MODULES[run.objective.kind].features(run)
 
 
 def make_records(
-    batch: "DocumentBatch",
-    tokenizer: "Tokenizer",
-    run: "RunConfig",
-    split: "Split",
-    strangers: "DocumentBatch | None" = None,
-) -> "Records":
-    """The records that the run's objective makes of documents.
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    split: Split,
+    strangers: DocumentBatch | None = None,
+) -> Records:
+    """Makes the records of the run's objective from documents.
 
     Args:
         batch: The documents.
         tokenizer: The run's.
         run: The run.
         split: The split they are of.
-        strangers: Stretches of other documents, for an objective that asks for some
+        strangers: Excerpts of other documents, for an objective that needs some
             (`sample_sentences.strangers`).
     """
-    more = {} if strangers is None else {"strangers": strangers}
-    return objective_module(run).make_records(batch, tokenizer, run, split, **more)
+    if strangers is not None:
+        return sentence_pairs.make_records(batch, tokenizer, run, split, strangers)
+    return _MODULES[run.objective.kind].make_records(batch, tokenizer, run, split)

@@ -60,6 +60,8 @@ Objective = (
     | SpanObjective
 )
 
+# One answer for each input, from one vector of it.
+PooledObjective = ChoiceObjective | NumberObjective
 # Kinds whose inputs are images.
 ImageObjective = ImageClassificationConfig
 # Kinds that train an encoder and a decoder.
@@ -75,15 +77,15 @@ class ByKind(TypedDict, Generic[T]):
 
     masked: T
     sentence_pairs: T
-    classification: T
-    pair_classification: T
-    image_classification: T
     causal: T
     prefix: T
     span_corruption: T
     seq2seq: T
     text_to_text: T
+    classification: T
+    pair_classification: T
     regression: T
     pair_regression: T
     token_classification: T
     span_qa: T
+    image_classification: T

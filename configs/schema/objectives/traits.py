@@ -1,4 +1,4 @@
-"""What the rest of the house has to know of each kind of objective, in one table."""
+"""Fixed properties of each kind of objective, in one table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,27 +68,6 @@ _TABLE: ByKind[ObjectiveTraits] = {
         text_alone=True,
         ids_signature=None,  # what it learns from its masks is not exported
     ),
-    "classification": ObjectiveTraits(
-        fields=("text", "label"),
-        example=_REVIEW,
-        in_buckets=True,
-        ids_signature="classify_ids",
-    ),
-    "pair_classification": ObjectiveTraits(
-        fields=(*_PAIR, "label"),
-        inputs=_PAIR,
-        example=_TWO,
-        has_segments=True,
-        in_buckets=True,
-        ids_signature="classify_ids",
-    ),
-    "image_classification": ObjectiveTraits(
-        fields=("image", "label"),
-        pieces=(),
-        inputs=_IMAGE,
-        example=("image.jpg",),
-        ids_signature="classify_pixels",
-    ),
     "causal": ObjectiveTraits(
         model="decoder",
         pieces=("end",),
@@ -127,6 +106,20 @@ _TABLE: ByKind[ObjectiveTraits] = {
         example=_TWO,
         ids_signature="logits_ids",
     ),
+    "classification": ObjectiveTraits(
+        fields=("text", "label"),
+        example=_REVIEW,
+        in_buckets=True,
+        ids_signature="classify_ids",
+    ),
+    "pair_classification": ObjectiveTraits(
+        fields=(*_PAIR, "label"),
+        inputs=_PAIR,
+        example=_TWO,
+        has_segments=True,
+        in_buckets=True,
+        ids_signature="classify_ids",
+    ),
     "regression": ObjectiveTraits(
         fields=("text", "label"),
         example=_REVIEW,
@@ -153,6 +146,13 @@ _TABLE: ByKind[ObjectiveTraits] = {
         example=("Ada Lovelace was born in London.", "Where was Ada born?"),
         has_segments=True,
         ids_signature="read_ids",
+    ),
+    "image_classification": ObjectiveTraits(
+        fields=("image", "label"),
+        pieces=(),
+        inputs=_IMAGE,
+        example=("image.jpg",),
+        ids_signature="classify_pixels",
     ),
 }
 
