@@ -23,10 +23,7 @@ from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.deduplication import DeduplicationConfig
-from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig,
-    TextToTextConfig,
-)
+from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source
 from transbeam.pipeline.accounting.document_accounting import reasons_told
@@ -248,7 +245,7 @@ def _without_drops(config: RunConfig, source: Source) -> RunConfig:
     """The same run with the test set in place of the corpus."""
     cleaning = config.data.cleaning
     objective = config.objective
-    if isinstance(objective, Seq2SeqConfig | TextToTextConfig):
+    if isinstance(objective, TextPairObjective):
         objective = replace(objective, too_long="truncate")
     return replace(
         config,

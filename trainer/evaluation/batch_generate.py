@@ -15,10 +15,7 @@ import tensorflow as tf
 
 from transbeam.configs.cli.progress import Bar
 from transbeam.configs.schema.generation import ContrastiveConfig, GenerationConfig
-from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig,
-    TextToTextConfig,
-)
+from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import seq2seq_steps
@@ -111,7 +108,7 @@ def write_answers(
 def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
     """How a run's answers are written."""
     objective, wanted = config.objective, config.evaluation
-    assert isinstance(objective, Seq2SeqConfig | TextToTextConfig)
+    assert isinstance(objective, TextPairObjective)
     # The first token of the decoder's rows is no answer.
     most = min(objective.decoder_length, config.model.max_sequence_length - 1)
     return GenerationConfig(

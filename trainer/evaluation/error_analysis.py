@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    Seq2SeqConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    SpanObjective,
+    TextObjective,
+    TextPairObjective,
+    TokenChoiceObjective,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.trainer.evaluation.collectors import (
@@ -72,23 +72,19 @@ class Findings:
 def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
     """What has to be kept of the answers; `find_out` takes the same."""
     asks, most = asks_of(config.objective), config.evaluation.errors
-    match config.objective:
-        case (
-            ClassificationConfig(labels=labels)
-            | PairClassificationConfig(labels=labels)
-            | ImageClassificationConfig(labels=labels)
-            | TokenClassificationConfig(labels=labels)
-        ):
-            worst = WorstRows(asks[0], most, wrong_only=True)
-            return Confusions(asks[0], labels), worst
-        case Seq2SeqConfig() | TextToTextConfig():
-            return (CostsByDocument(asks, "decoder_document_ids"),)
-        case SpanQAConfig():
-            return (CostsByDocument(asks),)
-        case RegressionConfig() | PairRegressionConfig():
-            return (WorstRows(asks[0], most, wrong_only=False),)
-        case _:
-            return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
+    objective = config.objective
+    if isinstance(objective, TextPairObjective):
+        return (CostsByDocument(asks, "decoder_document_ids"),)
+    if isinstance(objective, SpanObjective):
+        return (CostsByDocument(asks),)
+    if isinstance(objective, NumberObjective):
+        return (WorstRows(asks[0], most, wrong_only=False),)
+    if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
+        return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
+    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
+        worst = WorstRows(asks[0], most, wrong_only=True)
+        return Confusions(asks[0], objective.labels), worst
+    assert_never(objective)
 
 
 def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Findings:
@@ -112,7 +108,7 @@ def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Finding
             nats = np.bincount(
                 places.document, costs.select(places.row, places.ordinal), len(held_out)
             )
-            if isinstance(subject.config.objective, SpanQAConfig):
+            if isinstance(subject.config.objective, SpanObjective):
                 return _questions(subject, places, nats)
             return _written(subject, nats)
         case _:

@@ -13,24 +13,12 @@ import numpy as np
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.progress import Bar
-from transbeam.configs.schema.objectives.language_modeling import (
-    CausalConfig,
-    MaskedConfig,
-    PrefixConfig,
-    SpanCorruptionConfig,
+from transbeam.configs.schema.objectives.objective import (
+    FillsObjective,
+    Seq2SeqObjective,
+    TextObjective,
 )
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    Seq2SeqConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-    TokenClassificationConfig,
-)
-from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.trainer.evaluation.evaluation_loop import Forward
@@ -46,6 +34,7 @@ from transbeam.trainer.evaluation.generation_eval import Write
 from transbeam.trainer.evaluation.unpacked_documents import DocumentRows, Unpacked
 from transbeam.trainer.objectives.losses import loss_of
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
+from transbeam.trainer.objectives.targets import asks_of
 
 _AS_THEY_ARE = ("token_ids", "segment_ids", "image")
 _TEXTS_AT_ONCE = 32
@@ -96,39 +85,31 @@ def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
     Raises:
         ArtifactError: As in `build_exported`.
     """
-    match config.objective:
-        case MaskedConfig():
-            return _of_packed(path, vocabulary_size)
-        case (
-            ClassificationConfig(labels=labels)
-            | PairClassificationConfig(labels=labels)
-        ):
-            return _of_records(path, "classify_ids", ("logits",), len(labels))
-        case RegressionConfig() | PairRegressionConfig():
-            return _of_records(path, "regress_ids", ("score",), None)
-        case TokenClassificationConfig(labels=labels):
-            return _of_records(path, "tag_ids", ("logits",), len(labels))
-        case SpanQAConfig():
-            names = ("start_logits", "end_logits")
-            return _of_records(path, "read_ids", names, None)
-        case ImageClassificationConfig(labels=labels):
-            return _of_records(path, "classify_pixels", ("logits",), len(labels))
-        case CausalConfig() | PrefixConfig():
-            return _of_all_tokens(path, vocabulary_size, ("",))
-        case Seq2SeqConfig() | TextToTextConfig() | SpanCorruptionConfig():
-            return _of_all_tokens(path, vocabulary_size, ("encoder_", "decoder_"))
-        case other:
-            raise ArtifactError(
-                f"{path}: what objective.kind={other.kind} is judged by, no signature "
-                "of an export gives so far. Leave --model out: the run itself is judged"
-            )
+    objective, signature = config.objective, traits(config.objective).ids_signature
+    if signature is None:
+        raise ArtifactError(
+            f"{path}: no signature of an export gives the scores by which "
+            f"objective.kind={objective.kind} is evaluated. Leave --model out: the "
+            "run itself is evaluated"
+        )
+    ask = asked(path, signature)
+    if isinstance(objective, FillsObjective):
+        return _of_packed(path, ask, vocabulary_size)
+    if isinstance(objective, TextObjective):
+        both = isinstance(objective, Seq2SeqObjective)
+        sides = ("encoder_", "decoder_") if both else ("",)
+        return _of_all_tokens(path, ask, vocabulary_size, sides)
+    names = tuple(target.output for target in asks_of(objective))
+    return _of_records(path, ask, names, getattr(objective, "labels", None))
 
 
 def _of_records(
-    path: Path, signature: str, names: tuple[str, ...], choices: int | None
+    path: Path,
+    ask: ExportedSignature,
+    names: tuple[str, ...],
+    labels: Sequence[str] | None,
 ) -> Outputs:
     """A model that is asked about each record as it is, for some of its outputs."""
-    ask = asked(path, signature)
 
     def outputs(batch: Batch) -> Arrays:
         features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
@@ -146,25 +127,27 @@ def _of_records(
         answers = ask(inputs)
         found = {name: answers[name] for name in names}
         size = found[names[0]].shape[-1]
-        if choices is not None and size != choices:
+        if labels is not None and size != len(labels):
             raise ArtifactError(
                 f"{path}: scores {size} classes, and objective.labels has "
-                f"{choices}: it was exported from another run"
+                f"{len(labels)}: it was exported from another run"
             )
         return found
 
     return outputs
 
 
-def _of_all_tokens(path: Path, vocabulary_size: int, sides: tuple[str, ...]) -> Outputs:
+def _of_all_tokens(
+    path: Path, ask: ExportedSignature, vocabulary_size: int, sides: tuple[str, ...]
+) -> Outputs:
     """A model that says after each token what comes next, asked document by document.
 
     Args:
         path: The export.
+        ask: Its signature.
         vocabulary_size: Of the run's tokenizer.
         sides: What the names of its inputs begin with; the last side's are scored.
     """
-    ask = asked(path, "logits_ids")
 
     def outputs(batch: Batch) -> Arrays:
         documents = {side: Unpacked.from_batch(batch, side) for side in sides}
@@ -189,7 +172,7 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
         )
 
 
-def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
+def _of_packed(path: Path, ask: ExportedSignature, vocabulary_size: int) -> Outputs:
     """A masked language model, asked at some places of packed records.
 
     A record holds several documents side by side, and an export reads one a row. So
@@ -197,7 +180,6 @@ def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
     put where the records have asked. Nothing is lost on the way: no document of a
     record sees another.
     """
-    ask = asked(path, "fill_mask")
 
     def outputs(batch: Batch) -> Arrays:
         documents = DocumentRows.from_batch(batch)

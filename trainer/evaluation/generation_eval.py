@@ -12,8 +12,8 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.cli.console import Console
 from transbeam.configs.cli.progress import Bar
+from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig,
     TextToTextConfig,
 )
 from transbeam.configs.schema.run import RunConfig
@@ -68,7 +68,7 @@ class Answered:
 def writes_answers(config: RunConfig) -> bool:
     """Whether a run's model answers with texts, and these are to be scored."""
     objective = config.objective
-    is_pair = isinstance(objective, Seq2SeqConfig | TextToTextConfig)
+    is_pair = isinstance(objective, TextPairObjective)
     return is_pair and bool(config.evaluation.text_scores)
 
 

@@ -5,17 +5,25 @@ The examples of an evaluation are where a model is worst; these show what it is 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import keras
 import numpy as np
 
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.generation import GenerationConfig, SampleConfig
-from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-from transbeam.configs.schema.objectives.supervised import (
-    Seq2SeqConfig,
-    SpanQAConfig,
-    TextToTextConfig,
+from transbeam.configs.schema.objectives.language_modeling import (
+    CausalConfig,
+    SentencePairsConfig,
+)
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    SpanObjective,
+    TextObjective,
+    TextPairObjective,
+    TokenChoiceObjective,
 )
 from transbeam.model.build import build_model
 from transbeam.model.generation.generate import generate
@@ -42,7 +50,7 @@ from transbeam.trainer.evaluation.span_qa import (
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
-from transbeam.trainer.objectives.targets import NumberTarget, Target, asks_of
+from transbeam.trainer.objectives.targets import Target
 
 _PROMPT = 16  # tokens that a model writes on from
 _WRITTEN = 48
@@ -83,19 +91,20 @@ def samples(
         beginnings of records; of other language models its first guesses.
     """
     objective, held_out = subject.config.objective, subject.held_out
-    match objective:
-        case Seq2SeqConfig() | TextToTextConfig():
-            return _written(subject, len(rows))
-        case SpanQAConfig():
-            return _answered(subject, len(rows))
-        case CausalConfig() if found := _continued(subject, rows):
-            return found
+    if isinstance(objective, TextPairObjective):
+        return _written(subject, len(rows))
+    if isinstance(objective, SpanObjective):
+        return _answered(subject, len(rows))
+    if isinstance(objective, CausalConfig) and (found := _continued(subject, rows)):
+        return found
     places = subject.places()
-    if isinstance(asks_of(objective)[0], NumberTarget):
+    if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
+        return token_examples(rows, places, held_out, subject.tokenizer)
+    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
+        return class_examples(rows, places, held_out, objective.labels)
+    if isinstance(objective, NumberObjective):
         return number_examples(rows, places, held_out)
-    if labels := getattr(objective, "labels", ()):
-        return class_examples(rows, places, held_out, labels)
-    return token_examples(rows, places, held_out, subject.tokenizer)
+    assert_never(objective)
 
 
 def _unpacked(subject: EvaluationContext) -> keras.Model:

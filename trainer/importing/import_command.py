@@ -61,9 +61,6 @@ RUN_FILE = "run.yaml"
 # Raised when more of a checkpoint is read: the same files are then imported anew.
 _READING = 3
 
-# Kinds of objectives whose models read one text behind another.
-_OF_TWO_TEXTS = ("pair_classification", "pair_regression", "span_qa")
-
 # Images have no words; the data job of such a run makes the same.
 _WORDLESS = WordPieceModel(pieces=SPECIAL_PIECES, lowercase=True, strip_accents=True)
 
@@ -190,7 +187,7 @@ def _import(
             "it reads one text at a time; if it was trained on pairs of texts, import "
             f"it with `--set objective.kind=pair_{kind}`"
         )
-    if checkpoint.family == "roberta" and kind in _OF_TWO_TEXTS:
+    if checkpoint.family == "roberta" and traits(config.objective).has_segments:
         console.warn(
             "between two texts RoBERTa was trained with `</s></s>`, and reads one "
             "`</s>` here: it answers otherwise than before. Train it on with pairs"

@@ -11,16 +11,14 @@ from transbeam.configs.loader.yaml_config import dump_sections, parse_run
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    Objective,
+    SpanObjective,
+    TokenChoiceObjective,
 )
+from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.traits import fields_needed
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.schedules import CosineScheduleConfig
 from transbeam.configs.schema.sources import (
@@ -114,7 +112,7 @@ def _objective_for(model: Model) -> Objective:
 
 def _fitting(objective: Objective, length: int) -> Objective:
     """An objective whose defaults fit into short records."""
-    if not isinstance(objective, SpanQAConfig):
+    if not isinstance(objective, SpanObjective):
         return objective
     question = max(1, min(objective.max_question_length, length // 2 - 2))
     return dataclasses.replace(objective, max_question_length=question)
@@ -126,6 +124,7 @@ def _without_defaults(objective: Objective) -> dict[str, Any]:
     With another kind those of the old one would be left over.
 
     Example:
+    >>> from transbeam.configs.schema.objectives.supervised import SpanQAConfig
     >>> _without_defaults(SpanQAConfig(max_question_length=24))
     {'kind': 'span_qa', 'max_question_length': 24}
     """
@@ -138,20 +137,17 @@ def _without_defaults(objective: Objective) -> dict[str, Any]:
 
 def _place_for(objective: Objective) -> Source:
     """A source that is not there, in the format that most examples are in."""
-    match objective:
-        case ImageClassificationConfig(image_size=image_size):
-            return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=image_size)
-        case TokenClassificationConfig():
-            return ConllSourceConfig(path=f"{_PLACE}/*.conll")
-        case SpanQAConfig():
-            return SquadSourceConfig(path=f"{_PLACE}/*.json")
-        case ClassificationConfig() | RegressionConfig():
-            columns = ColumnsConfig(label="label")
-        case PairClassificationConfig() | PairRegressionConfig():
-            columns = ColumnsConfig(second_text="second_text", label="label")
-        case _:
-            return TextSourceConfig(path=f"{_PLACE}/*.txt")
-    return CsvSourceConfig(path=f"{_PLACE}/*.csv", columns=columns)
+    if isinstance(objective, ImageObjective):
+        size = objective.image_size
+        return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=size)
+    if isinstance(objective, TokenChoiceObjective):
+        return ConllSourceConfig(path=f"{_PLACE}/*.conll")
+    if isinstance(objective, SpanObjective):
+        return SquadSourceConfig(path=f"{_PLACE}/*.json")
+    beside = {name: name for name in fields_needed(objective) if name != "text"}
+    if not beside:
+        return TextSourceConfig(path=f"{_PLACE}/*.txt")
+    return CsvSourceConfig(path=f"{_PLACE}/*.csv", columns=ColumnsConfig(**beside))
 
 
 def _multiple(rows: int, pieces: int, where: str) -> int:

@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 import numpy as np
 
 from transbeam.configs.base.bio_tags import marks_entities
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    Objective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
 from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import (
@@ -93,28 +92,24 @@ def scorers_of(
     0.5
     """
     first, *rest = asks_of(objective)
-    match objective:
-        case (
-            ClassificationConfig(labels=labels)
-            | PairClassificationConfig(labels=labels)
-            | ImageClassificationConfig(labels=labels)
-        ):
-            return (_guesses(ClassificationScores(labels), first),)
-        case TokenClassificationConfig(labels=labels, all_pieces=all_pieces):
-            # Asked at every piece, a word's tag comes several times.
-            by_entity = marks_entities(labels) and not all_pieces
-            if not by_entity:
-                return (_guesses(ClassificationScores(labels), first),)
+    if isinstance(objective, FillsObjective | TextObjective):
+        return _perplexity(first), _guesses(TokenAccuracy(), first)
+    if isinstance(objective, SentencePairsConfig):
+        pair = _guesses(TokenAccuracy(), rest[0], prefix="pair_")
+        return _perplexity(first), _guesses(TokenAccuracy(), first), pair
+    if isinstance(objective, ChoiceObjective):
+        return (_guesses(ClassificationScores(objective.labels), first),)
+    if isinstance(objective, NumberObjective):
+        return _numbers(first)
+    if isinstance(objective, TokenChoiceObjective):
+        labels = objective.labels
+        # Asked at every piece, a word's tag comes several times.
+        if marks_entities(labels) and not objective.all_pieces:
             return (_guesses(TaggingScores(labels, strict_entities), first),)
-        case RegressionConfig() | PairRegressionConfig():
-            return _numbers(first)
-        case SpanQAConfig():
-            return (_both_places(first, rest[0]),)
-        case SentencePairsConfig():
-            pair = _guesses(TokenAccuracy(), rest[0], prefix="pair_")
-            return (_perplexity(first), _guesses(TokenAccuracy(), first), pair)
-        case _:
-            return (_perplexity(first), _guesses(TokenAccuracy(), first))
+        return (_guesses(ClassificationScores(labels), first),)
+    if isinstance(objective, SpanObjective):
+        return (_both_places(first, rest[0]),)
+    assert_never(objective)
 
 
 def _perplexity(ask: Target) -> Scorer:

@@ -2,23 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from keras import ops
 
-from transbeam.configs.schema.objectives.language_modeling import (
-    MaskedConfig,
-    SentencePairsConfig,
-)
-from transbeam.configs.schema.objectives.objective import Objective
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    Objective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
 
 
@@ -69,6 +65,9 @@ class NumberTarget(Target):
     judged: ClassVar[str] = "absolute_error"
 
 
+_MASKED = Target("logits", "masked_ids", "masked_weights")
+
+
 def asks_of(objective: Objective) -> tuple[Target, ...]:
     """What the records of an objective ask; the loss is the sum over these.
 
@@ -77,24 +76,19 @@ def asks_of(objective: Objective) -> tuple[Target, ...]:
     >>> asks_of(CausalConfig())
     (Target(output='logits', targets='target_ids', weights='target_weights'),)
     """
-    masked = Target("logits", "masked_ids", "masked_weights")
-    match objective:
-        case MaskedConfig():
-            return (masked,)
-        case SentencePairsConfig(task=task):
-            return masked, Target("pair_logits", f"{task}_label")
-        case (
-            ClassificationConfig()
-            | PairClassificationConfig()
-            | ImageClassificationConfig()
-        ):
-            return (Target("logits", "label"),)
-        case RegressionConfig() | PairRegressionConfig():
-            return (NumberTarget("score", "label"),)
-        case TokenClassificationConfig():
-            return (Target("logits", "label_ids", "label_weights"),)
-        case SpanQAConfig():
-            start = Target("start_logits", "start_position")
-            return start, Target("end_logits", "end_position")
-        case _:
-            return (Target("logits", "target_ids", "target_weights"),)
+    if isinstance(objective, FillsObjective):
+        return (_MASKED,)
+    if isinstance(objective, SentencePairsConfig):
+        return _MASKED, Target("pair_logits", f"{objective.task}_label")
+    if isinstance(objective, ChoiceObjective):
+        return (Target("logits", "label"),)
+    if isinstance(objective, NumberObjective):
+        return (NumberTarget("score", "label"),)
+    if isinstance(objective, TokenChoiceObjective):
+        return (Target("logits", "label_ids", "label_weights"),)
+    if isinstance(objective, SpanObjective):
+        start = Target("start_logits", "start_position")
+        return start, Target("end_logits", "end_position")
+    if isinstance(objective, TextObjective):
+        return (Target("logits", "target_ids", "target_weights"),)
+    assert_never(objective)
