@@ -19,7 +19,7 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import minput_names
+from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.embedding import KerasEmbedder
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
@@ -68,8 +68,8 @@ class MaskedJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedJudge":
-        """On the texts of `minput_names`."""
-        return cls(trained, minput_names(trained, run_folder))
+        """On the texts of `masked_texts`."""
+        return cls(trained, masked_texts(trained, run_folder))
 
     @property
     def size(self) -> int:

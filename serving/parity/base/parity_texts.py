@@ -27,7 +27,7 @@ BUILT_IN = (
 FROM_RECORDS = 24
 
 
-def minput_names(
+def masked_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[str]:
     """The configuration's examples, some fixed texts, and masked validation documents.

@@ -13,7 +13,7 @@ from tests.serving.signatures.parity_scenario import remembered
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ToleranceConfig
 from transbeam.serving.parity.base.parity_checks import ParityCheck, agreement
-from transbeam.serving.parity.base.parity_texts import minput_names
+from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.export_parity import check_parity, require_passed
 from transbeam.serving.parity.masked import MaskedJudge
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
@@ -31,16 +31,16 @@ def failed(rows):
 
 
 def test_texts_cover_examples_edges_and_validation_documents(trained, run_folder):
-    texts = minput_names(trained, run_folder)
+    texts = masked_texts(trained, run_folder)
     assert texts[:2] == list(trained.config.export.examples)
     assert "" in texts
     assert any(len(text) > 10_000 for text in texts)
     assert texts[-2:] == ["the [MASK] of a list", "[MASK] true , raise"]
-    assert minput_names(trained, run_folder, from_records=1)[-1] == texts[-2]
+    assert masked_texts(trained, run_folder, from_records=1)[-1] == texts[-2]
 
 
 def test_texts_do_without_records(trained, tmp_path):
-    assert len(minput_names(trained, tmp_path)) > len(trained.config.export.examples)
+    assert len(masked_texts(trained, tmp_path)) > len(trained.config.export.examples)
 
 
 @pytest.fixture(scope="module")
