@@ -21,7 +21,6 @@ from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs
 from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
 from transbeam.serving.signatures.generation.streaming_signatures import STATE
-from transbeam.serving.signatures.image_classification import ImageClassificationTask
 from transbeam.serving.signatures.masked import MaskedTask
 from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
 from transbeam.serving.text_ops.length_buckets import widths
@@ -59,7 +58,7 @@ def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
     Yields:
         The signature's name, and its inputs for one text or image.
     """
-    if isinstance(task, ImageClassificationTask):
+    if "pixels" in task.endpoints():
         yield from _of_images(task)
         return
     texts = _texts(task)
@@ -89,12 +88,14 @@ def write_warm_up(folder: Path, task: SignatureTask) -> None:
                 writer.write(log.SerializeToString())
 
 
-def _of_images(task: ImageClassificationTask) -> Iterator[tuple[str, Inputs]]:
+def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
+    (endpoint,) = task.phone_endpoints().values()
+    (image,) = endpoint.inputs  # of shape (1, S, S, P)
     for file in sample_images():
         given = {
             "image_bytes": file,
             "inputs": _example(image_bytes=file),
-            "image": np.zeros((task.size, task.size, task.channels), np.uint8),
+            "image": tf.zeros(image.shape[1:], tf.uint8).numpy(),
         }
         for name, endpoint in task.endpoints().items():
             (spec,) = endpoint.inputs

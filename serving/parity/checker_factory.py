@@ -1,26 +1,31 @@
 """Exported models are held against Keras: one file for each kind of answer."""
 
 from pathlib import Path
+from typing import assert_never
 
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
-    MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
 )
+from transbeam.configs.schema.objectives.objective import (
+    FillsObjective,
+    ImageObjective,
+    PooledObjective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
+)
 from transbeam.configs.schema.objectives.supervised import (
-    ImageClassificationConfig,
     Seq2SeqConfig,
-    SpanQAConfig,
     TextToTextConfig,
-    TokenClassificationConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checker import Judge
 from transbeam.serving.parity.embedding import EmbeddingJudge
 from transbeam.serving.parity.generation import WritingJudge
-from transbeam.serving.parity.image_classification import ImageJudge
+from transbeam.serving.parity.image import ImageJudge
 from transbeam.serving.parity.masked import MaskedJudge
 from transbeam.serving.parity.pooled import PooledJudge
 from transbeam.serving.parity.prefix import PrefixJudge
@@ -37,23 +42,30 @@ def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
         trained: The Keras model.
         run_folder: Its validation records are among the texts.
     """
-    match trained.config.objective:
-        case MaskedConfig():
-            kind = MaskedJudge if trained.has_head else EmbeddingJudge
-            return kind.from_run(trained, run_folder)
-        case SentencePairsConfig():
-            return PooledJudge.from_run(as_classifier(trained), run_folder)
-        case TokenClassificationConfig():
-            return TaggingJudge.from_run(trained, run_folder)
-        case SpanQAConfig():
-            return AnsweringJudge.from_run(trained, run_folder)
-        case ImageClassificationConfig():
-            return ImageJudge.from_run(trained, run_folder)
+    objective = trained.config.objective
+    if isinstance(objective, FillsObjective):
+        kind = MaskedJudge if trained.has_head else EmbeddingJudge
+        return kind.from_run(trained, run_folder)
+    if isinstance(objective, SentencePairsConfig):
+        return PooledJudge.from_run(as_classifier(trained), run_folder)
+    if isinstance(objective, ImageObjective):
+        return ImageJudge.from_run(trained, run_folder)
+    if isinstance(objective, PooledObjective):
+        return PooledJudge.from_run(trained, run_folder)
+    if isinstance(objective, TokenChoiceObjective):
+        return TaggingJudge.from_run(trained, run_folder)
+    if isinstance(objective, SpanObjective):
+        return AnsweringJudge.from_run(trained, run_folder)
+    if isinstance(objective, TextObjective):
+        return _writing_judge(objective).from_run(trained, run_folder)
+    assert_never(objective)
+
+
+def _writing_judge(objective: TextObjective) -> type[WritingJudge]:
+    match objective:
         case PrefixConfig():
-            return PrefixJudge.from_run(trained, run_folder)
+            return PrefixJudge
         case SpanCorruptionConfig():
-            return GapsJudge.from_run(trained, run_folder)
+            return GapsJudge
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
-            return WritingJudge.from_run(trained, run_folder)
-        case _:
-            return PooledJudge.from_run(trained, run_folder)
+            return WritingJudge

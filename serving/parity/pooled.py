@@ -4,28 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    PairClassificationConfig,
-)
+from transbeam.configs.schema.objectives.objective import PooledObjective
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.parity.base.parity_checks import (
-    IN_FLOATS,
-    ParityCheck,
-    agreement_row,
-    at_most,
-    labels_row,
-    largest,
-    log_softmax,
-    phone_row,
-    probabilities_off,
-    tokens_row,
-)
+from transbeam.serving.parity.base.parity_checks import ParityCheck, tokens_row
 from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
@@ -55,10 +42,9 @@ class PooledJudge:
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         objective = trained.config.objective
-        self.labels: tuple[str, ...] | None = None
-        if isinstance(objective, ClassificationConfig | PairClassificationConfig):
-            self.labels = objective.labels
-        self.signature = "regress_ids" if self.labels is None else "classify_ids"
+        assert isinstance(objective, PooledObjective)
+        self.answer = make_pooled_parity(objective)
+        self.signature = str(traits(objective).ids_signature)
         self.tolerance = trained.config.export.tolerance
         self.trained = trained
         self.expected = [self._expect(one) for one in texts]
@@ -76,27 +62,19 @@ class PooledJudge:
         answers = ask("serving_default", self._texts(self.expected))
         ids = [one.inputs["token_ids"] for one in self.expected]
         tokens = dict(ask("tokenize", self._texts(self.expected)))
-        off = self._numbers(answers["scores" if self.labels else "score"])
-        rows = [
+        limit = self.tolerance.saved_model
+        return [
             tokens_row(form, tokens, ids),
-            at_most(form, self._what(), largest(off), self.tolerance.saved_model),
+            *self.answer.saved_model_rows(form, answers, self._reference, limit),
         ]
-        if self.labels:
-            rows.append(labels_row(form, answers, self.labels))
-        return rows
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner
     ) -> list[ParityCheck]:
         answer = np.array([self._phone_answer(model, one) for one in self.expected])
-        limits, off = self.tolerance, answer - self._reference
-        what = "log-probability" if self.labels else "number"
-        rows = [phone_row(form, what, off, variant, limits)]
-        if self.labels and variant not in IN_FLOATS:
-            check = "label, share equal"
-            compared = answer, self._reference
-            rows.append(agreement_row(form, check, *compared, variant, limits))
-        return rows
+        return self.answer.phone_rows(
+            form, variant, answer, self._reference, self.tolerance
+        )
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", self._texts(self.expected[:1]))
@@ -109,31 +87,15 @@ class PooledJudge:
         """float64 (N, C) or (N,)."""
         return np.array([one.answer for one in self.expected])
 
-    def _what(self) -> str:
-        what = "log-probability" if self.labels else "number"
-        return f"{what}, largest difference"
-
-    def _numbers(self, found: np.ndarray) -> np.ndarray:
-        """How far a SavedModel's answers are from Keras's."""
-        if not self.labels:
-            return found - self._reference
-        return probabilities_off(found, self._reference)
-
     def _phone_answer(self, model: TFLiteRunner, one: ExpectedScores) -> np.ndarray:
-        return self._answer(model.ask(self.signature, **one.inputs))
-
-    def _answer(self, outputs: Mapping[str, Any]) -> np.ndarray:
-        """Of one text, as `ExpectedScores.answer`."""
-        if self.labels:
-            return log_softmax(np.asarray(outputs["logits"]))
-        return np.asarray(outputs["score"], np.float64)
+        return self.answer.read(model.ask(self.signature, **one.inputs))
 
     def _expect(self, texts: tuple[str, ...]) -> ExpectedScores:
         inputs = self._read(texts)
         batch = {name: row[np.newaxis] for name, row in inputs.items()}
         outputs = self.trained.model(batch, training=False)
         alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
-        return ExpectedScores(texts, inputs, self._answer(alone))
+        return ExpectedScores(texts, inputs, self.answer.read(alone))
 
     def _read(self, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
         """What the model reads of a text or a pair, token by token."""

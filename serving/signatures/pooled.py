@@ -1,96 +1,96 @@
-"""What tasks with one answer for a text, or for a pair of texts, have in common."""
+"""Signatures of models with one answer for each input."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.traits import input_names
-from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
-from transbeam.serving.signatures.base.interface import (
-    EXAMPLES,
-    SECOND_TEXT,
-    TEXT,
-    Endpoint,
-    ids_spec,
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    PooledObjective,
 )
-from transbeam.serving.text_ops.text_encoder import Encoded, TextEncoder
+from transbeam.configs.schema.objectives.traits import traits
+from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.signatures.base.image_inputs import ImageInputs
+from transbeam.serving.signatures.base.interface import EXAMPLES, Endpoint
+from transbeam.serving.signatures.base.text_inputs import TextInputs
+from transbeam.serving.signatures.pooled_answers import make_pooled_answer
+
+
+class PooledInputs(Protocol):
+    """What such a model reads: texts, pairs or images."""
+
+    max_length: int
+
+    @property
+    def specs(self) -> list[tf.TensorSpec]:
+        """Inputs of `serving_default`."""
+        ...
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Signatures that show what the model reads."""
+        ...
+
+    def tensor_specs(self, batch: int | None) -> list[tf.TensorSpec]:
+        """Of the model's inputs, ids or pixels."""
+        ...
+
+    def read(self, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """The model's inputs, and outputs of `serving_default` beside the answer."""
+        ...
+
+    def ask(self, *tensors: tf.Tensor) -> dict[str, Any]:
+        """The model's outputs."""
+        ...
+
+    def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
+        """The inputs in serialized `tf.train.Example`s (B,)."""
+        ...
 
 
 class PooledTask:
-    """Asks a model about texts, pairs, serialized examples or ids.
+    """The signatures of a model that gives each input one answer.
+
+    Shapes: `B` inputs; those of answers are in `pooled_answers`.
+
+    - `serving_default`: `text`, of pairs also `second_text`, or `image_bytes`, string
+      (B,) → the answer; of texts `truncated` bool (B,).
+    - `classify` or `regress`: `inputs`, serialized `tf.train.Example`s with these
+      features → what TF Serving's method of this name returns.
+    - `classify_ids`, `regress_pixels` and so on: ids or pixels → the model's scores.
+    - those of the inputs: see `TextInputs` and `ImageInputs`.
 
     Args:
         trained: The tokenizer and the model.
     """
 
     def __init__(self, trained: TrainedRun):
-        self.trained = trained
-        self.model = trained.model
-        self.max_length = trained.config.model.max_sequence_length
-        self.encoder = TextEncoder(trained.tokenizer, self.max_length)
-        self.is_pair = len(input_names(trained.config.objective)) == 2
-        self.id_inputs = [
-            name
-            for name in ("token_ids", "padding_mask", "segment_ids")
-            if name in self.model.input
-        ]
+        objective = trained.config.objective
+        assert isinstance(objective, PooledObjective)
+        self.answer = make_pooled_answer(objective)
+        is_image = isinstance(objective, ImageObjective)
+        self.inputs: PooledInputs = (ImageInputs if is_image else TextInputs)(trained)
+        self.by_ids = str(traits(objective).ids_signature)
+        self.max_length = self.inputs.max_length
+        self.methods = {self.answer.method: self.answer.method}
 
-    @property
-    def text_inputs(self) -> list[tf.TensorSpec]:
-        """One text, or the two of a pair."""
-        return [TEXT, SECOND_TEXT] if self.is_pair else [TEXT]
+    def endpoints(self) -> dict[str, Endpoint]:
+        return {
+            "serving_default": Endpoint(self.answer_inputs, self.inputs.specs),
+            self.answer.method: Endpoint(self.answer_examples, [EXAMPLES]),
+            self.by_ids: Endpoint(self.inputs.ask, self.inputs.tensor_specs(None)),
+            **self.inputs.endpoints(),
+        }
 
-    def tokenize_endpoint(self) -> Endpoint:
-        """The ids the model reads for a text: what a phone has to reproduce."""
+    def phone_endpoints(self) -> dict[str, Endpoint]:
+        specs = self.inputs.tensor_specs(1)
+        return {self.by_ids: Endpoint(self.inputs.ask, specs)}
 
-        def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            encoded = self.encode(*texts)
-            found = {"token_ids": encoded.token_ids, "length": encoded.lengths}
-            if "segment_ids" in self.id_inputs:
-                found["segment_ids"] = encoded.segment_ids
-            return {**found, "truncated": encoded.truncated}
+    def answer_inputs(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature `serving_default`."""
+        tensors, more = self.inputs.read(*inputs)
+        return {**self.answer.default_outputs(self.inputs.ask(*tensors)), **more}
 
-        return Endpoint(tokenize, self.text_inputs)
-
-    def attention_endpoint(self) -> dict[str, Endpoint]:
-        """See `transbeam.serving.signatures.base.attention_maps`."""
-        encoder = self.encoder.shorter(LONGEST)
-
-        def read(*texts: tf.Tensor) -> Any:
-            encoded = self.encode(*texts, encoder=encoder)
-            inputs = {name: getattr(encoded, name) for name in self.id_inputs}
-            return inputs, encoded.truncated
-
-        return attention_endpoint(self.trained, self.model, self.text_inputs, read)
-
-    def id_specs(self, *shape: int | None) -> list[tf.TensorSpec]:
-        """Of the model's inputs."""
-        return [ids_spec(name, *shape) for name in self.id_inputs]
-
-    def encode(self, *texts: tf.Tensor, encoder: TextEncoder | None = None) -> Encoded:
-        """Texts (B,), or the first and the second ones of pairs, as rows of ids."""
-        encoder = encoder or self.encoder
-        tokens = [encoder.tokenizer.tokenize(column) for column in texts]
-        return (encoder.pair if self.is_pair else encoder.text)(*tokens)
-
-    def ask(self, encoded: Encoded) -> dict[str, Any]:
-        """The model's outputs."""
-        inputs = [getattr(encoded, name) for name in self.id_inputs]
-        return self.ask_ids(*inputs)
-
-    def ask_ids(self, *inputs: tf.Tensor) -> dict[str, Any]:
-        """The model's outputs, for inputs in the order of `id_inputs`."""
-        named = dict(zip(self.id_inputs, inputs, strict=True))
-        return self.model(named, training=False)
-
-    def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
-        """The texts in serialized `tf.train.Example`s (B,), by the inputs' names."""
-        names = ["text", "second_text"] if self.is_pair else ["text"]
-        features: Any = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
-        found: Any = tf.io.parse_example(examples, features)
-        return [found[name] for name in names]
-
-    def example_endpoint(self, answer: Any) -> Endpoint:
-        """A signature for TF Serving's own APIs, from one that takes texts."""
-        return Endpoint(lambda inputs: answer(*self.parse(inputs)), [EXAMPLES])
+    def answer_examples(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature for TF Serving's method."""
+        tensors, _ = self.inputs.read(*self.inputs.parse(inputs))
+        return self.answer.method_outputs(self.inputs.ask(*tensors))

@@ -4,7 +4,6 @@ Its other head, which guesses hidden tokens, was there to learn from, and is lef
 """
 
 from dataclasses import replace
-from typing import Literal
 
 import keras
 
@@ -12,15 +11,9 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.supervised import PairClassificationConfig
 from transbeam.serving.base.trained_run import TrainedRun
 
-# In the order of the records' labels 0 and 1.
-LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {
-    "next_sentence": ("next", "unrelated"),
-    "sentence_order": ("in_order", "swapped"),
-}
-
 
 def as_classifier(trained: TrainedRun) -> TrainedRun:
-    """The same model, for `Classification` and for who judges it.
+    """The same model, as its signatures and the parity check take it.
 
     Args:
         trained: Trained for `sentence_pairs`.
@@ -34,7 +27,7 @@ def as_classifier(trained: TrainedRun) -> TrainedRun:
         trained,
         config=replace(
             trained.config,
-            objective=PairClassificationConfig(labels=LABELS[objective.task]),
+            objective=PairClassificationConfig(labels=objective.pair_labels),
         ),
         model=keras.Model(inputs, pooled, name="pair_classifier"),
     )

@@ -1,32 +1,32 @@
-"""What exported models can be asked: one file for each kind of task."""
+"""Signatures of each kind of trained model."""
+
+from collections.abc import Callable
+from typing import assert_never
 
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
-    MaskedConfig,
     PrefixConfig,
     SentencePairsConfig,
     SpanCorruptionConfig,
 )
+from transbeam.configs.schema.objectives.objective import (
+    FillsObjective,
+    PooledObjective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
+)
 from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
     Seq2SeqConfig,
-    SpanQAConfig,
     TextToTextConfig,
-    TokenClassificationConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.causal import CausalTask
-from transbeam.serving.signatures.classification import ClassificationTask
 from transbeam.serving.signatures.embedding import EmbeddingTask
-from transbeam.serving.signatures.image_classification import ImageClassificationTask
 from transbeam.serving.signatures.masked import MaskedTask
+from transbeam.serving.signatures.pooled import PooledTask
 from transbeam.serving.signatures.prefix import PrefixTask
-from transbeam.serving.signatures.regression import RegressionTask
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 from transbeam.serving.signatures.seq2seq import Seq2SeqTask
 from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
@@ -34,28 +34,31 @@ from transbeam.serving.signatures.span_qa import SpanQATask
 from transbeam.serving.signatures.token_classification import TokenClassificationTask
 
 
-def task_of(trained: TrainedRun) -> SignatureTask:  # noqa: C901 (one case for each)
-    """The task that a model was trained for."""
-    match trained.config.objective:
-        case ClassificationConfig() | PairClassificationConfig():
-            return ClassificationTask(trained)
-        case SentencePairsConfig():
-            return ClassificationTask(as_classifier(trained))
-        case RegressionConfig() | PairRegressionConfig():
-            return RegressionTask(trained)
-        case TokenClassificationConfig():
-            return TokenClassificationTask(trained)
-        case SpanQAConfig():
-            return SpanQATask(trained)
-        case ImageClassificationConfig():
-            return ImageClassificationTask(trained)
+def task_of(trained: TrainedRun) -> SignatureTask:
+    """Makes the signatures of a trained model, by the form of its answers."""
+    objective = trained.config.objective
+    if isinstance(objective, FillsObjective):
+        return MaskedTask(trained) if trained.has_head else EmbeddingTask(trained)
+    if isinstance(objective, SentencePairsConfig):
+        return PooledTask(as_classifier(trained))
+    if isinstance(objective, PooledObjective):
+        return PooledTask(trained)
+    if isinstance(objective, TokenChoiceObjective):
+        return TokenClassificationTask(trained)
+    if isinstance(objective, SpanObjective):
+        return SpanQATask(trained)
+    if isinstance(objective, TextObjective):
+        return _writing_task(objective)(trained)
+    assert_never(objective)
+
+
+def _writing_task(objective: TextObjective) -> Callable[[TrainedRun], SignatureTask]:
+    match objective:
         case CausalConfig():
-            return CausalTask(trained)
+            return CausalTask
         case PrefixConfig():
-            return PrefixTask(trained)
+            return PrefixTask
         case SpanCorruptionConfig():
-            return SpanCorruptionTask(trained)
+            return SpanCorruptionTask
         case Seq2SeqConfig() | TextToTextConfig():
-            return Seq2SeqTask(trained)
-        case MaskedConfig():
-            return MaskedTask(trained) if trained.has_head else EmbeddingTask(trained)
+            return Seq2SeqTask

@@ -3,27 +3,19 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.language_modeling import (
-    CausalConfig,
-    MaskedConfig,
-    PrefixConfig,
-    SpanCorruptionConfig,
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    Seq2SeqConfig,
-    SpanQAConfig,
-    TextToTextConfig,
-    TokenClassificationConfig,
-)
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
 from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
@@ -37,14 +29,6 @@ from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 # Records that each file is asked about, one by one.
 JUDGED = 400
-# What teaches to write.
-WRITING = (
-    CausalConfig
-    | PrefixConfig
-    | Seq2SeqConfig
-    | TextToTextConfig
-    | SpanCorruptionConfig
-)
 # Of the normal distribution: one chance in twenty.
 _ONE_SIDED = 1.645
 
@@ -136,8 +120,13 @@ class Explained:
 
     name = "R squared"
 
-    def __init__(self, trained: TrainedRun, questions: Sequence[ValidationExample]):
-        self.questions = questions
+    def __init__(
+        self,
+        trained: TrainedRun,
+        signature: str,
+        questions: Sequence[ValidationExample],
+    ):
+        self.signature, self.questions = signature, questions
         self.labels = np.array([float(one.right.item()) for one in questions])
         self.limit = trained.config.export.tolerance.metric_loss
         self.of_keras = self._explained(ask_keras(trained, questions))
@@ -146,7 +135,7 @@ class Explained:
         self, model: TFLiteRunner
     ) -> tuple[float, Callable[[str], ParityCheck]]:
         found = self._explained(
-            model.ask("regress_ids", **one.inputs) for one in self.questions
+            model.ask(self.signature, **one.inputs) for one in self.questions
         )
 
         def row(form: str) -> ParityCheck:
@@ -170,26 +159,22 @@ def _first(answer: np.ndarray) -> np.ndarray:
 
 def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     """What a run's task is judged by; None if its records say nothing of that."""
-    if isinstance(trained.config.objective, WRITING):
+    objective = trained.config.objective
+    if isinstance(objective, TextObjective):
         return of_writing(trained, run_folder)
+    signature = traits(objective).ids_signature
     questions = list(islice(labelled(trained, run_folder), JUDGED))
-    if not questions:
+    if signature is None or not questions:
         return None
-    match trained.config.objective:
-        case MaskedConfig():
-            return of_masks(trained, questions)
-        case ClassificationConfig() | PairClassificationConfig():
-            return TaskAccuracy(trained, "classify_ids", questions)
-        case ImageClassificationConfig():
-            return TaskAccuracy(trained, "classify_pixels", questions)
-        case TokenClassificationConfig():
-            return TaskAccuracy(trained, "tag_ids", questions)
-        case RegressionConfig() | PairRegressionConfig():
-            labels = {one.right.item() for one in questions}
-            # Of labels that are all the same there is nothing to explain.
-            return Explained(trained, questions) if len(labels) > 1 else None
-        case SpanQAConfig():
-            names = ("start_logits", "end_logits")
-            return TaskAccuracy(trained, "read_ids", questions, names)
-        case _:
-            return None
+    if isinstance(objective, FillsObjective):
+        return of_masks(trained, questions)
+    if isinstance(objective, NumberObjective):
+        labels = {one.right.item() for one in questions}
+        # Of labels that are all the same there is nothing to explain.
+        return Explained(trained, signature, questions) if len(labels) > 1 else None
+    if isinstance(objective, SpanObjective):
+        names = ("start_logits", "end_logits")
+        return TaskAccuracy(trained, signature, questions, names)
+    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
+        return TaskAccuracy(trained, signature, questions)
+    assert_never(objective)

@@ -1,38 +1,26 @@
 """Validation records as questions whose right answers are known."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.supervised import (
-    ClassificationConfig,
-    ImageClassificationConfig,
-    PairClassificationConfig,
-    PairRegressionConfig,
-    RegressionConfig,
-    SpanQAConfig,
-    TokenClassificationConfig,
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    FillsObjective,
+    ImageObjective,
+    PooledObjective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
 )
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7
-# What is right, as the records of a kind of task have it.
-_TOLD = {
-    "image_classification": ("label",),
-    "classification": ("label",),
-    "pair_classification": ("label",),
-    "regression": ("label",),
-    "pair_regression": ("label",),
-    "span_qa": ("start_position", "end_position"),
-    "token_classification": ("label_ids", "label_weights"),
-}
-
 Outputs = dict[str, np.ndarray]
 
 
@@ -51,54 +39,44 @@ class ValidationExample:
     places: np.ndarray | None = None
 
 
-def labelled(trained: TrainedRun, run_folder: Path) -> Iterable[ValidationExample]:
+def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExample]:
     """One for each document, or for each image, in the order of the records.
 
     None of tasks whose records tell no right answer, nor of records without one.
     """
-    make = _maker(trained)
-    if make is None:
-        return
-    told = _TOLD.get(trained.config.objective.kind, ())
+    objective = trained.config.objective
     for record in records(run_folder, "validation"):
-        if all(name in record for name in told):
-            yield from make(record)
+        if isinstance(objective, SentencePairsConfig | TextObjective):
+            return
+        if isinstance(objective, FillsObjective):
+            yield from _hidden(trained, record)
+        elif isinstance(objective, TokenChoiceObjective):
+            yield from _tagged(trained, record)
+        elif isinstance(objective, SpanObjective):
+            yield from _labelled(trained, record, "start_position", "end_position")
+        elif isinstance(objective, PooledObjective):
+            yield from _labelled(trained, record, "label")
+        else:
+            assert_never(objective)
 
 
-def _maker(
-    trained: TrainedRun,
-) -> Callable[[Record], Iterable[ValidationExample]] | None:
-    config = trained.config
-    match config.objective:
-        case ImageClassificationConfig(image_size=size, channels=channels):
-            shape = (size, size, channels)
-            return lambda record: [
-                ValidationExample(
-                    {"image": record["image"].reshape(shape)}, record["label"]
-                )
-            ]
-        case (
-            ClassificationConfig()
-            | PairClassificationConfig()
-            | RegressionConfig()
-            | PairRegressionConfig()
-        ):
-            return lambda record: [
-                ValidationExample(_alone(trained, record), record["label"])
-            ]
-        case SpanQAConfig():
-            return lambda record: [
-                ValidationExample(
-                    _alone(trained, record),
-                    np.concatenate([record["start_position"], record["end_position"]]),
-                )
-            ]
-        case TokenClassificationConfig():
-            return lambda record: _tagged(trained, record)
-        case MaskedConfig():
-            return lambda record: _hidden(trained, record)
-        case _:
-            return None
+def _labelled(
+    trained: TrainedRun, record: Record, *names: str
+) -> Iterator[ValidationExample]:
+    """A record of one input, if it has the right answer by these names."""
+    if not all(name in record for name in names):
+        return
+    objective = trained.config.objective
+    if isinstance(objective, ImageObjective):
+        size = objective.image_size
+        shape = (size, size, objective.channels)
+        inputs = {"image": record["image"].reshape(shape)}
+    else:
+        inputs = _alone(trained, record)
+    right = [record[name] for name in names]
+    yield ValidationExample(
+        inputs, np.concatenate(right) if len(right) > 1 else right[0]
+    )
 
 
 def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
@@ -109,14 +87,16 @@ def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
     return {name: inputs[name][real] for name in names if name != "masked_positions"}
 
 
-def _tagged(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
+def _tagged(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
+    if "label_ids" not in record:
+        return
     for inputs, of_it in _split(trained, record):
         places = np.flatnonzero(record["label_weights"][of_it])
         if len(places):
             yield ValidationExample(inputs, record["label_ids"][of_it][places], places)
 
 
-def _hidden(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
+def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
     """Documents with hidden tokens: the record's own, or else every seventh."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()

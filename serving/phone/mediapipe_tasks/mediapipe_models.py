@@ -46,7 +46,7 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
 )
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.classification import ClassificationTask
+from transbeam.serving.signatures.base.text_inputs import TextInputs
 from transbeam.serving.signatures.embedding import Embedder
 
 _COMPARED = 24  # texts
@@ -156,7 +156,7 @@ def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
         float32 (1, D).
     """
     is_classifier = trained.config.objective.kind == "classification"
-    classifier = ClassificationTask(trained) if is_classifier else None
+    classifier = TextInputs(trained) if is_classifier else None
     embedder = None if is_classifier else Embedder(trained)
 
     def answer(
@@ -165,7 +165,7 @@ def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
         if embedder:
             return embedder.embed_ids(ids, mask)
         assert classifier
-        logits = classifier.asking.ask_ids(ids, mask)["logits"]
+        logits = classifier.ask(ids, mask)["logits"]
         return {"probability": tf.nn.softmax(logits)}
 
     longest = trained.config.model.max_sequence_length

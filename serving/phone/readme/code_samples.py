@@ -13,8 +13,8 @@ import numpy as np
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import example_texts
-from transbeam.configs.schema.objectives.supervised import SpanQAConfig
-from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.configs.schema.objectives.objective import SpanObjective
+from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.tflite_format.signature_table import (
     ROW,
@@ -38,12 +38,7 @@ USES = {
     "embed": "embed",
 }
 _MOST = 64  # pieces that are written, where the cache has room for more
-_EXAMPLES = {
-    "masked": ("It returns a [MASK].",),
-    "span_corruption": ("It returns a <extra_id_0>.",),
-    "span_qa": ("Two dogs run in a park.", "Where do dogs run?"),
-}
-_EXAMPLE = ("Two dogs run in a park.", "An animal is outside.")
+_EMBEDDED = ("Two dogs run in a park.",)
 
 
 def program_values(
@@ -82,7 +77,7 @@ def program_values(
     if isinstance(task, TokenClassificationTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}
-    if isinstance(objective, SpanQAConfig):
+    if isinstance(objective, SpanObjective):
         values |= {
             "longest_question": objective.max_question_length,
             "longest_answer": trained.config.evaluation.max_answer_length,
@@ -182,9 +177,9 @@ def _of_texts(trained: TrainedRun) -> dict[str, str]:
     examples = trained.config.export.examples
     texts = example_texts(objective, examples[0]) if examples else ()
     if not texts or not all(text.isprintable() for text in texts):
-        kind = objective.kind if trained.has_head else "embed"
-        texts = _EXAMPLES.get(kind, _EXAMPLE)[: len(names)]
-    if isinstance(objective, SpanQAConfig):
+        shown = traits(objective).example if trained.has_head else _EMBEDDED
+        texts = shown[: len(names)]
+    if isinstance(objective, SpanObjective):
         names, texts = (
             names[::-1],
             texts[::-1],

@@ -10,8 +10,10 @@ from typing import get_args
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import ByKind
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import TrainedRun
@@ -32,7 +34,6 @@ from transbeam.serving.phone.tflite_format.signature_table import (
 from transbeam.serving.phone.tokenizer.golden_ids import FILE as GOLDEN
 from transbeam.serving.phone.tokenizer.sources.tokenizer import LONGEST
 from transbeam.serving.phone.tokenizer.tokenizer_data import FILE as DATA
-from transbeam.serving.signatures.sentence_pairs import LABELS as LABELS_OF_PAIRS
 
 README, LABELS = "README.md", "labels.txt"
 
@@ -60,8 +61,8 @@ _FILES = {
     REPORT: "sizes, times and losses of all variants",
     PICTURE: "the same as a picture",
 }
-_SENTENCES = {
-    "embed": "It gives a text a vector: near texts have near ones.",
+_EMBEDS = "It gives a text a vector: near texts have near ones."
+_SENTENCES: ByKind[str] = {
     "masked": "A language model of {n} pieces: it says what stands behind a `[MASK]`, "
     "and gives a text a vector.",
     "sentence_pairs": "A classifier of pairs of texts: which of {n} labels do they "
@@ -80,7 +81,6 @@ _SENTENCES = {
     "text_to_text": "It answers a text with a text.",
     "span_corruption": "It writes what stands in the gaps of a text.",
 }
-_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
 
 _LONG = {
     "classify": "it loses its end, and `truncated` of the row says so.",
@@ -145,11 +145,12 @@ def write_handover(trained: TrainedRun, folder: Path) -> None:
 def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
     """What the model is."""
     kind = trained.config.objective.kind
+    sentence = _SENTENCES[kind] if trained.has_head else _EMBEDS
     number = trained.tokenizer.vocabulary_size if labels is None else len(labels)
     return {
         "name": trained.config.name,
         "objective": kind,
-        "sentence": _SENTENCES[kind if trained.has_head else "embed"].format(n=number),
+        "sentence": sentence.format(n=number),
         "version": VERSION,
     }
 
@@ -162,7 +163,7 @@ def _labels(trained: TrainedRun) -> Sequence[str] | None:
     """
     objective = trained.config.objective
     if isinstance(objective, SentencePairsConfig):
-        return LABELS_OF_PAIRS[objective.task]
+        return objective.pair_labels
     labels = getattr(objective, "labels", None)
     for label in labels or ():
         # The marks that some language or other takes for the end of a line.
@@ -223,7 +224,10 @@ def _optional(
         "text_files": "",
     }
     if mediapipe:
-        names = {"mediapipe_files": ", ".join(mediapipe), "client": _CLIENTS[kind]}
+        names = {
+            "mediapipe_files": ", ".join(mediapipe),
+            "client": MEDIAPIPE_CLIENTS[kind],
+        }
         found["mediapipe"] = filled("sections/mediapipe.md", names)
         found["mediapipe_privacy"] = _filled_section("mediapipe_privacy")
     if of_text:

@@ -17,7 +17,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 from transbeam.pipeline.tokenizers.training.train_unigram import learn_unigram
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.base.trained_run import TrainedRun, build
-from transbeam.serving.signatures.classification import ClassificationTask
+from transbeam.serving.signatures.pooled import PooledTask
 
 TINY = Path(__file__).parents[3] / "configs/tiny"
 LABELS = ("bad", "good", "so so")
@@ -85,6 +85,7 @@ def _tell_apart(trained: TrainedRun) -> None:
     """Gives each class its share of the words: by chance one would get them all."""
     kernel, bias = (of for of in trained.model.weights if of.shape[-1] == len(LABELS))
     kernel.assign(4 * kernel)
-    asking = ClassificationTask(trained).asking
-    logits = asking.ask(asking.encode(tf.constant(WORDS)))["logits"]
+    inputs = PooledTask(trained).inputs
+    tensors, _ = inputs.read(tf.constant(WORDS))
+    logits = inputs.ask(*tensors)["logits"]
     bias.assign(bias - tf.reduce_mean(logits, axis=0))

@@ -34,7 +34,7 @@ from transbeam.serving.export.warmup_inputs import write_warm_up
 from transbeam.serving.export_stage import export
 from transbeam.serving.images.samples import sample_images
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.image_classification import ImageJudge
+from transbeam.serving.parity.image import ImageJudge
 from transbeam.serving.parity.server_clients import our_server
 from transbeam.serving.predict.image_prediction import predict_images
 from transbeam.serving.predict.prediction import describe, predict
@@ -261,7 +261,7 @@ def test_what_a_server_asks_before_it_lets_anybody_in(scene, version):
     changed = dict(pixels.outputs, image=pixels.outputs["image"] ^ 1)
     assert "image" in str(pixels.difference(changed))
     requests = list(read_warm_up(version))
-    names = ["serving_default", "classify", "pixels", "classify_pixels"]
+    names = ["serving_default", "classify", "classify_pixels", "pixels"]
     assert [name for name, _ in requests] == 2 * names
     for name, inputs in requests:
         ask(name, inputs)

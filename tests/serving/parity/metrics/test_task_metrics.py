@@ -415,7 +415,7 @@ def test_of_numbers_the_share_of_the_variance_is_judged():
     ]
     trained = toy()
     trained.model = Scores(labels + 0.5)
-    metric = Explained(trained, questions)
+    metric = Explained(trained, "regress_ids", questions)
     assert metric.of_keras == pytest.approx(1 - 0.25 / 1.25)
     score, row = metric.measured(Scores(labels + 0.51))
     assert score == pytest.approx(1 - 0.2601 / 1.25, rel=1e-5)

@@ -1,4 +1,4 @@
-"""Holds exported classifiers of images against Keras.
+"""Holds exported models of images against Keras.
 
 What a record holds, Pillow made in the data job; a SavedModel decodes by itself. So the
 pixels must be the same, and then the answers.
@@ -16,22 +16,17 @@ import numpy as np
 from PIL import Image
 
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    PooledObjective,
+)
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.serving.base.run_records import records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.images.files import read_image
-from transbeam.serving.parity.base.parity_checks import (
-    IN_FLOATS,
-    ParityCheck,
-    agreement_row,
-    at_most,
-    labels_row,
-    largest,
-    log_softmax,
-    phone_row,
-    probabilities_off,
-)
+from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
+from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
@@ -40,13 +35,13 @@ _ORIENTATION = 0x0112  # EXIF's tag
 
 
 @dataclass(frozen=True)
-class ExpectedImageClasses:
+class ExpectedImageAnswer:
     """What Keras says of one image.
 
     Attributes:
         content: A JPEG or PNG file.
         pixels: uint8 (S, S, P), what the data job makes of it.
-        answer: float64 (C,), log-probabilities in nats.
+        answer: float64, as `PooledParity.read` gives it.
     """
 
     content: bytes
@@ -64,8 +59,9 @@ class ImageJudge:
 
     def __init__(self, trained: TrainedRun, images: Sequence[tuple[bytes, np.ndarray]]):
         objective = trained.config.objective
-        assert isinstance(objective, ImageClassificationConfig)
-        self.labels = objective.labels
+        assert isinstance(objective, PooledObjective)
+        self.answer = make_pooled_parity(objective)
+        self.signature = str(traits(objective).ids_signature)
         self.tolerance = trained.config.export.tolerance
         self.trained = trained
         self.expected = [self._expect(*one) for one in images]
@@ -85,25 +81,19 @@ class ImageJudge:
         answers = ask("serving_default", files)
         pairs = zip(pixels, self.expected, strict=True)
         different = sum(not np.array_equal(own, one.pixels) for own, one in pairs)
-        off = largest(probabilities_off(answers["scores"], self._reference))
-        limit = self.tolerance.saved_model
+        check, limit = "pixels, images that differ", self.tolerance.saved_model
         return [
-            at_most(form, "pixels, images that differ", different, 0),
-            at_most(form, "log-probability, largest difference", off, limit),
-            labels_row(form, answers, self.labels),
+            at_most(form, check, different, 0),
+            *self.answer.saved_model_rows(form, answers, self._reference, limit),
         ]
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner
     ) -> list[ParityCheck]:
         answer = np.array([self._phone_answer(model, one) for one in self.expected])
-        limits, off = self.tolerance, answer - self._reference
-        rows = [phone_row(form, "log-probability", off, variant, limits)]
-        if variant not in IN_FLOATS:
-            check = "label, share equal"
-            compared = answer, self._reference
-            rows.append(agreement_row(form, check, *compared, variant, limits))
-        return rows
+        return self.answer.phone_rows(
+            form, variant, answer, self._reference, self.tolerance
+        )
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"image_bytes": [self.expected[0].content]})
@@ -113,19 +103,19 @@ class ImageJudge:
 
     @cached_property
     def _reference(self) -> np.ndarray:
-        """float64 (N, C)."""
+        """float64 (N, ...)."""
         return np.array([one.answer for one in self.expected])
 
-    def _expect(self, content: bytes, pixels: np.ndarray) -> ExpectedImageClasses:
+    def _expect(self, content: bytes, pixels: np.ndarray) -> ExpectedImageAnswer:
         batch = {"image": pixels[np.newaxis]}
         outputs: Any = self.trained.model(batch, training=False)
-        return ExpectedImageClasses(
-            content, pixels, log_softmax(np.asarray(outputs["logits"])[0])
-        )
+        alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
+        return ExpectedImageAnswer(content, pixels, self.answer.read(alone))
 
-    @staticmethod
-    def _phone_answer(model: TFLiteRunner, one: ExpectedImageClasses) -> np.ndarray:
-        return log_softmax(model.ask("classify_pixels", image=one.pixels)["logits"])
+    def _phone_answer(
+        self, model: TFLiteRunner, one: ExpectedImageAnswer
+    ) -> np.ndarray:
+        return self.answer.read(model.ask(self.signature, image=one.pixels))
 
 
 def judged_images(
@@ -145,7 +135,7 @@ def judged_images(
         DataError: An example is no image.
     """
     objective = trained.config.objective
-    assert isinstance(objective, ImageClassificationConfig)
+    assert isinstance(objective, ImageObjective)
     size, channels = objective.image_size, objective.channels
 
     def pixels_of(raw: bytes) -> np.ndarray:

@@ -1,0 +1,138 @@
+"""How far answers for a whole input are from Keras's, by the form of the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, assert_never
+
+import numpy as np
+
+from transbeam.configs.schema.export import ToleranceConfig
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    NumberObjective,
+    PooledObjective,
+)
+from transbeam.serving.parity.base.parity_checks import (
+    IN_FLOATS,
+    ParityCheck,
+    agreement_row,
+    at_most,
+    labels_row,
+    largest,
+    log_softmax,
+    phone_row,
+    probabilities_off,
+)
+
+
+class PooledParity(Protocol):
+    """Reads a model's outputs, and compares those of an export with Keras's.
+
+    Attributes:
+        labels: Names of the classes; none of a number.
+    """
+
+    labels: Sequence[str]
+
+    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        """The answers in a model's outputs, float64, to be compared by differences."""
+        ...
+
+    def saved_model_rows(
+        self,
+        form: str,
+        answers: Mapping[str, np.ndarray],
+        reference: np.ndarray,
+        limit: float,
+    ) -> list[ParityCheck]:
+        """Compares outputs of `serving_default` with Keras's answers."""
+        ...
+
+    def phone_rows(
+        self,
+        form: str,
+        variant: str,
+        answer: np.ndarray,
+        reference: np.ndarray,
+        tolerance: ToleranceConfig,
+    ) -> list[ParityCheck]:
+        """Compares what `read` gives of a TFLite file with Keras's answers."""
+        ...
+
+
+class ChoiceParity:
+    """Log-probabilities of classes in nats, (N, C), and the label they lead to."""
+
+    def __init__(self, labels: Sequence[str]):
+        self.labels = labels
+
+    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        return log_softmax(np.asarray(outputs["logits"]))
+
+    def saved_model_rows(
+        self,
+        form: str,
+        answers: Mapping[str, np.ndarray],
+        reference: np.ndarray,
+        limit: float,
+    ) -> list[ParityCheck]:
+        off = largest(probabilities_off(answers["scores"], reference))
+        return [
+            at_most(form, "log-probability, largest difference", off, limit),
+            labels_row(form, answers, self.labels),
+        ]
+
+    def phone_rows(
+        self,
+        form: str,
+        variant: str,
+        answer: np.ndarray,
+        reference: np.ndarray,
+        tolerance: ToleranceConfig,
+    ) -> list[ParityCheck]:
+        off = answer - reference
+        rows = [phone_row(form, "log-probability", off, variant, tolerance)]
+        if variant not in IN_FLOATS:
+            check, compared = "label, share equal", (answer, reference)
+            rows.append(agreement_row(form, check, *compared, variant, tolerance))
+        return rows
+
+
+class NumberParity:
+    """Numbers, (N,)."""
+
+    labels: Sequence[str] = ()
+
+    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        return np.asarray(outputs["score"], np.float64)
+
+    def saved_model_rows(
+        self,
+        form: str,
+        answers: Mapping[str, np.ndarray],
+        reference: np.ndarray,
+        limit: float,
+    ) -> list[ParityCheck]:
+        off = largest(answers["score"] - reference)
+        return [at_most(form, "number, largest difference", off, limit)]
+
+    def phone_rows(
+        self,
+        form: str,
+        variant: str,
+        answer: np.ndarray,
+        reference: np.ndarray,
+        tolerance: ToleranceConfig,
+    ) -> list[ParityCheck]:
+        return [phone_row(form, "number", answer - reference, variant, tolerance)]
+
+
+def make_pooled_parity(objective: PooledObjective) -> PooledParity:
+    """Makes the comparison for an objective with one answer for each input."""
+    if isinstance(objective, SentencePairsConfig):
+        return ChoiceParity(objective.pair_labels)
+    if isinstance(objective, ChoiceObjective):
+        return ChoiceParity(objective.labels)
+    if isinstance(objective, NumberObjective):
+        return NumberParity()
+    assert_never(objective)

@@ -1,0 +1,99 @@
+"""Answers for a whole input, by the form of the answer, as signatures give them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, assert_never
+
+import tensorflow as tf
+
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    NumberObjective,
+    PooledObjective,
+)
+
+
+class PooledAnswer(Protocol):
+    """Makes the outputs of signatures from those of a model.
+
+    Attributes:
+        method: TF Serving's method that the answer has the form of.
+    """
+
+    method: str
+
+    def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        """Outputs of `serving_default`."""
+        ...
+
+    def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        """Outputs of the signature for `method`."""
+        ...
+
+
+class ChoiceAnswer:
+    """The class of each input.
+
+    Shapes: `B` inputs, `C` classes.
+
+    - `serving_default`: `label` string (B,), the most probable class; `classes` string
+      (B, C), in the order of `objective.labels`; `scores` float32 (B, C), their
+      probabilities.
+    - `classify`: `classes`, `scores`: TF Serving's Classify.
+
+    Args:
+        labels: Names of the classes, by id.
+    """
+
+    method = "classify"
+
+    def __init__(self, labels: Sequence[str]):
+        self.labels = labels
+
+    def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        logits = outputs["logits"]  # (B, C)
+        labels = tf.constant(self.labels)
+        return {
+            "label": tf.gather(labels, tf.argmax(logits, axis=1)),
+            "classes": tf.broadcast_to(labels, tf.shape(logits)),
+            "scores": tf.nn.softmax(logits),
+        }
+
+    def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        answers = self.default_outputs(outputs)
+        return {name: answers[name] for name in ("classes", "scores")}
+
+
+class NumberAnswer:
+    """The number of each input.
+
+    Shapes: `B` inputs.
+
+    - `serving_default`: `score` float32 (B,).
+    - `regress`: `outputs` float32 (B,): TF Serving's Regress.
+    """
+
+    method = "regress"
+
+    def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        return {"score": outputs["score"]}
+
+    def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        return {"outputs": outputs["score"]}
+
+
+def make_pooled_answer(objective: PooledObjective) -> PooledAnswer:
+    """Makes the answer of an objective with one answer for each input.
+
+    Example:
+    >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
+    >>> make_pooled_answer(RegressionConfig()).method
+    'regress'
+    """
+    if isinstance(objective, SentencePairsConfig):
+        return ChoiceAnswer(objective.pair_labels)
+    if isinstance(objective, ChoiceObjective):
+        return ChoiceAnswer(objective.labels)
+    if isinstance(objective, NumberObjective):
+        return NumberAnswer()
+    assert_never(objective)
