@@ -1,4 +1,4 @@
-"""Exported models are held against Keras: one file for each kind of answer."""
+"""Returns the parity checker of a model by the kind of its objective."""
 
 from pathlib import Path
 
@@ -31,11 +31,11 @@ from transbeam.serving.signatures.sentence_pairs import as_classifier
 
 
 def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
-    """Who knows what Keras answers to a task's questions.
+    """Returns the parity checker for a model's objective.
 
     Args:
         trained: The Keras model.
-        run_folder: Its validation records are among the texts.
+        run_folder: Its validation records are among the compared texts.
     """
     match trained.config.objective:
         case MaskedConfig():

@@ -1,4 +1,4 @@
-"""Which class a text, or a pair of texts, is of."""
+"""The signatures of text and text pair classifiers."""
 
 import tensorflow as tf
 
@@ -24,7 +24,7 @@ class ClassificationTask:
       `classes`, `scores`: TF Serving's Classify.
     - `classify_ids`: ids → `logits` float32 (B, C).
     - `tokenize`: texts → ids.
-    - `attention`: texts → who looks at whom; see `attention_endpoint`.
+    - `attention`: texts → attention weights; see `attention_endpoint`.
 
     Args:
         trained: The tokenizer and the model.
@@ -66,6 +66,6 @@ class ClassificationTask:
         }
 
     def classify(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `classify`, of texts."""
+        """The signature `classify`, on texts."""
         answers = self.choose(*texts)
         return {name: answers[name] for name in ("classes", "scores")}

@@ -1,4 +1,4 @@
-"""Which class an image is of."""
+"""The signatures of image classifiers."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 
 
 class ImageClassificationTask:
-    """The signatures of a classifier of images.
+    """The signatures of an image classifier.
 
-    Shapes: `B` images, `S` their height and width, `P` numbers of a pixel, `C` classes.
+    Shapes: `B` images, `S` height and width, `P` channels, `C` classes.
 
     - `serving_default`: `image_bytes` string (B,), JPEG or PNG files → `label` string
       (B,), the most probable class; `classes` string (B, C), in the order of
       `objective.labels`; `scores` float32 (B, C), their probabilities.
     - `classify`: `inputs`, serialized `tf.train.Example`s with the feature
       `image_bytes` → `classes`, `scores`: TF Serving's Classify.
-    - `pixels`: `image_bytes` → `image` uint8 (B, S, S, P), what the model reads.
+    - `pixels`: `image_bytes` → `image` uint8 (B, S, S, P), the model's input.
     - `classify_pixels`: `image` → `logits` float32 (B, C).
 
-    A file that cannot be decoded as the training's were is an `InvalidArgument`.
+    A file that cannot be decoded as for training fails with `InvalidArgument`.
 
     Args:
         trained: The model.
@@ -53,7 +53,7 @@ class ImageClassificationTask:
         return {"classify_pixels": Endpoint(self.ask, [self.image_spec(1)])}
 
     def image_spec(self, batch: int | None) -> tf.TensorSpec:
-        """Of decoded images."""
+        """Returns the spec of decoded images."""
         shape = [batch, self.size, self.size, self.channels]
         return tf.TensorSpec(shape, tf.uint8, name="image")
 

@@ -1,4 +1,4 @@
-"""What tasks with one answer for a text, or for a pair of texts, have in common."""
+"""Shared code of models with one output per text or per pair of texts."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from transbeam.serving.text_ops.text_encoder import Encoded, TextEncoder
 
 
 class PooledTask:
-    """Asks a model about texts, pairs, serialized examples or ids.
+    """Runs a model on texts, pairs, serialized examples or ids.
 
     Args:
         trained: The tokenizer and the model.
@@ -38,11 +38,11 @@ class PooledTask:
 
     @property
     def text_inputs(self) -> list[tf.TensorSpec]:
-        """One text, or the two of a pair."""
+        """The specs of one text, or of the two of a pair."""
         return [TEXT, SECOND_TEXT] if self.is_pair else [TEXT]
 
     def tokenize_endpoint(self) -> Endpoint:
-        """The ids the model reads for a text: what a phone has to reproduce."""
+        """Returns the signature `tokenize`: the ids that a phone app must compute."""
 
         def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             encoded = self.encode(*texts)
@@ -54,7 +54,7 @@ class PooledTask:
         return Endpoint(tokenize, self.text_inputs)
 
     def attention_endpoint(self) -> dict[str, Endpoint]:
-        """See `transbeam.serving.signatures.base.attention_maps`."""
+        """Returns the signature `attention`; see `signatures.base.attention_maps`."""
         encoder = self.encoder.shorter(LONGEST)
 
         def read(*texts: tf.Tensor) -> Any:
@@ -65,32 +65,32 @@ class PooledTask:
         return attention_endpoint(self.trained, self.model, self.text_inputs, read)
 
     def id_specs(self, *shape: int | None) -> list[tf.TensorSpec]:
-        """Of the model's inputs."""
+        """Returns the specs of the model's inputs."""
         return [ids_spec(name, *shape) for name in self.id_inputs]
 
     def encode(self, *texts: tf.Tensor, encoder: TextEncoder | None = None) -> Encoded:
-        """Texts (B,), or the first and the second ones of pairs, as rows of ids."""
+        """Encodes texts (B,), or first and second texts of pairs, as rows of ids."""
         encoder = encoder or self.encoder
         tokens = [encoder.tokenizer.tokenize(column) for column in texts]
         return (encoder.pair if self.is_pair else encoder.text)(*tokens)
 
     def ask(self, encoded: Encoded) -> dict[str, Any]:
-        """The model's outputs."""
+        """Returns the model's outputs for encoded texts."""
         inputs = [getattr(encoded, name) for name in self.id_inputs]
         return self.ask_ids(*inputs)
 
     def ask_ids(self, *inputs: tf.Tensor) -> dict[str, Any]:
-        """The model's outputs, for inputs in the order of `id_inputs`."""
+        """Returns the model's outputs for inputs in the order of `id_inputs`."""
         named = dict(zip(self.id_inputs, inputs, strict=True))
         return self.model(named, training=False)
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
-        """The texts in serialized `tf.train.Example`s (B,), by the inputs' names."""
+        """Parses the texts in serialized `tf.train.Example`s (B,), by input name."""
         names = ["text", "second_text"] if self.is_pair else ["text"]
         features: Any = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
         found: Any = tf.io.parse_example(examples, features)
         return [found[name] for name in names]
 
     def example_endpoint(self, answer: Any) -> Endpoint:
-        """A signature for TF Serving's own APIs, from one that takes texts."""
+        """Wraps a signature on texts for TF Serving's Classify and Regress APIs."""
         return Endpoint(lambda inputs: answer(*self.parse(inputs)), [EXAMPLES])

@@ -1,4 +1,4 @@
-"""The number of a text, or of a pair of texts."""
+"""The signatures of text and text pair regression models."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from transbeam.serving.signatures.pooled import PooledTask
 
 
 class RegressionTask:
-    """The signatures of a model that gives numbers.
+    """The signatures of a regression model.
 
     Shapes: `B` texts, `T` tokens of the longest.
 
@@ -18,7 +18,7 @@ class RegressionTask:
       `outputs` float32 (B,): TF Serving's Regress.
     - `regress_ids`: ids → `score` float32 (B,).
     - `tokenize`: texts → ids.
-    - `attention`: texts → who looks at whom; see `attention_endpoint`.
+    - `attention`: texts → attention weights; see `attention_endpoint`.
 
     Args:
         trained: The tokenizer and the model.
@@ -53,5 +53,5 @@ class RegressionTask:
         }
 
     def regress(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `regress`, of texts."""
+        """The signature `regress`, on texts."""
         return {"outputs": self.estimate(*texts)["score"]}

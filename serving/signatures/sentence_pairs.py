@@ -1,6 +1,6 @@
-"""A model of sentence pairs as a classifier of pairs: what is the second to the first?
+"""Converts a sentence pair model to a text pair classifier.
 
-Its other head, which guesses hidden tokens, was there to learn from, and is left out.
+The masked language modeling head served pretraining only and is dropped.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ LABELS: dict[Literal["next_sentence", "sentence_order"], tuple[str, str]] = {
 
 
 def as_classifier(trained: TrainedRun) -> TrainedRun:
-    """The same model, for `Classification` and for who judges it.
+    """Returns the model as a pair classifier, for `ClassificationTask` and parity.
 
     Args:
         trained: Trained for `sentence_pairs`.

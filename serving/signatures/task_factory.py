@@ -1,4 +1,4 @@
-"""What exported models can be asked: one file for each kind of task."""
+"""Returns the signatures of a model by the kind of its objective."""
 
 from transbeam.configs.schema.objectives.language_modeling import (
     CausalConfig,
@@ -35,7 +35,7 @@ from transbeam.serving.signatures.token_classification import TokenClassificatio
 
 
 def task_of(trained: TrainedRun) -> SignatureTask:  # noqa: C901 (one case for each)
-    """The task that a model was trained for."""
+    """Returns the signatures for the objective that a model was trained for."""
     match trained.config.objective:
         case ClassificationConfig() | PairClassificationConfig():
             return ClassificationTask(trained)

@@ -1,4 +1,4 @@
-"""Validation records as questions whose right answers are known."""
+"""Validation records as model inputs with their targets."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from transbeam.serving.base.trained_run import TrainedRun
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7
-# What is right, as the records of a kind of task have it.
+# The features with the targets, in the records of each kind of task.
 _TOLD = {
     "image_classification": ("label",),
     "classification": ("label",),
@@ -38,12 +38,12 @@ Outputs = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class ValidationExample:
-    """What is asked of a model, and what is right.
+    """The inputs of a model, with their targets.
 
     Attributes:
         inputs: Rows (T,), or an image.
-        right: As the answer that is judged: the class (), or of each place (N,).
-        places: int32 (N,), where answers are judged that are given at each token.
+        right: The target: the class (), or one for each position (N,).
+        places: int32 (N,), the evaluated positions, if outputs are per token.
     """
 
     inputs: dict[str, np.ndarray]
@@ -52,9 +52,9 @@ class ValidationExample:
 
 
 def labelled(trained: TrainedRun, run_folder: Path) -> Iterable[ValidationExample]:
-    """One for each document, or for each image, in the order of the records.
+    """Yields one example per document, or per image, in the order of the records.
 
-    None of tasks whose records tell no right answer, nor of records without one.
+    Yields none for tasks without targets, and skips records without one.
     """
     make = _maker(trained)
     if make is None:
@@ -102,7 +102,7 @@ def _maker(
 
 
 def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
-    """What the model reads of a record of one document."""
+    """Returns the model's inputs for a record with one document."""
     real = record["document_ids"] > 0
     inputs = {**record, "padding_mask": real.astype(np.int32)}
     names = [name for name in inputs if name in trained.model.input]
@@ -117,7 +117,7 @@ def _tagged(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
 
 
 def _hidden(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
-    """Documents with hidden tokens: the record's own, or else every seventh."""
+    """Yields documents with masked tokens: the record's own, or else every seventh."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()
     asked = np.zeros(len(right), bool)
@@ -141,7 +141,7 @@ def _hidden(trained: TrainedRun, record: Record) -> Iterable[ValidationExample]:
 def _split(
     trained: TrainedRun, record: Record
 ) -> Iterable[tuple[dict[str, np.ndarray], np.ndarray]]:
-    """The documents of a record, and which of its tokens are theirs."""
+    """Yields the documents of a record, and the indices of their tokens."""
     document_ids = record["document_ids"]
     for document in range(1, int(document_ids.max()) + 1):
         of_it = np.flatnonzero(document_ids == document)
@@ -156,7 +156,7 @@ def _split(
 def ask_keras(
     trained: TrainedRun, questions: Sequence[ValidationExample]
 ) -> list[Outputs]:
-    """The Keras model's outputs for each, some rows at a time, filled up with zeros."""
+    """Runs the Keras model on all examples, in batches that are padded with zeros."""
     found: list[Outputs] = []
     for start in range(0, len(questions), _AT_ONCE):
         some = questions[start : start + _AT_ONCE]
