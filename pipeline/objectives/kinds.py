@@ -1,9 +1,9 @@
-"""The module of each kind of objective, named as the kind.
+"""Dispatches to the module of each kind of objective, named as the kind.
 
 Each module has two functions:
 
     features(run: RunConfig) -> tuple[Feature, ...]
-        The record contract, which needs neither the corpus nor a tokenizer.
+        The features of a record; needs neither the corpus nor a tokenizer.
     make_records(batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig,
                  split: Split) -> Records
         The records of one part of one split, a function of its arguments alone.
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def objective_module(run: "RunConfig") -> Any:
-    """The module of the run's objective."""
+    """Returns the module of the run's objective."""
     return import_module(f"transbeam.pipeline.objectives.{run.objective.kind}")
 
 
 def contract(run: "RunConfig") -> tuple["Feature", ...]:
-    """The features of the records that a configuration asks for."""
+    """Returns the features of a run's records."""
     return objective_module(run).features(run)
 
 
@@ -40,14 +40,14 @@ def make_records(
     split: "Split",
     strangers: "DocumentBatch | None" = None,
 ) -> "Records":
-    """The records that the run's objective makes of documents.
+    """Makes the records of documents for the run's objective.
 
     Args:
         batch: The documents.
-        tokenizer: The run's.
-        run: The run.
-        split: The split they are of.
-        strangers: Stretches of other documents, for an objective that asks for some
+        tokenizer: The run's tokenizer.
+        run: The run's configuration.
+        split: The split of the documents.
+        strangers: Passages of other documents as negatives, if the objective needs them
             (`sample_sentences.strangers`).
     """
     more = {} if strangers is None else {"strangers": strangers}
