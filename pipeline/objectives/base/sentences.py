@@ -95,7 +95,7 @@ def tokenize_sentences(
 
     Args:
         batch: The documents.
-        tokenizer: Makes the ids.
+        tokenizer: The run's tokenizer.
         rule: The kind of sentence end, a key of `_END`.
         longest: Longer sentences are cut, and each part counts as a sentence.
     """
