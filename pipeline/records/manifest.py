@@ -41,7 +41,7 @@ class Manifest:
 
     @property
     def has_validation(self) -> bool:
-        """Whether there are validation records."""
+        """True if there are validation records."""
         return any(s.split == "validation" and s.records for s in self.shards)
 
     def split(self, name: str) -> list[Shard]:
