@@ -44,7 +44,7 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Whether the line has no line end: the file may be truncated in it."""
+        """True if the line has no line end: the file may be truncated in it."""
         return not self.text.endswith("\n")
 
 
