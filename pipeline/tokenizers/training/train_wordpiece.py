@@ -31,8 +31,8 @@ def learn_wordpiece(
     """Finds pieces that split the words of a corpus into few parts.
 
     Starting from single characters, the most frequent adjacent pair becomes a new piece
-    until the vocabulary is full. The result is a function of the counts
-    alone: neither the order of the mapping nor the number of threads changes it.
+    until the vocabulary is full. The result is a function of the counts alone: neither
+    the order of the mapping nor the number of threads changes it.
 
     Words that are `[UNK]` with any pieces, because they are too long or have a
     character outside the alphabet, are left out. Above a total of 50 million words,
