@@ -37,7 +37,7 @@ def duplicate_of(
     Args:
         keys: uint64 `(N,)`, as for `duplicate_clusters.distinct`.
         verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
-        first: `verdicts.distinct(keys, held_out)`.
+        first: `duplicate_clusters.distinct(keys, held_out)`.
         groups: int64 `(len(first),)`, as for `duplicate_clusters.verdicts`.
 
     Returns:

@@ -1,8 +1,8 @@
 """Reads tokens that were added to a vocabulary, in separate files.
 
 added_tokens.json        the token and its id, of older checkpoints
-tokenizer_config.json    `added_tokens_decoder`: all that is said of each
-special_tokens_map.json  which of them are special
+tokenizer_config.json    `added_tokens_decoder`: the properties of each
+special_tokens_map.json  the special ones among them
 """
 
 import json

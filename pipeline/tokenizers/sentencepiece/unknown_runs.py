@@ -84,10 +84,10 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
 
 
 def _nameless(pieces: Sequence[str]) -> np.ndarray:
-    """Returns a mask of characters without any piece, bool, by code points."""
+    """Returns a mask of characters of which alone no piece consists, by code points."""
     nameless = np.ones([_CODE_POINTS], bool)
     nameless[[ord(c) for c in _SPACES]] = False
-    # Shortest first: a longer piece is usable only if a shorter one covers a character.
+    # Shortest first: a longer piece with a known character is in no unknown run.
     for piece in sorted(pieces, key=len):
         characters = [*map(ord, piece)]
         if nameless[characters].all():
