@@ -47,7 +47,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    if argv[:1] == ["tokenize"]:  # its files and options may stand in any order
+    if argv[:1] == ["tokenize"]:  # accepts files and options in any order
         parser = argparse.ArgumentParser(prog="transbeam tokenize", allow_abbrev=False)
         parser.set_defaults(function=_tokenize)
         return add_tokenize_arguments(parser).parse_intermixed_args(argv[1:])
@@ -55,7 +55,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _at_two_dashes(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """What is ours, and what stands behind `--` and is Beam's."""
+    """Splits arguments at `--` into our own and those for Beam."""
     if "--" not in argv:
         return list(argv), ()
     place = list(argv).index("--")

@@ -1,7 +1,7 @@
-"""The data set's card: what the records are, for people. Markdown and one HTML page.
+"""The dataset card: describes the records, as Markdown and as one HTML page.
 
-Both say the same. The page adds pictures of the distributions; it needs no network and
-no script.
+Both have the same content. The page adds charts of the distributions; it needs no
+network and no script.
 """
 
 import html
@@ -19,7 +19,7 @@ Table = list[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class CardSection:
-    """A heading, a sentence, a table, and a picture for the page."""
+    """A heading, a text, a table, and a chart for the page."""
 
     title: str
     text: str
@@ -98,14 +98,14 @@ def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
 
 
 def _sources(config: Mapping[str, Any]) -> str:
-    """The kinds of the sources."""
+    """Describes the kinds of the sources."""
     held_out = config.get("data.validation_source.kind")
     told = f"{config['data.source.kind']!r}"
     return f"{told}, with validation from {held_out!r}," if held_out else told
 
 
 def _rule(config: Mapping[str, Any]) -> str:
-    """How documents come into their split."""
+    """Describes the assignment of documents to splits."""
     if "data.validation_source.kind" in config:
         return "All validation documents, and no others, are of a source of their own."
     return "Which split a document is in depends on its content alone."
@@ -164,7 +164,7 @@ _FATES = ("filtered", "quarantined")
 
 
 def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
-    """Markup that readers dropped and encodings that they detected, if any."""
+    """Yields sections on dropped markup and detected encodings, if any."""
     if dropped := manifest["counts"].get("dropped_in_sentences"):
         yield CardSection(
             "Dropped inside sentences",
@@ -182,7 +182,7 @@ def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
 
 
 def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each codec, then one for each of the least certain files."""
+    """Returns a row for each codec, then one for each of the least certain files."""
     files = [row for row in found if "file" in row]
     rows: Table = []
     for codec in sorted({row["codec"] for row in files}):
@@ -231,7 +231,7 @@ def _markdown(title: str, sections: Sequence[CardSection]) -> str:
     lines = [f"# {title}", ""]
     for section in sections:
         if section.picture and not section.table:
-            continue  # a picture without a table is for the page only
+            continue  # a chart without a table is only for the page
         lines += [f"## {section.title}", "", section.text, ""]
         lines += _markdown_table(section.table)
         lines.append("")

@@ -1,9 +1,9 @@
-"""Documents that a model is judged on, and which of their tokens each record holds.
+"""Documents that a model is evaluated on, and their positions in the records.
 
-A record is ids; who judges what a model writes, or looks at where it was wrong, needs
-the texts and the answers as the corpus has them. Those of the validation split lie in
-the data folder. Those of a test set are read here, by the same readers, tokenizer and
-objective, into a folder of the same form.
+Records contain ids; the evaluation of generated text, or an error analysis, needs the
+texts and answers of the corpus. Those of the validation split are in the data folder.
+Those of a test set are read here, by the same readers, tokenizer and objective, into a
+folder of the same layout.
 """
 
 import re
@@ -54,11 +54,11 @@ class HeldOut:
     """The documents that the validation records were made of.
 
     Attributes:
-        parts: The parts of the corpus as they lie on the disk, all their documents.
-        rows: int64, for each part. Which of them are in a record, each once, in the
-            order of the corpus.
-        placements: Where they stand in the records, by the shard's path; a document's
-            number is its place among those of all parts.
+        parts: All documents of the corpus's parts, memory-mapped.
+        rows: int64, for each part, the indices of the documents that are in a record,
+            each once, in the order of the corpus.
+        placements: Their positions in the records, by the shard's path; a document's
+            number is its index among those of all parts.
     """
 
     parts: tuple[DocumentBatch, ...]
@@ -69,26 +69,26 @@ class HeldOut:
         return sum(map(len, self.rows))
 
     def batches(self, *columns: str) -> Iterator[DocumentBatch]:
-        """The documents part by part, with some columns of theirs.
+        """Yields the documents part by part, with some of their columns.
 
-        What is not asked for stays on the disk, and of the rest a part at a time is in
-        memory: images take more of it than all else.
+        Other columns stay on disk, and only one part at a time is in memory: images
+        need most of it.
         """
         for part, rows in zip(self.parts, self.rows, strict=True):
             yield part.only(columns).take(rows)
 
     def texts(self, column: str = "text") -> list[bytes]:
-        """A column of texts as UTF-8; empty where there is none."""
+        """Returns a column of texts as UTF-8; empty texts if missing."""
         return [text for batch in self.batches(column) for text in batch.texts(column)]
 
     def values(self, column: str) -> list[Any]:
-        """Any column as Python values."""
+        """Returns any column as Python values."""
         return [
             value for batch in self.batches(column) for value in batch.values(column)
         ]
 
     def one(self, number: int) -> dict[str, Any]:
-        """A document by its number: the attributes of `Document`, texts as UTF-8."""
+        """Returns the attributes of a document by its number, texts as UTF-8."""
         edges = np.cumsum([len(rows) for rows in self.rows])
         place = int(np.searchsorted(edges, number, side="right"))
         row = self.rows[place][number - int(edges[place])]  # counted from the end
@@ -100,11 +100,11 @@ class HeldOut:
 
 
 def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
-    """Finds the documents of the validation split again, or of what stands in for it.
+    """Reads the documents of the validation split, or of its substitute.
 
     Args:
-        manifest: Of a data folder, or of a test set.
-        data: What it was made with.
+        manifest: The manifest of a data folder or of a test set.
+        data: The configuration that it was made with.
 
     Raises:
         ArtifactError: The split has no record.
@@ -135,10 +135,10 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
 
 
 def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """Shards by the name of the part that they were made of."""
+    """Groups shards by the name of their part."""
     found: dict[str, list[Shard]] = {}
     for shard in shards:
-        # validation-00003-00, and behind it the length where there are several
+        # validation-00003-00, followed by the length if there are several buckets
         _, unit, number, *_ = _name_of(shard).split("-")
         found.setdefault(f"{unit}-{number}", []).append(shard)
     return found
@@ -163,13 +163,13 @@ def _stretches(
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Records of a test set.
+    """The records of a test set.
 
     Attributes:
-        config: What they were made with: the run's, without what drops documents.
+        config: The run's configuration without the rules that drop documents.
         manifest: The records, all of them validation records.
-        left_out: Why documents are in no record, and how many.
-        reading: As `reading_of` gives it.
+        left_out: The number of documents without a record, by reason.
+        reading: The result of `reading_of`.
     """
 
     config: RunConfig
@@ -183,18 +183,17 @@ def make_evaluation_set(
 ) -> EvaluationSet:
     """Makes the records of a test set.
 
-    Texts are mended as those of the corpus were. No rule drops a document and what is
-    too long is cut; but nothing can be asked of one that is empty, or has a label that
-    the run does not know.
+    Texts are normalized as in the corpus. No rule drops a document, and too long ones
+    are truncated; but documents that are empty or have an unknown label are left out.
 
     Args:
-        config: The run's.
-        source: Where the documents come from.
-        tokenizer: The run's.
-        folder: Where the records go; what is there is taken away.
+        config: The run's configuration.
+        source: The source of the documents.
+        tokenizer: The run's tokenizer.
+        folder: The output folder; existing files in it are deleted.
 
     Raises:
-        DataError: There is no such file, one is not whole, or no record could be made.
+        DataError: A file is missing or incomplete, or no record could be made.
     """
     config = _without_drops(config, source)
     with writing(folder):
@@ -202,7 +201,7 @@ def make_evaluation_set(
         for name in ("state", "documents"):
             (folder / name).mkdir(parents=True)
     with _named("evaluation.test"):
-        # Read as a second corpus, that of validation, behind a first one.
+        # Read like a validation corpus that follows a training corpus.
         first = len(parts_of_source(source))
         files = [replace(f, part=f.part + first) for f in list_files(source)]
         unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
@@ -242,7 +241,7 @@ def make_evaluation_set(
 
 
 def _without_drops(config: RunConfig, source: Source) -> RunConfig:
-    """The same run with the test set in place of the corpus."""
+    """Returns the configuration with the test set in place of the corpus."""
     cleaning = config.data.cleaning
     objective = config.objective
     if isinstance(objective, TextPairObjective):
@@ -266,7 +265,7 @@ def _without_drops(config: RunConfig, source: Source) -> RunConfig:
 
 
 def _left_out(folder: Path) -> Counter[str]:
-    """Why input is in no record, and how much of it."""
+    """Counts the documents without a record, by reason."""
     reasons: Counter[str] = Counter()
     for state in (*read_states(folder, "documents"), *read_states(folder, "records")):
         reasons.update(state["filtered"])
@@ -276,7 +275,7 @@ def _left_out(folder: Path) -> Counter[str]:
 
 @contextmanager
 def _named(key: str) -> Iterator[None]:
-    """What readers say of `data.source` is said of another key."""
+    """Replaces `data.source` in the errors of readers by another key."""
     try:
         yield
     except DataError as error:

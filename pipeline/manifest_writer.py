@@ -1,4 +1,4 @@
-"""What a finished job leaves: the manifest, the statistics, the card, a summary."""
+"""Writes the results of a finished job: manifest, statistics, card and summary."""
 
 import hashlib
 import json
@@ -45,13 +45,13 @@ def write_results(
     inputs: dict[str, Any],
     files: Sequence[SourceFile],
 ) -> dict[str, Any]:
-    """Adds the parts' results up and writes them, the manifest last.
+    """Sums the results of all parts and writes them, the manifest last.
 
     Args:
-        folder: The job's folder, with the markers of every part.
-        config: The run.
-        inputs: The configuration keys that decide what the records are.
-        files: The corpus.
+        folder: The job's folder, with the markers of all parts.
+        config: The run's configuration.
+        inputs: The configuration keys that the records depend on.
+        files: The files of the corpus.
 
     Returns:
         The result of the data stage.
@@ -110,7 +110,7 @@ def write_results(
         "sources": [{"name": file.name, "bytes": file.size} for file in files],
     }
     statistics = _statistics(folder, shards, tokenizer.vocabulary)
-    # On one line: indented, every number of a piece would have a line of its own.
+    # On one line: indented, every count of a piece would have a line of its own.
     write_atomically(folder / "statistics.json", json.dumps(statistics) + "\n")
     write_card(folder, config.name, manifest, statistics)
     write_json(folder / FILE, manifest)
@@ -133,7 +133,7 @@ def write_results(
 
 
 def _buckets(config: RunConfig) -> list[dict[str, Any]]:
-    """The contracts of a bucketed data set; a packed one has only its own."""
+    """Returns the features of each bucket; empty for a packed data set."""
     runs = bucket_runs(config)
     return [
         {"sequence_length": run.data.sequence_length, "features": _features(run)}
@@ -148,7 +148,7 @@ def _features(config: RunConfig) -> list[dict[str, Any]]:
 def _statistics(
     folder: Path, shards: Sequence[dict[str, Any]], pieces: Sequence[str]
 ) -> dict[str, Any]:
-    """The distributions of each split, added up over its shards."""
+    """Sums the statistics of each split over its shards."""
     totals: dict[str, Statistics] = {}
     for shard in shards:
         name = Path(shard["path"]).name.split(".")[0]
@@ -159,7 +159,7 @@ def _statistics(
 
 
 def padding_shares(counts: dict[str, Any]) -> dict[str, float]:
-    """The share of padding among all cells of the records, by split."""
+    """Computes the share of padding among all token positions, by split."""
     return {
         split: round(padding / counts["cells"][split], 5)
         for split, padding in counts.get("padding", {}).items()
@@ -168,7 +168,7 @@ def padding_shares(counts: dict[str, Any]) -> dict[str, float]:
 
 
 def describe(result: dict[str, Any]) -> str:
-    """One line about the records, for people."""
+    """Describes the records in one line."""
     counts = result["counts"]
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
@@ -194,6 +194,6 @@ def describe(result: dict[str, Any]) -> str:
 
 
 def _named_if(quarantined: int, result: dict[str, Any]) -> str:
-    """The folder of the quarantine, if there is anything in it."""
+    """Returns a reference to the quarantine folder, unless it is empty."""
     folder = Path(result["manifest"]).parent / QUARANTINE
     return f", see {folder}" if quarantined else ""

@@ -24,12 +24,12 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import brought_along
 MEGABYTE = 1_000_000
 
 
-# Inputs that are no keys of the configuration but what was found on the disk.
+# Inputs that are not configuration keys but fingerprints of files.
 _FOUND = ("corpus", "tokenizer_files")
 
 
 def data_inputs(config: RunConfig) -> dict[str, Any]:
-    """The configuration keys that decide what the records are."""
+    """Returns the configuration keys that the records depend on."""
     sections = ("data.", "tokenizer.", "objective.")
     return {
         key: value
@@ -39,14 +39,14 @@ def data_inputs(config: RunConfig) -> dict[str, Any]:
 
 
 def data_stage(run_folder: Path) -> Stage:
-    """Where a run keeps its records."""
+    """Returns the data stage of a run."""
     return Stage(run_folder, "data", f"transbeam data CONFIG --run {run_folder}")
 
 
 def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
-    """The result of a run's data stage, for the stages that build on it.
+    """Returns the result of a run's finished data stage, for later stages.
 
-    The corpus itself need not be there any more.
+    The corpus itself is not needed.
 
     Raises:
         ArtifactError: There are no records, or they were made with other keys.
@@ -58,13 +58,13 @@ def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
-    """Makes the records of a run, or finds them made.
+    """Makes the records of a run, unless they exist already.
 
     Returns:
         The stage's result: counts, shares and fingerprints.
 
     Raises:
-        UserError: The corpus, the configuration or the disk does not let it.
+        UserError: The corpus or the configuration cannot be used, or the disk fails.
     """
     config, console = invocation.config, invocation.console
     use_options(invocation.beam_options)
@@ -157,6 +157,6 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
 
 
 def _clear_leftovers(folder: Path) -> None:
-    """Removes half-written files of a job that was killed."""
+    """Removes partial files of a killed job."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from transbeam.configs.base.local_paths import local_path
 def add_tokenize_arguments(
     parser: argparse.ArgumentParser,
 ) -> argparse.ArgumentParser:
-    """Adds what `transbeam tokenize` takes, and gives the parser back."""
+    """Adds the arguments of `transbeam tokenize` to a parser and returns it."""
     parser.description = (
         "Reads lines and prints the pieces they are cut into, with their ids."
     )

@@ -1,4 +1,4 @@
-"""`transbeam tokenize`: texts to pieces, ids and offsets, and back."""
+"""`transbeam tokenize`: converts texts to pieces, ids and offsets, and back."""
 
 import codecs
 import itertools
@@ -35,11 +35,12 @@ class TokenizeRequest:
     """Options of `transbeam tokenize`.
 
     Attributes:
-        decode: Whether the lines are ids, to be made text.
+        decode: Whether the lines are ids to decode.
         report: Whether to print a report on the vocabulary instead.
-        offsets: Whether to print where the pieces are in the text.
-        as_json: One JSON object a text, with offsets; of the report, one in all.
-        json_lines: Whether the lines are JSON; those of files called `.jsonl` are.
+        offsets: Whether to print the character offsets of the pieces.
+        as_json: Whether to print a JSON object per text, with offsets; or one with the
+            report.
+        json_lines: Whether the lines are JSON; always true for `.jsonl` files.
     """
 
     decode: bool = False
@@ -50,15 +51,15 @@ class TokenizeRequest:
 
 
 def tokenize(artifact: Path, files: Sequence[Path], request: TokenizeRequest) -> None:
-    """Prints what a tokenizer makes of lines.
+    """Tokenizes or decodes lines, or reports on a vocabulary, and prints the result.
 
     Args:
-        artifact: What `import_tokenizer` reads.
-        files: Where the lines are; stdin if there are none.
+        artifact: A tokenizer that `import_tokenizer` can read.
+        files: The input files; stdin if there are none.
         request: The options.
 
     Raises:
-        UserError: The artifact or a file cannot be used, or an id is not right.
+        UserError: The artifact or a file cannot be used, or an id is invalid.
     """
     tokenizer = import_tokenizer(artifact).build()
     if request.decode:
@@ -114,10 +115,10 @@ def _print_decoded(
 
 
 def parse_ids(line: bytes, vocabulary_size: int, where: str) -> list[int]:
-    """The ids of a line: numbers, or a JSON list, or a JSON object with `ids`.
+    """Parses the ids of a line: numbers, a JSON list, or a JSON object with `ids`.
 
     Raises:
-        DataError: They are not ids of the vocabulary.
+        DataError: The line does not contain ids of the vocabulary.
 
     Example:
     >>> parse_ids(b"5 6, 7", 10, "line 1"), parse_ids(b'{"ids": [5]}', 10, "line 1")
@@ -152,7 +153,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def align(pieces: Sequence[str], *below: Sequence[object], width: int) -> str:
-    """Pieces with their ids and more below them, in rows of at most `width` columns.
+    """Aligns pieces with the values below them, in rows of at most `width` columns.
 
     Example:
     >>> print(align(["un", "##able", "!"], [5, 11012, 6], width=80))
@@ -182,7 +183,7 @@ def _visible(piece: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Returns the width of a text in terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
@@ -192,7 +193,7 @@ def _terminal_width() -> int:
 
 
 def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
-    """Blocks of lines, object (N,) of bytes, without the ends of the lines."""
+    """Yields blocks of lines, object (N,) of bytes, without line ends."""
     if not files:
         yield from _unmarked(_blocks(sys.stdin.buffer), "stdin")
     for file in files:
@@ -207,16 +208,16 @@ def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    """A file from its start, unpacked; a pipe as it is, for it is read only once."""
+    """Opens a file, decompressed; a pipe as is, since it can be read only once."""
     is_pipe = file.exists() and not file.is_file() and not file.is_dir()
     return file.open("rb") if is_pipe else open_file(SourceFile.at(file, str(file)))
 
 
 def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
-    """The blocks without a byte order mark before the first line.
+    """Removes the byte order mark before the first line.
 
     Raises:
-        DataError: The mark is of another encoding than UTF-8.
+        DataError: The mark is not that of UTF-8.
     """
     for first in itertools.islice(blocks, 1):
         codec = marked(first[0])
@@ -233,7 +234,7 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
 
 
 def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarray]:
-    """Blocks of texts, object (N,) of bytes: a line each, or what JSON lines hold."""
+    """Yields blocks of texts, object (N,) of bytes: lines, or texts in JSON Lines."""
     for file in files or [None]:
         where = "stdin" if file is None else str(file)
         is_json = json_lines or (file is not None and _is_json_lines(file))
@@ -244,7 +245,7 @@ def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarr
 
 
 def _is_json_lines(file: Path) -> bool:
-    """Tells a file by its name, also where that of a compression is behind it.
+    """Returns whether a file name ends in `.jsonl`, also before a compression suffix.
 
     Example:
     >>> [_is_json_lines(Path(name)) for name in ("a.JSONL", "a.jsonl.gz", "a.txt")]
@@ -282,7 +283,7 @@ def _text_of(line: bytes, where: str) -> bytes:
 
 
 def _blocks(stream: BinaryIO) -> Iterator[np.ndarray]:
-    # A person at a terminal gets an answer to each line.
+    # At a terminal each line is processed at once.
     size = 1 if stream.isatty() else _BLOCK_BYTES
     while lines := stream.readlines(size):
         block = np.empty(len(lines), object)

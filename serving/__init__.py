@@ -1,6 +1,6 @@
-"""Export, proof of parity and serving of trained models.
+"""Export, parity checks and serving of trained models.
 
-`export_stage` is the stage; `signatures/` says what can be asked, `parity/` compares
-each exported form with Keras, `server/` is the model server, and `phone/` the export
-for phones.
+`export_stage` is the export stage. `signatures/` defines the signatures of exported
+models, `parity/` compares each exported format with Keras, `server/` is the model
+server, and `phone/` the export for phones.
 """

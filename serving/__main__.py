@@ -46,7 +46,7 @@ answers of the Keras model.
 
 
 def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
-    """Exports the model of a run.
+    """Exports the trained model of a run.
 
     Args:
         invocation: The run.
@@ -70,20 +70,20 @@ def predict(
     *,
     second_texts: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Asks the exported SavedModel about texts, and prints the answers.
+    """Runs inference on texts with the exported SavedModel and prints the predictions.
 
     Args:
         invocation: The run.
-        texts: `export.examples` if left out.
+        texts: The input texts; `export.examples` if left out.
         model: Another SavedModel than the run's.
-        second_texts: The other halves of pairs.
+        second_texts: The second texts of pairs.
 
     Returns:
         `predictions`, one for each text; see
         `transbeam.serving.predict.prediction.predict`.
 
     Raises:
-        UserError: Nothing is exported, or the model cannot be asked about a text.
+        UserError: Nothing is exported, or the model does not accept a text.
     """
     model = model or exported_model(invocation)
     asked = texts_of(invocation, texts, second_texts)
@@ -110,7 +110,7 @@ def _main(argv: Sequence[str]) -> int:
         return 0
     if arguments.command == "predict":
         return predict_command(arguments)
-    # What is exported brings its model along.
+    # The other commands load an exported model and need no model configuration.
     invocation = read_invocation(arguments, with_model=True, rules=(check_export,))
     with lock(invocation.run_folder):
         result = export(invocation, arguments.target)

@@ -1,4 +1,4 @@
-"""The export stage: SavedModel and TFLite, held against Keras, then published."""
+"""The export stage: SavedModel and TFLite files, compared with Keras and published."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,32 +39,32 @@ from transbeam.serving.signatures.task_factory import task_of
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"
 
-# Of each variant, by the metric, and of Keras.
+# By metric, the scores of Keras and of each variant.
 Scores = dict[str, dict[str, float]]
 
 
 def export(invocation: Invocation) -> dict[str, Any]:
-    """Exports the trained model of a run, or finds it exported.
+    """Exports the trained model of a run, unless its export is up to date.
 
-    Everything is built in a folder beside and moves into `RUN/export` when all
-    comparisons have passed; until then what was exported before stays as it is.
+    Everything is built in a temporary folder and moves into `RUN/export` when all
+    parity checks have passed; until then a previous export stays in place.
 
     Returns:
         The stage's result: `path`, `saved_model` and `tflite` (path, bytes and the
-        median time of a call with one text), `parity`, `scores` (how good Keras and
-        each file are by the task's metric) and a `summary`.
+        median latency of a call with one text), `parity`, `scores` (the task metric of
+        Keras and of each file) and a `summary`.
 
     Raises:
         ArtifactError: There is no trained model of this configuration, it is damaged,
-            or a form does not give its answers.
+            or a parity check failed.
     """
     run_folder, config = invocation.run_folder, invocation.config
     stage = Stage(run_folder, "export", invocation.command("export"))
 
     def make(trained: TrainedRun, building: Path, published: Path) -> dict[str, Any]:
-        with output_held_back():  # oneDNN tells of what this processor lacks
+        with output_held_back():  # oneDNN logs missing CPU features
             judge = judge_of(with_tolerance(trained), run_folder)
-        # Loading it takes seconds: what is compared is also what is timed.
+        # Loading takes seconds: the same instance is compared and timed.
         ask = ask_saved_model(building / SAVED_MODEL / str(config.export.version))
         rows, scores = _build(
             trained, judge, ask, run_folder, building, invocation.console
@@ -87,13 +87,13 @@ def _build(
     building: Path,
     console: Console,
 ) -> tuple[list[ParityCheck], Scores]:
-    """Makes all forms in a folder and holds them against Keras."""
+    """Writes all exported formats into a folder and compares them with Keras."""
     export = trained.config.export
     console.say(f"writing the SavedModel, version {export.version}")
     saved_model = building / SAVED_MODEL / str(export.version)
     rounded = in_dtype(trained)
     write_saved_model(rounded, saved_model)
-    with output_held_back():  # oneDNN tells of what this processor lacks
+    with output_held_back():  # oneDNN logs missing CPU features
         task = task_of(rounded)
         write_warm_up(saved_model, task)
         write_golden(saved_model, list(golden_questions(task, export.dtype)))
@@ -126,7 +126,7 @@ def _measure(
     published: Path,
     rows: Sequence[ParityCheck],
 ) -> dict[str, Any]:
-    """Size and speed of each form, under the paths they will have."""
+    """Measures size and latency of each format, and lists their final paths."""
     export = trained.config.export
     saved_model = Path(SAVED_MODEL, str(export.version))
     result: dict[str, Any] = {

@@ -1,8 +1,9 @@
-"""Bytes of source by what became of them: used, filtered, quarantined or unread.
+"""Accounts for source bytes: used, filtered, quarantined or unread.
 
-What a file takes up on the disk is known, and what of it could not be read; not what
-each document takes up there, as it may be compressed or one column of several. So what
-was read of a unit of source is shared out among its documents by their sizes as texts.
+The size of a file on disk is known, and the number of its bytes that could not be read;
+the size of each document on disk is not, as a file may be compressed or the text one
+column of several. So the bytes read of a work unit are attributed to its documents in
+proportion to their text sizes.
 """
 
 from collections import Counter
@@ -16,10 +17,10 @@ from transbeam.pipeline.documents.document import Document, Filtered, Rejected
 
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in proportion to weights, that add up to a total.
+    """Splits a total into integers in proportion to weights.
 
     Args:
-        total: What to share out.
+        total: The sum of the returned integers.
         weights: At least one is not zero.
 
     Example:
@@ -37,15 +38,15 @@ def shared_out(total: int, weights: Sequence[int]) -> list[int]:
 
 @dataclass
 class UnreadFile:
-    """A file of which something could not be read.
+    """A file that could not be read completely.
 
     Attributes:
         name: Its name within the corpus.
-        size: Its bytes.
-        unread: How many of them could not be read.
-        documents: How many documents were read of it.
-        doubtful: Whether more may be lost, or wrong, than the file can tell.
-        reasons: Why, each in a few words.
+        size: Its size in bytes.
+        unread: The number of bytes that could not be read.
+        documents: The number of documents that were read from it.
+        doubtful: Whether an unknown further amount may be lost or wrong.
+        reasons: The reasons, each in a few words.
     """
 
     name: str
@@ -56,7 +57,7 @@ class UnreadFile:
     reasons: tuple[str, ...] = ()
 
     def add(self, entry: Rejected) -> None:
-        """Takes a stretch into account that could not be read."""
+        """Adds a range of bytes that could not be read."""
         self.unread += entry.unread
         self.doubtful |= entry.doubtful
         if entry.reason not in self.reasons:
@@ -64,14 +65,14 @@ class UnreadFile:
 
 
 class UnreadFiles:
-    """Collects the files of a unit that could not be read as a whole."""
+    """Collects the files of a work unit that could not be read completely."""
 
     def __init__(self) -> None:
         self._documents: Counter[str] = Counter()
         self._files: dict[str, UnreadFile] = {}
 
     def enter(self, file: SourceFile, outcome: Document | Filtered | Rejected) -> None:
-        """Takes an outcome into account.
+        """Adds the outcome of reading a document.
 
         Args:
             file: The file it is from.
@@ -84,7 +85,7 @@ class UnreadFiles:
             self._files.setdefault(file.name, unread).add(outcome)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The files as a unit's marker has them."""
+        """Returns the files as JSON values for the unit's marker."""
         for file in self._files.values():
             file.unread = min(file.unread, file.size)
             file.documents = self._documents[file.name]
@@ -92,10 +93,10 @@ class UnreadFiles:
 
 
 def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
-    """The files of a corpus that could not be read as a whole, by name.
+    """Merges the incompletely read files of all units, sorted by name.
 
     Args:
-        states: What the steps that read the units left; a file may be in several.
+        states: The units' markers; a file may be in several.
     """
     files: dict[str, UnreadFile] = {}
     documents: Counter[str] = Counter()
@@ -113,7 +114,7 @@ def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
 
 
 def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
-    """The bytes that could not be read, and the files they are of."""
+    """Returns the unread bytes and their files as JSON values."""
     return {
         "bytes": sum(file.unread for file in files),
         "files": [asdict(file) for file in files],
@@ -121,7 +122,7 @@ def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
 
 
 def named(files: Sequence[UnreadFile], most: int = 5) -> str:
-    """The files that were not read as a whole, for people.
+    """Describes the incompletely read files in a message.
 
     Example:
     >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])
@@ -143,10 +144,10 @@ def _lost_of(file: UnreadFile) -> str:
 
 
 def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
-    """Stops where a file has lost, or got wrong, an amount that nobody knows.
+    """Raises an error if an unknown amount of a file is lost or wrong.
 
     Raises:
-        DataError: There is one; it and some others are named.
+        DataError: There is such a file; the message names up to `most`.
     """
     doubtful = [file for file in files if file.doubtful]
     if not doubtful:

@@ -1,6 +1,6 @@
-"""The books of a job: every document read is used, filtered or in quarantine.
+"""Accounting of a data job: each document is used, filtered or quarantined.
 
-So is every byte of source, or it could not be read.
+The same holds for every byte of source, except for unread ones.
 """
 
 import heapq
@@ -25,11 +25,11 @@ LEFT_OUT = "left out by the weight of its source"
 
 
 def counts_of(folder: Path) -> dict[str, Any]:
-    """The counts of a job so far, from the markers its steps have left.
+    """Sums the counts of a job from the markers of its finished steps.
 
-    `read` is what came in. When the job is done it equals documents + filtered +
-    quarantined, summed over splits and reasons; and the bytes of source equal the sum
-    of the others in `bytes`.
+    `read` is the number of input documents. When the job is done it equals documents +
+    filtered + quarantined, summed over splits and reasons; and the source bytes equal
+    the sum of the other entries of `bytes`.
     """
     prepared = list(read_states(folder, "documents"))
     built = list(read_states(folder, "records"))
@@ -61,7 +61,7 @@ def counts_of(folder: Path) -> dict[str, Any]:
 def _bytes(
     prepared: Iterable[Mapping[str, Any]], built: Iterable[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """Bytes of source by what became of them so far."""
+    """Sums the source bytes that are used, filtered, quarantined or unread so far."""
     of_units = _sum(state["bytes"] for state in prepared)
     of_parts = sum(p["source_bytes"] for state in prepared for p in state["parts"])
     total = of_units + _sum(state["bytes"] for state in built)
@@ -73,7 +73,7 @@ def _bytes(
 
 
 def _by_split(built: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """`tokens`, `padding`, `records`, …: for each the number in each split."""
+    """Sums `tokens`, `padding`, `records`, … by split."""
     totals: dict[str, Counter[str]] = {}
     for state in built:
         for split, counts in state["counts"].items():
@@ -85,11 +85,11 @@ def _by_split(built: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
 
 
 def check_prepared(config: RunConfig, folder: Path) -> None:
-    """Stops a job early, most of whose input cannot be used.
+    """Stops a job early if too much of its input cannot be used.
 
     Raises:
-        DataError: A file is not whole, more than the configured share cannot be used,
-            or nothing is left for training, or of a validation source.
+        DataError: A file is incomplete, more than the configured share cannot be used,
+            or no document is left for training, or from a validation source.
     """
     check_quarantine(config, folder)
     prepared = list(read_states(folder, "documents"))
@@ -110,7 +110,7 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
 
 
 def told(counts: Mapping[str, Any]) -> str:
-    """Tells people what was read and not used.
+    """Describes the numbers of documents that were read, filtered and quarantined.
 
     Example:
     >>> told({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
@@ -125,7 +125,7 @@ def told(counts: Mapping[str, Any]) -> str:
 
 
 def reasons_told(counts: Mapping[str, int], most: int = 10) -> str:
-    """Names reasons with how often each occurred, of many the most frequent ones.
+    """Lists reasons with their counts, at most the `most` frequent ones.
 
     Example:
     >>> reasons_told({"empty": 1_200, "binary": 1})
@@ -142,10 +142,10 @@ def reasons_told(counts: Mapping[str, int], most: int = 10) -> str:
 
 
 def check_quarantine(config: RunConfig, folder: Path) -> None:
-    """Stops a job that would quietly leave much of its input out.
+    """Stops a job if too much of its input cannot be used.
 
     Raises:
-        DataError: A file is not whole, or more than the configured share of the
+        DataError: A file is incomplete, or more than the configured share of the
             documents or of the bytes cannot be used.
     """
     files = unread_files(read_states(folder, "documents"))
@@ -177,10 +177,11 @@ def _share(part: int, whole: int, of: str) -> tuple[float, str]:
 
 
 def stripped_marks(folder: Path) -> dict[str, Any]:
-    """The characters that the tokenizer takes marks from that they need, by script.
+    """Counts letters that lose an essential combining mark in the tokenizer, by script.
 
     Returns:
-        `characters`, all there are; `stripped`, those; and `scripts`, how many of each.
+        `characters`, the number of all characters; `stripped`, that of such letters;
+        and `scripts`, their number in each script.
     """
     total = _sum(state["stripped"] for state in read_states(folder, "records"))
     characters = total.pop("", 0)
@@ -193,10 +194,10 @@ def stripped_marks(folder: Path) -> dict[str, Any]:
 
 
 def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
-    """Counts what of the documents is in no record, as they are too long.
+    """Counts documents and tokens that were truncated, as a document was too long.
 
     Returns:
-        `documents` and `tokens`, and the share of each among all, 0 where none is.
+        `documents` and `tokens`, and the share of each among all.
 
     Example:
     >>> counts = {
@@ -221,7 +222,7 @@ def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def check_balance(counts: Mapping[str, Any]) -> None:
-    """Makes sure that no document and no byte was lost on the way.
+    """Checks that all documents and bytes are accounted for.
 
     Raises:
         RuntimeError: The counts do not add up: a bug.

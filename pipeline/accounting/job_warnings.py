@@ -1,4 +1,4 @@
-"""Warnings about a finished job: losses, cuts, notes about files."""
+"""Warnings about a finished job: losses, truncation, notes about files."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.reading_summary import sentences_of_notes
 from transbeam.pipeline.records.label_counts import missing_labels
 
-# Shares from which on something is worth a warning.
+# Shares above which a warning is shown.
 _CUT_OFF = 0.05
 _STRIPPED = 0.001
 
@@ -21,12 +21,12 @@ _STRIPPED = 0.001
 def warn_of_losses(
     console: Console, config: RunConfig, result: Mapping[str, Any]
 ) -> None:
-    """Says what of a data stage's result people should know.
+    """Prints warnings about the result of a data stage.
 
     Args:
-        console: Where to say it.
-        config: The run.
-        result: The stage's result; what was made by an earlier version lacks some keys.
+        console: Prints the warnings.
+        config: The run's configuration.
+        result: The stage's result; results of earlier versions lack some keys.
     """
     for sentence in (
         *_nothing_held_out(config, result),
@@ -75,7 +75,7 @@ def _cuts(config: RunConfig, cut: Mapping[str, Any] | None) -> Iterator[str]:
     if not cut or max(cut["documents_share"], cut["tokens_share"]) < _CUT_OFF:
         return
     share = f"{cut['tokens_share']:.1%} of the tokens are in no record"
-    if isinstance(config.objective, SpanQAConfig):  # whose texts go on in windows
+    if isinstance(config.objective, SpanQAConfig):  # contexts are split
         yield (
             f"{share}: questions are cut after objective.max_question_length="
             f"{config.objective.max_question_length} tokens. Raise it, and "

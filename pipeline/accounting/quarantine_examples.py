@@ -1,4 +1,4 @@
-"""The files in quarantine, read again: an example of each reason for messages."""
+"""Reads an example of each reason from the quarantine files, for messages."""
 
 import json
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ _MOST = 3
 
 
 def examples(folder: Path, counts: Mapping[str, int]) -> str:
-    """Lines that show one entry for each of the most frequent reasons.
+    """Formats one entry for each of the most frequent reasons.
 
     Args:
         folder: The job's folder.
         counts: How often each reason occurred.
 
     Returns:
-        Text to end a message with; nothing if nothing is in quarantine.
+        Lines to append to a message; empty if the quarantine is empty.
     """
     wanted = sorted(counts, key=lambda reason: (-counts[reason], reason))[:_MOST]
     found: dict[str, str] = {}
@@ -34,5 +34,5 @@ def examples(folder: Path, counts: Mapping[str, int]) -> str:
 
 
 def _printable(text: str) -> str:
-    # What is binary may hold what moves a terminal's cursor.
+    # Binary data may contain control sequences for the terminal.
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,6 +1,6 @@
-"""The reading of a corpus, summed up: unread bytes, notes, encodings, dropped text.
+"""Sums up the reading of a corpus: unread bytes, notes, encodings, dropped text.
 
-All jobs that read a source say the same of it.
+Shared by all jobs that read a source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,12 +23,12 @@ from transbeam.pipeline.sources.files.reading_report import (
     noted,
 )
 
-# Kinds of dropped text that are named.
+# The maximum number of kinds of dropped text in a message.
 _KINDS = 5
 
 
 def reading_of(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Adds up what readers could not read, noticed, detected and dropped.
+    """Sums the unread bytes, notes, detected encodings and dropped text of readers.
 
     Args:
         states: Markers of the units of a corpus.
@@ -43,11 +43,11 @@ def reading_of(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
-    """Stops where a file is not whole, unless the configuration accepts that.
+    """Raises an error if a file is incomplete, unless the configuration accepts that.
 
     Args:
-        data: The section of the configuration.
-        reading: As `reading_of` gives it.
+        data: The `data` section of the configuration.
+        reading: The result of `reading_of`.
 
     Raises:
         DataError: There is such a file.
@@ -57,7 +57,7 @@ def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
 
 
 def not_read(reading: Mapping[str, Any]) -> str:
-    """The end of a summary: the files that were not read as a whole, if any.
+    """Returns the end of a summary that lists incompletely read files, if any.
 
     Example:
     >>> not_read({"unread": {"bytes": 0, "files": []}})
@@ -71,21 +71,21 @@ def not_read(reading: Mapping[str, Any]) -> str:
 
 
 def unread_named(reading: Mapping[str, Any]) -> str:
-    """Names the files that were not read as a whole; empty if there is none."""
+    """Describes the incompletely read files; empty if there is none."""
     return named(_unread(reading))
 
 
 def _unread(reading: Mapping[str, Any]) -> list[UnreadFile]:
-    # A result of an earlier version has none.
+    # Results of earlier versions lack the key.
     return [UnreadFile(**row) for row in reading.get("unread", {}).get("files", ())]
 
 
 def show_reading(console: Console, reading: Mapping[str, Any]) -> None:
-    """Says what readers noticed, detected and dropped, for a job without a card.
+    """Prints notes, encodings and dropped text, for a job without a dataset card.
 
     Args:
-        console: Where to say it.
-        reading: As `reading_of` gives it.
+        console: Prints them.
+        reading: The result of `reading_of`.
     """
     if found := reading.get("encodings"):
         console.say(f"detected encodings: {describe_encodings(found)}")
@@ -101,7 +101,7 @@ def show_reading(console: Console, reading: Mapping[str, Any]) -> None:
 
 
 def sentences_of_notes(reading: Mapping[str, Any]) -> Iterator[str]:
-    """The notes of readers about files, a sentence each."""
+    """Yields a sentence for each note of the readers about a file."""
     for note in reading.get("noted", ()):
         times = f" ({note['times']:,} times)" if note["times"] > 1 else ""
         yield f"{note['source']}: {note['kind']}{times}: {note['detail']}"

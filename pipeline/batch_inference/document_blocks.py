@@ -1,8 +1,8 @@
-"""Blocks of documents: what a model is asked about in one go.
+"""Blocks of documents: the elements of the batch inference job.
 
-How a unit is cut into blocks depends on its documents and the batch size alone. Each
-block becomes one part of the output, each unit leaves a marker that says how many
-blocks it has, what became of its input and what its readers reported.
+The division of a work unit into blocks depends only on its documents and the batch
+size. Each block becomes one part of the output. Each unit writes a marker with the
+number of its blocks, the counts of its documents and the reports of its readers.
 """
 
 import json
@@ -32,7 +32,7 @@ class Block:
 
     Attributes:
         unit: Index of the unit.
-        number: Which block of it.
+        number: Index of the block in the unit.
         documents: At least one.
     """
 
@@ -45,11 +45,11 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Characters of text."""
+        """The number of characters of text."""
         return sum(len(document.text) for document in self.documents)
 
     def texts(self, batch_size: int) -> Iterator[list[bytes]]:
-        """The texts as UTF-8, `batch_size` at a time."""
+        """Yields batches of texts as UTF-8, `batch_size` texts each."""
         for start in range(0, len(self), batch_size):
             batch = self.documents[start : start + batch_size]
             yield [document.text.encode("utf-8") for document in batch]
@@ -57,7 +57,7 @@ class Block:
 
 @dataclass
 class Ledger:
-    """What became of a unit's input: every document read is in one of the counts."""
+    """Counts of a unit's documents: each document read is in exactly one count."""
 
     blocks: int = 0
     scored: int = 0
@@ -72,7 +72,7 @@ class Ledger:
 def read_blocks(
     unit: Unit, source: Source, batch_size: int, folder: Path
 ) -> Iterator[Block]:
-    """The blocks of a unit that have no part yet; then leaves the unit's marker."""
+    """Yields the blocks of a unit without a part; then writes the unit's marker."""
     if _is_written(folder, unit):
         return
     ledger, unread, report = Ledger(), UnreadFiles(), ReadingReport()
@@ -110,7 +110,7 @@ def read_blocks(
 
 
 def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Rejected:
-    """A document as the model is to see it, if it can be written as UTF-8."""
+    """Returns a document as the model's input, if it can be encoded as UTF-8."""
     if not isinstance(item, Document):
         return item
     # A byte order mark and the end of the last line belong to the file.
@@ -123,12 +123,12 @@ def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Reje
 
 
 def marker_path(folder: Path, unit: int) -> Path:
-    """Where a unit's marker lies."""
+    """Returns the path of a unit's marker."""
     return folder / f"state/{unit_name(unit)}.json"
 
 
 def part_path(folder: Path, block: Block) -> Path:
-    """Where a block's rows lie."""
+    """Returns the path of a block's rows."""
     return _part_path(folder, block.unit, block.number)
 
 
@@ -137,7 +137,7 @@ def _part_path(folder: Path, unit: int, number: int) -> Path:
 
 
 def parts_of(folder: Path, unit: int) -> list[Path]:
-    """The parts of a unit that has left its marker, in order."""
+    """Returns the parts of a finished unit, in order."""
     blocks = _read(folder, unit)["blocks"]
     return [_part_path(folder, unit, number) for number in range(blocks)]
 
@@ -154,12 +154,12 @@ def _read(folder: Path, unit: int) -> dict[str, Any]:
 
 
 def read_markers(folder: Path, units: int) -> list[dict[str, Any]]:
-    """The markers that the units have left, in order."""
+    """Reads the markers of all units, in order."""
     return [_read(folder, index) for index in range(units)]
 
 
 def total(markers: Iterable[Mapping[str, Any]]) -> Ledger:
-    """Adds the ledgers of all units up."""
+    """Sums the counts of all units."""
     sum_ = Ledger()
     for marker in markers:
         sum_.blocks += marker["blocks"]

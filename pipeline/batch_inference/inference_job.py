@@ -1,4 +1,4 @@
-"""The Beam job of `transbeam score`: a SavedModel asked about every document.
+"""The Beam job of `transbeam score`: runs a SavedModel on every document.
 
     units ─▶ read blocks ─▶ RunInference ─▶ write parts
 
@@ -36,15 +36,15 @@ from transbeam.pipeline.sources.work_units import Unit
 
 @dataclass(frozen=True)
 class Scoring:
-    """What every worker knows.
+    """The settings of a batch inference job, shared by all workers.
 
     Attributes:
-        source: Where the documents come from.
-        signature: Whom they are given to.
-        batch_size: How many at a time.
-        rows: What is written of the answers.
-        folder: Where the parts go.
-        beam_options: What the user gave for Beam.
+        source: The source of the documents.
+        signature: The signature to run.
+        batch_size: Documents per batch.
+        rows: The format of the output rows.
+        folder: The output folder of the parts.
+        beam_options: The user's options for Beam.
     """
 
     source: Source
@@ -73,15 +73,15 @@ class ReadBlocks(beam.DoFn):
 
 
 class SavedModelHandler(ModelHandler):
-    """Lets `RunInference` ask a signature of a SavedModel about blocks of documents.
+    """Runs a signature of a SavedModel on blocks of documents, for `RunInference`.
 
-    Beam's own handler for TensorFlow takes tensors and needs `tensorflow_hub`. This
-    one takes a `Block`, which is a batch already, and answers it with one
-    `PredictionResult`: the block, and the list of its batches' outputs.
+    Beam's own handler for TensorFlow takes tensors and needs `tensorflow_hub`. This one
+    takes a `Block` as a whole and returns one `PredictionResult`: the block, and the
+    list of its batches' outputs.
 
     Args:
-        signature: Whom to ask.
-        batch_size: Documents of a block to give it at a time.
+        signature: The signature to run.
+        batch_size: Documents per batch.
     """
 
     def __init__(self, signature: TextSignature, batch_size: int):
@@ -90,7 +90,7 @@ class SavedModelHandler(ModelHandler):
         self.batch_size = batch_size
 
     def load_model(self) -> LoadedSignature:
-        """Loads the SavedModel; Beam does it once for each process."""
+        """Loads the SavedModel; Beam calls this once per process."""
         with marked_user_errors():
             return LoadedSignature(self.signature)
 
@@ -112,7 +112,7 @@ class SavedModelHandler(ModelHandler):
 
 
 class WritePart(beam.DoFn):
-    """Writes the rows of a block; yields how many."""
+    """Writes the rows of a block; yields their number."""
 
     def __init__(self, scoring: Scoring):
         self.scoring = scoring
@@ -132,9 +132,9 @@ def run_scoring(
     """Runs the job and returns when it is done.
 
     Args:
-        scoring: What to do and where.
-        units: The work.
-        options: Beam's.
+        scoring: The job's settings.
+        units: The work units.
+        options: Options for Beam.
     """
     handler = SavedModelHandler(scoring.signature, scoring.batch_size)
     with run_pipeline(options) as pipeline:

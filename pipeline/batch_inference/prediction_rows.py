@@ -1,7 +1,7 @@
-"""What a model says of documents, as rows of a file: JSON lines or Parquet.
+"""Writes predictions for documents as rows of JSON Lines or Parquet.
 
-A row has the document's `source` and `offset`, its `text` if that is wanted, and under
-`outputs` its row of each output of the signature.
+A row contains the document's `source` and `offset`, optionally its `text`, and under
+`outputs` its values of each output of the signature.
 """
 
 import io
@@ -34,12 +34,12 @@ _ROW_GROUP_BYTES = 32_000_000
 
 @dataclass(frozen=True)
 class RowFormat:
-    """How rows are written.
+    """The format of prediction rows.
 
     Attributes:
-        form: The kind of file.
+        form: The file format.
         outputs: The outputs of a row.
-        keep_text: Whether a row holds the document's text.
+        keep_text: Whether a row contains the document's text.
     """
 
     form: Form
@@ -58,11 +58,11 @@ class RowFormat:
     def encode(
         self, documents: Sequence[Document], batches: Sequence[Answers]
     ) -> bytes:
-        """The rows of some documents, in their order.
+        """Encodes the rows of some documents, in their order.
 
         Args:
-            documents: Whom the answers are about.
-            batches: The answers, one batch after the other.
+            documents: The input documents.
+            batches: The outputs of the model, batch by batch.
 
         Example:
         >>> rows = RowFormat("jsonl", (Output("score", "float32", 1),))
@@ -114,10 +114,10 @@ class RowFormat:
 
 
 def form_of(output: Path) -> Form:
-    """The kind of file a name asks for.
+    """Returns the file format for a file name.
 
     Raises:
-        ConfigError: None that is known.
+        ConfigError: The suffix is unknown.
 
     Example:
     >>> form_of(Path("answers.parquet"))
@@ -135,12 +135,12 @@ def form_of(output: Path) -> Form:
 
 
 def join(parts: Sequence[Path], output: Path, rows: RowFormat) -> None:
-    """Puts the files of `RowFormat.encode` together, in order, as one file.
+    """Concatenates files of `RowFormat.encode`, in order, into one file.
 
-    The file appears whole, in one step.
+    The file is written atomically.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     with _in_one_step(output) as temporary:
         if rows.form == "jsonl":
@@ -156,7 +156,7 @@ def join(parts: Sequence[Path], output: Path, rows: RowFormat) -> None:
 
 @contextmanager
 def _in_one_step(path: Path) -> Iterator[Path]:
-    """A name to write under; what is written gets its real one at the end."""
+    """Yields a temporary path whose file is renamed to `path` at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         try:
@@ -169,7 +169,7 @@ def _in_one_step(path: Path) -> Iterator[Path]:
 
 
 def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
-    """The parts' rows in tables of a size that readers of Parquet like."""
+    """Yields the parts' rows in tables of a suitable row group size."""
     held: list[pa.Table] = []
     size = 0
     for part in parts:
@@ -192,7 +192,7 @@ def _arrow_type(output: Output) -> pa.DataType:
 
 
 def _nested(array: np.ndarray) -> pa.Array:
-    """(B, ...) as B nested lists; the values are not copied one by one."""
+    """Converts (B, ...) to B nested lists without copying value by value."""
     nested = pa.array(_plain(array).ravel())
     for axis in range(array.ndim - 1, 0, -1):
         count = int(np.prod(array.shape[:axis]))
@@ -202,12 +202,12 @@ def _nested(array: np.ndarray) -> pa.Array:
 
 
 def _json_values(array: np.ndarray) -> list[Any]:
-    """(B, ...) as B values of JSON; where JSON has no number there is null."""
+    """Converts (B, ...) to B JSON values; NaN and infinities become null."""
     plain = _plain(array)
     if plain.dtype.kind != "f":
         return plain.tolist()
     if plain.dtype == np.float32:
-        # By way of their text: 0.1 is 0.1 then, not 0.10000000149011612.
+        # Converted through the shortest text: 0.1, not 0.10000000149011612.
         shortest = pa.array(plain.ravel()).cast(pa.string()).cast(pa.float64())
         plain = shortest.to_numpy().reshape(plain.shape)
     values = plain.astype(object)
@@ -216,7 +216,7 @@ def _json_values(array: np.ndarray) -> list[Any]:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Bytes as text, half precision as single."""
+    """Converts bytes to text and half precision to single."""
     if array.dtype == object:
         flat = [value.decode("utf-8", "replace") for value in array.ravel()]
         texts = np.empty(len(flat), object)

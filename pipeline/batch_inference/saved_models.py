@@ -1,7 +1,6 @@
-"""A SavedModel that answers texts: where it lies, what it offers, how it is asked.
+"""Finds the signatures of a SavedModel and runs one on texts.
 
-What it offers is read from its signatures alone, so a command finds out what is wrong
-before it loads any weight.
+Signatures are read without loading weights, so that a command fails early.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.reflection import did_you_mean
 
-# What both JSON and Parquet have a value for.
+# The dtypes that both JSON and Parquet can represent.
 _DTYPES = {
     *(tf.string, tf.bool, tf.float16, tf.bfloat16, tf.float32, tf.float64),
     *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64),
@@ -33,8 +32,8 @@ class Output:
 
     Attributes:
         name: Its name.
-        dtype: TensorFlow's name of the type of its values.
-        rank: Dimensions with that of the batch, so at least 1.
+        dtype: TensorFlow's name of its dtype.
+        rank: The rank including the batch dimension, at least 1.
     """
 
     name: str
@@ -44,13 +43,13 @@ class Output:
 
 @dataclass(frozen=True)
 class TextSignature:
-    """A signature from a batch of texts to tensors with a row for each of them.
+    """A signature that maps a batch of texts to tensors with one row per text.
 
     Attributes:
         folder: The SavedModel's version folder.
-        name: Of the signature.
-        input: Name of its one input, string (B,).
-        outputs: What it gives, by name.
+        name: The signature's name.
+        input: The name of its only input, string (B,).
+        outputs: The outputs, in the order of their names.
     """
 
     folder: Path
@@ -60,7 +59,7 @@ class TextSignature:
 
 
 def fingerprint_of(folder: Path) -> str:
-    """16 hex digits that change with any file of a SavedModel."""
+    """Returns a hash of all files of a SavedModel, 16 hex digits."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as stream:
@@ -70,15 +69,15 @@ def fingerprint_of(folder: Path) -> str:
 
 
 def read_signature(folder: Path, name: str) -> TextSignature:
-    """Looks a signature up, without loading the model.
+    """Reads a signature without loading the model.
 
     Args:
         folder: The SavedModel's version folder.
-        name: Of the signature.
+        name: The signature's name.
 
     Raises:
-        ArtifactError: The file is damaged, or the signature is not one from texts to
-            rows of plain values.
+        ArtifactError: The file is damaged, or the signature does not map texts to rows
+            of strings, numbers or booleans.
         ConfigError: There is no such signature.
     """
     signatures = signatures_of(folder)
@@ -99,7 +98,7 @@ def read_signature(folder: Path, name: str) -> TextSignature:
 
 
 def signatures_of(folder: Path) -> Mapping[str, SignatureDef]:
-    """What a SavedModel offers, by name, without loading it.
+    """Reads the signatures of a SavedModel, by name, without loading it.
 
     Args:
         folder: The version folder.
@@ -158,7 +157,7 @@ class LoadedSignature:
     """A signature with its weights in memory.
 
     Args:
-        signature: Which one.
+        signature: The signature to load.
 
     Raises:
         ArtifactError: The SavedModel cannot be loaded.
@@ -167,7 +166,7 @@ class LoadedSignature:
     def __init__(self, signature: TextSignature):
         self.signature = signature
         try:
-            # Kept, because the function alone does not keep the weights.
+            # Kept, because the function does not hold a reference to the weights.
             self._model: Any = tf.saved_model.load(str(signature.folder))
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ArtifactError(
@@ -178,16 +177,16 @@ class LoadedSignature:
         self._function = self._model.signatures[signature.name]
 
     def ask(self, texts: Sequence[bytes]) -> dict[str, np.ndarray]:
-        """The outputs for some texts, by name.
+        """Returns the outputs for some texts, by name.
 
         Args:
             texts: At least one, as UTF-8.
 
         Returns:
-            For each output an array (B, ...); texts as object arrays of bytes.
+            An array (B, ...) per output; texts as object arrays of bytes.
 
         Raises:
-            ArtifactError: The model fails on them, or gives no row for each.
+            ArtifactError: The model fails, or does not return one row per text.
         """
         signature = self.signature
         where = f"{signature.folder}: its signature {signature.name}"

@@ -1,7 +1,7 @@
-"""`transbeam score`: what an exported model says of every document of a corpus.
+"""`transbeam score`: runs an exported model on every document of a corpus.
 
-Beside the output, in `OUTPUT.job`, are the ledger of what could not be read and, until
-the output is whole, the parts that are done: the same command goes on from them.
+The folder `OUTPUT.job` beside the output contains the quarantine and, until the output
+is complete, the finished parts, from which the same command resumes.
 """
 
 import shutil
@@ -52,22 +52,21 @@ from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit, plan_units
 
-# Not data.shard_megabytes: the answers should not depend on how records are made.
+# Not data.shard_megabytes: the output should not depend on how records are made.
 UNIT_BYTES = 500_000
 MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """What is asked, and where the answers go.
+    """The arguments of `transbeam score`.
 
     Attributes:
-        output: A name in `.jsonl` or `.parquet`.
-        model: A SavedModel: a version folder, or the one above; the run's export if
-            it is None.
-        signature: Which of its signatures.
-        batch_size: Documents it is given at a time.
-        keep_text: Whether to write the texts beside the answers.
+        output: The output file, `.jsonl` or `.parquet`.
+        model: A SavedModel: a version folder, or its parent; None for the run's export.
+        signature: The name of the signature.
+        batch_size: Documents per batch.
+        keep_text: Whether to write the texts beside the outputs.
     """
 
     output: Path
@@ -78,19 +77,19 @@ class ScoreRequest:
 
 
 def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
-    """Asks a model about the documents of `data.source`, as they are, uncleaned.
+    """Runs a model on the documents of `data.source`, uncleaned.
 
-    What is written, and its order, is a function of the corpus, the model, the
-    signature and the batch size.
+    The rows and their order are a function of the corpus, the model, the signature and
+    the batch size.
 
     Returns:
-        `output`, `documents` (how many), `counts` (read = scored + filtered +
-        quarantined), `bytes`, `seconds`, `peak_memory_mb`, a `summary`, and of the
+        `output`, `documents` (their number), `counts` (read = scored + filtered +
+        quarantined), `bytes`, `seconds`, `peak_memory_mb`, a `summary`, and about
         reading: `unread` bytes and files, `noted`, `encodings`, `dropped_in_sentences`.
 
     Raises:
-        UserError: The request, the corpus, the model or the disk does not let it; or
-            a file of the corpus is not whole.
+        UserError: An argument, the corpus or the model cannot be used, the disk fails,
+            or a file of the corpus is incomplete.
     """
     config, console, output = invocation.config, invocation.console, request.output
     _check(invocation, request)
@@ -132,7 +131,7 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         _run(invocation, scoring, units)
         markers = read_markers(stage.path, len(units))
         reading = reading_of(markers)
-        # Before anything is written; the parts stay, should it be accepted.
+        # Before the output is written; the parts stay for a run that accepts it.
         check_reading(config.data, reading)
         ledger = total(markers)
         _join(scoring, output, ledger, len(units))
@@ -161,7 +160,7 @@ def _check(invocation: Invocation, request: ScoreRequest) -> None:
 
 
 def _model(invocation: Invocation, request: ScoreRequest) -> Path:
-    """The version folder of the SavedModel."""
+    """Returns the version folder of the SavedModel."""
     if request.model is not None:
         return find_version(request.model)
     export = Stage(invocation.run_folder, "export", invocation.command("export"))
@@ -170,7 +169,7 @@ def _model(invocation: Invocation, request: ScoreRequest) -> Path:
 
 
 def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
-    """Keeps answers to another question from being written over."""
+    """Refuses to overwrite the output of other inputs."""
     if differences := stage.differences(inputs):
         listed = "\n".join(f"  {line}" for line in differences)
         raise ArtifactError(
@@ -194,7 +193,7 @@ def _result_if_done(
 
 
 def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
-    """Makes the parts that are not there yet."""
+    """Runs the job for the parts that are missing."""
     folder, console = scoring.folder, invocation.console
     with writing(folder):
         for name in ("parts", "state"):
@@ -218,7 +217,7 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
 
 
 def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
-    """Makes the output of the parts."""
+    """Joins the parts to the output."""
     if not ledger.scored:
         reasons = reasons_told(ledger.quarantined + ledger.filtered)
         raise DataError(

@@ -1,1 +1,1 @@
-"""The Apache Beam job: its graph, and what runs it."""
+"""The Apache Beam job: its graph and its runner."""

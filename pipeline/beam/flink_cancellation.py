@@ -1,8 +1,8 @@
-"""Cancelling a job on Flink.
+"""Cancels a job on Flink.
 
-Of a batch job, Beam's job server cancels only its own waiting: the job runs on. Flink's
-REST interface ends it, even when the job server is gone, as it is when it was started
-for this job and the terminal sent the Ctrl-C to it too.
+When asked to cancel a batch job, Beam's job server only stops waiting for it: the job
+keeps running. Flink's REST API cancels it, even when the job server is gone, as is the
+case if it was started for this job and received the terminal's Ctrl-C too.
 """
 
 import json
@@ -12,15 +12,15 @@ _PATIENCE = 10  # seconds for an answer
 
 
 def cancel_on_flink(master: str, name: str) -> None:
-    """Asks for the end of a job; Flink stops its tasks in the seconds that follow.
+    """Requests cancellation of a job; Flink stops its tasks within seconds.
 
     Args:
-        master: Where the job manager answers, such as `host:8081`.
-        name: The job's name. One that has ended is left alone.
+        master: The job manager's REST address, such as `host:8081`.
+        name: The job's name. A job that has ended is ignored.
 
     Raises:
-        OSError: It does not answer, or refuses.
-        LookupError: It knows no such job, which may yet be on its way.
+        OSError: The server is unreachable, or rejects the request.
+        LookupError: There is no such job; it may still be in submission.
     """
     address = master if "://" in master else f"http://{master}"
     with urlopen(f"{address}/jobs/overview", timeout=_PATIENCE) as answer:

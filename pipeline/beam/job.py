@@ -1,12 +1,12 @@
-"""The Beam job: units of source in, shards of records out.
+"""The Beam job of `transbeam data`: from work units to shards of records.
 
     units ─▶ prepare ─▶ parts ─┬─▶ (find duplicates) ─▶ count words ─▶ learn vocabulary
                                └───────────────────────────────┐ (side input)
                                                          build records
 
 Elements are parts of some megabytes, so Beam's cost per element does not matter, and
-every step writes files that are functions of (corpus, config): the runner, the number
-of workers and the order of arrival cannot show in them.
+every step writes files that are functions of (corpus, config): they do not depend on
+the runner, the number of workers or the order of elements.
 """
 
 from collections import Counter
@@ -33,18 +33,18 @@ from transbeam.pipeline.steps.sample_sentences import takes_strangers
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.training.train_tokenizer import LearnedConfig
 
-# A `PCollection`; what Beam says its operators return is too loose to check.
+# A `PCollection`; Beam's annotations of its operators are too loose to check.
 Collection = Any
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker knows.
+    """The settings of a data job, shared by all workers.
 
     Attributes:
-        config: The whole configuration.
-        folder: Where the results go.
-        beam_options: What the user gave for Beam.
+        config: The run's configuration.
+        folder: The output folder.
+        beam_options: The user's options for Beam.
     """
 
     config: RunConfig
@@ -69,7 +69,7 @@ class Prepare(beam.DoFn):
 
 
 class CheckInput(beam.DoFn):
-    """Stops a job most of whose input could not be used."""
+    """Stops the job if too much of its input cannot be used."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -83,7 +83,7 @@ class CheckInput(beam.DoFn):
 
 
 class FindEdges(beam.DoFn):
-    """Finds the near duplicates that meet in one band of the signatures."""
+    """Finds the near duplicates that share a bucket of one band of the signatures."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -111,7 +111,7 @@ class DropDuplicates(beam.DoFn):
 
 
 class SampleSentences(beam.DoFn):
-    """Draws sentences that documents without others beside them are paired with."""
+    """Samples sentences as negatives for parts that have too few documents."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -125,7 +125,7 @@ class SampleSentences(beam.DoFn):
 
 
 class CountWords(beam.DoFn):
-    """Yields how often each word occurs in a part's training documents."""
+    """Yields the word counts of a part's training documents, by slice."""
 
     def __init__(self, job: Job, tokenizer: LearnedConfig):
         self.job = job
@@ -146,7 +146,7 @@ class CountWords(beam.DoFn):
 
 
 class LearnVocabulary(beam.DoFn):
-    """Learns and saves the tokenizer, once what was quarantined is found bearable."""
+    """Trains and saves the tokenizer."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -187,10 +187,10 @@ class BuildRecords(beam.DoFn):
 
 
 def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
-    """Runs the whole job and returns when it is done.
+    """Runs the job and returns when it is done.
 
     Raises:
-        WorkerFailure: What a worker ran into, in one of Beam's wrappings.
+        WorkerFailure: A user error in a worker, possibly wrapped by Beam.
     """
     with run_pipeline(options) as pipeline:
         parts = (
@@ -221,7 +221,7 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
 def _near_duplicates(
     pipeline: beam.Pipeline, job: Job, checked: Collection
 ) -> Collection:
-    """Looks at each band of the signatures, once those of all parts are there."""
+    """Finds near duplicates in each band, once the signatures of all parts exist."""
     from transbeam.pipeline.steps.deduplicate_documents import bands
 
     return (
@@ -234,7 +234,7 @@ def _near_duplicates(
 
 
 def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:
-    """The words of the whole corpus; none where the tokenizer is brought along."""
+    """Counts the words of the corpus; empty for a pretrained tokenizer."""
     tokenizer = job.config.tokenizer
     if isinstance(tokenizer, PretrainedConfig):
         return unique | "No words" >> beam.Map(lambda _: Counter())

@@ -1,8 +1,7 @@
-"""Where Beam's and TensorFlow's chatter goes while a job runs: a file, not the screen.
+"""Redirects the output of Beam and TensorFlow during a job to a log file.
 
-Workers are processes of Beam's making that inherit file descriptor 2 and write to it
-whatever they like. What the user should see is written to `sys.stderr` and goes
-where it went before.
+Beam's worker processes inherit file descriptor 2 and write to it. Our own messages are
+written to `sys.stderr`, which still reaches the terminal.
 """
 
 import os
@@ -19,7 +18,7 @@ TAIL = 30
 
 @contextmanager
 def chatter_to(path: Path) -> Iterator[None]:
-    """Sends file descriptor 2 to a file; `sys.stderr` still reaches the user."""
+    """Redirects file descriptor 2 to a file; `sys.stderr` still reaches the user."""
     sys.stderr.flush()
     terminal = os.dup(2)
     before = sys.stderr
@@ -29,7 +28,7 @@ def chatter_to(path: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise  # what is abandoned goes on chattering until the process ends
+        raise  # abandoned threads keep writing until the process ends
     except BaseException:
         _restore(terminal, before)
         raise
@@ -45,6 +44,6 @@ def _restore(terminal: int, stderr: TextIO) -> None:
 
 
 def tail(path: Path) -> str:
-    """The last lines of a log, for a failure nobody foresaw."""
+    """Returns the last lines of a log, for unexpected failures."""
     lines = path.read_text("utf-8", "replace").splitlines()
     return "\n".join(lines[-TAIL:])

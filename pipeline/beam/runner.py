@@ -1,4 +1,4 @@
-"""Running a Beam job for a command: its options, its log, its progress, its end."""
+"""Runs a Beam job for a command: options, log, progress and cancellation."""
 
 import logging
 import threading
@@ -24,12 +24,12 @@ from transbeam.pipeline.beam.flink_cancellation import cancel_on_flink
 from transbeam.pipeline.beam.job_log import chatter_to, tail
 from transbeam.pipeline.beam.worker_failures import user_error_of
 
-# Named, because Beam's default runner would fetch a binary from the net.
+# Set explicitly, because Beam's default runner would download a binary.
 LOCAL_RUNNER = "FnApiRunner"
 
 
-# Source bytes from which processes pay: they take some seconds longer to start than
-# threads, and then no longer share one interpreter.
+# Source bytes from which processes are faster: they take some seconds longer to start
+# than threads, but do not share one interpreter.
 _WORTH_PROCESSES = 50_000_000
 
 
@@ -39,13 +39,13 @@ def beam_options(
     options: Sequence[str] = (),
     size: int = _WORTH_PROCESSES,
 ) -> PipelineOptions:
-    """Beam's options; the last of two contrary ones wins.
+    """Returns options for Beam; of two conflicting ones the last wins.
 
     Args:
-        workers: How many to work with, if the runner is Beam's own.
-        runner: Beam's name of it.
-        options: Further options for Beam, which win over ours.
-        size: Bytes of work, if known. Little work is done in threads.
+        workers: The number of workers, if the runner is Beam's own.
+        runner: Beam's name of the runner.
+        options: Further options for Beam, which override ours.
+        size: Source bytes, if known. Small jobs run in threads.
 
     Example:
     >>> options = beam_options(2, options=["--direct_num_workers=3"])
@@ -58,13 +58,13 @@ def beam_options(
         mode = "in_memory" if workers == 1 else several
         ours += [f"--direct_num_workers={workers}", f"--direct_running_mode={mode}"]
     else:
-        # A name of its own, by which the job is found again on its cluster.
+        # A unique name, by which the job is found on its cluster.
         ours += [f"--job_name=transbeam-{uuid.uuid4()}"]
     return PipelineOptions([*ours, *options])
 
 
 def amount(size: int, units: int, workers: int) -> str:
-    """What there is to do, and how many do it.
+    """Describes the size of a job and its number of workers.
 
     Example:
     >>> amount(1_440_000, 1, 2)
@@ -82,10 +82,10 @@ def _several(number: int, thing: str) -> str:
 
 @contextmanager
 def run_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
-    """A pipeline to build in the `with` block; runs at its end until it is done.
+    """Yields a pipeline to build; runs it at the end of the `with` block.
 
-    As `beam.Pipeline` itself, but a Ctrl-C cancels the job, which an engine elsewhere
-    would go on with.
+    Like `beam.Pipeline`, but a Ctrl-C cancels the job, which would otherwise keep
+    running on a remote engine.
 
     Raises:
         UserError: The job could not be cancelled.
@@ -106,16 +106,16 @@ def _cancel(result: PipelineResult | None, options: PipelineOptions) -> None:
     name = options.view_as(GoogleCloudOptions).job_name
     flink = options.view_as(FlinkRunnerOptions).flink_master
     try:
-        if flink.startswith("["):  # not an address, but what Beam is to do without
+        if flink.startswith("["):  # one of Beam's modes without an address
             if result is None:
                 raise LookupError("it was being submitted")
             result.cancel()
         else:
             if result is not None:
-                with suppress(Exception):  # a job server of the command's own is gone
+                with suppress(Exception):  # our own job server is gone
                     result.cancel()
             cancel_on_flink(flink, name)
-    except Exception as error:  # each engine's client has its own
+    except Exception as error:  # each engine's client has its own exceptions
         raise UserError(
             f"interrupted, but the job {name} could not be cancelled ({error}). See on "
             "the cluster whether it runs, and cancel it there before you run the same "
@@ -135,14 +135,14 @@ def run_in_beam(
 
     Args:
         job: Builds and runs a pipeline.
-        progress: Shows how far it is, while it is open.
-        log: Where Beam's and TensorFlow's chatter goes.
-        console: Is shown the end of the log when a bug ends the job.
-        remote: Another engine does the work. Beam then starts its job server with
-            signal handlers, which only the main thread may set.
+        progress: Shows progress while it is open.
+        log: The log file for the output of Beam and TensorFlow.
+        console: Prints the end of the log after an unexpected failure.
+        remote: Whether another engine runs the job. Beam then starts its job server
+            with signal handlers, which only the main thread may set.
 
     Raises:
-        UserError: What a worker ran into, if the user can mend it.
+        UserError: A user error occurred in a worker.
     """
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     try:
@@ -162,7 +162,7 @@ def run_in_beam(
 
 @contextmanager
 def _root_logger_to(path: Path) -> Iterator[None]:
-    """Keeps what Beam warns of through the root logger off the screen."""
+    """Redirects Beam's warnings on the root logger to the log."""
     with writing(path):
         handler = logging.FileHandler(path)
     logging.getLogger().addHandler(handler)
@@ -175,7 +175,7 @@ def _root_logger_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracebacks_logged_alone() -> Iterator[None]:
-    """Keeps Beam's worker threads from printing a traceback that they log as well."""
+    """Keeps Beam's worker threads from printing tracebacks, which they log as well."""
     sdk_worker.print = lambda *_, **__: None  # pyright: ignore
     try:
         yield
@@ -184,10 +184,10 @@ def _tracebacks_logged_alone() -> Iterator[None]:
 
 
 def interruptibly(work: Callable[[], None]) -> None:
-    """Does the work in a thread, because Beam swallows a Ctrl-C met in its own code.
+    """Runs a function in a thread, because Beam's code swallows a Ctrl-C.
 
-    An interrupted job is abandoned where it is: its files are whole or not there, and
-    the same command goes on from its markers.
+    An interrupted job is abandoned: its files are complete or missing, and the same
+    command resumes from its markers.
     """
     failures: list[BaseException] = []
 
@@ -209,12 +209,12 @@ def interruptibly(work: Callable[[], None]) -> None:
 def markers_shown(
     markers: Mapping[Path, float], console: Console, label: str
 ) -> Iterator[None]:
-    """Shows progress from the markers that workers leave, for a job of one step.
+    """Shows the progress of a job of one step, from its markers.
 
     Args:
-        markers: Each with the megabytes of work it stands for.
-        console: Where to show it.
-        label: What is being done.
+        markers: The megabytes of work that each marker represents.
+        console: Shows the progress.
+        label: The progress bar's label.
     """
     with steps_shown([(label, lambda: markers)], console):
         yield
@@ -226,13 +226,13 @@ def steps_shown(
 ) -> Iterator[None]:
     """Shows the progress of a job of several steps, one bar after the other.
 
-    Beam blocks until the job is done, and the workers are other processes: all there
-    is to look at are the markers they leave.
+    Beam blocks until the job is done, and the workers are other processes: progress is
+    visible only from the markers that they write.
 
     Args:
-        steps: What is being done, and a function that gives the markers with the
-            megabytes each stands for; it is called when the step before is done.
-        console: Where to show it.
+        steps: The label of each step, and a function that returns its markers with the
+            megabytes that each represents; it is called when the previous step is done.
+        console: Shows the progress.
     """
     done = threading.Event()
 
@@ -242,7 +242,7 @@ def steps_shown(
                 return
             left = dict(markers())
             total = sum(left.values())
-            start = sum(left.pop(path) for path in _present(left))  # by a run before
+            start = sum(left.pop(path) for path in _present(left))  # by an earlier run
             with console.progress(label, total=total, unit="MB", start=start) as bar:
                 while True:
                     last_look = done.is_set()

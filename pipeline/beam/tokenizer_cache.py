@@ -1,7 +1,7 @@
-"""One tokenizer for all threads of a process.
+"""Shares one tokenizer among all threads of a process.
 
-Building one takes a second or so, and so does TensorFlow's tracing of its function at
-the first call; the threads of a worker would otherwise each do both.
+Building a tokenizer takes about a second, and so does TensorFlow's tracing at the first
+call; otherwise each thread of a worker would do both.
 """
 
 import functools
@@ -23,17 +23,17 @@ _LOCK = threading.Lock()
 
 
 def shared_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a folder, built when it is first asked for.
+    """Returns the tokenizer of a folder, built at the first call.
 
     Raises:
-        ArtifactError: A file is missing, altered, cut short or of another version.
+        ArtifactError: A file is missing, modified, truncated or of another version.
     """
     with _LOCK:
         return _tokenizer(read_tokenizer(folder).model)
 
 
 def shared_splitter(config: LearnedConfig) -> WordSplitter:
-    """What cuts texts into the words that are counted; see `word_splitter`."""
+    """Returns the pre-tokenizer for word counts; see `word_splitter`."""
     with _LOCK:
         return _splitter(config)
 

@@ -1,7 +1,7 @@
-"""Adding word counts up: what a vocabulary is learned from. Needs no TensorFlow.
+"""Sums word counts, which vocabularies are trained on. Needs no TensorFlow.
 
-The words are added up in slices of all words, so no worker holds more than a slice of
-a large corpus's words until the rarest have been let go.
+Words are hashed to slices, so that a worker holds only one slice of a large corpus's
+words before the rarest ones are dropped.
 """
 
 import zlib
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 SLICES = 16
-# Rarer words than the first two million teach a vocabulary nothing.
+# Words beyond the two million most frequent ones have no effect on a vocabulary.
 _WORDS_PER_SLICE = 2_000_000 // SLICES
 
 
 def sliced(words: Counter[str]) -> dict[int, Counter[str]]:
-    """Deals words out to slices, each word always to the same.
+    """Splits word counts into slices by a hash of the word.
 
     Example:
     >>> slices = sliced(Counter({"the": 3, "of": 2}))
@@ -30,7 +30,7 @@ def sliced(words: Counter[str]) -> dict[int, Counter[str]]:
 
 
 class AddCounts(beam.CombineFn):
-    """Adds word counts."""
+    """Sums word counts."""
 
     def create_accumulator(self) -> Counter[str]:
         return Counter()
@@ -52,10 +52,10 @@ class AddCounts(beam.CombineFn):
 
 
 class AddSlices(AddCounts):
-    """Adds the counts of one slice and lets the rarest words go if they are too many.
+    """Sums the counts of one slice and drops the rarest words if there are too many.
 
-    All counts of a slice come together before any is dropped, so what is dropped does
-    not depend on who added what.
+    All counts of a slice are summed before any is dropped, so the result does not
+    depend on the order of additions.
     """
 
     def extract_output(self, accumulator: Counter[str]) -> Counter[str]:

@@ -1,8 +1,8 @@
-"""What went wrong in a worker, told as if it had happened here.
+"""Carries user errors from workers to the main process.
 
-Beam passes a worker's exception on in one of several shapes: with words added to it,
-or as a RuntimeError whose text is the worker's traceback, once or twice. So a user's
-error travels as a marked line of JSON, which is found again in any of them.
+Beam forwards a worker's exception in one of several forms: with text added to it, or as
+a RuntimeError whose text contains the worker's traceback, once or twice. So a user
+error is sent as a marked line of JSON, which can be found in any of them.
 """
 
 import json
@@ -17,12 +17,12 @@ _MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))
 
 
 class WorkerFailure(Exception):
-    """A user's error on its way through Beam."""
+    """A user error as it passes through Beam."""
 
 
 @contextmanager
 def marked_user_errors() -> Iterator[None]:
-    """Marks the user's errors raised inside, for `user_error_of` to find.
+    """Marks user errors that are raised inside, for `user_error_of`.
 
     Example:
     >>> try:
@@ -41,7 +41,7 @@ def marked_user_errors() -> Iterator[None]:
 
 
 def user_error_of(error: BaseException) -> errors.UserError | None:
-    """The user's error behind an exception of a Beam run, or None for a bug."""
+    """Returns the user error in an exception of a Beam run; None for a bug."""
     if isinstance(error, errors.UserError):
         return error
     found = _MARKED.search(str(error))

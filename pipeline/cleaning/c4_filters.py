@@ -10,7 +10,7 @@ _ELLIPSIS = ("...", "…")
 
 
 def keep_lines(text: str, rules: LineRulesConfig) -> str:
-    r"""The lines that look like sentences, in their order.
+    r"""Keeps the lines that look like sentences, in order.
 
     Example:
     >>> page = "Home | About\nThe cat sat on the mat.\nThis site uses cookies, as most."
@@ -32,7 +32,7 @@ def keep_lines(text: str, rules: LineRulesConfig) -> str:
 
 
 def placeholder_reason(text: str, rules: LineRulesConfig) -> str | None:
-    """Why a document is no text at all.
+    """Returns the placeholder phrase that a document contains, as a reason; else None.
 
     Example:
     >>> placeholder_reason("Lorem ipsum dolor sit amet.", LineRulesConfig())

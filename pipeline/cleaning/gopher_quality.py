@@ -12,7 +12,7 @@ _EDGE_PUNCTUATION = ".,;:!?\"'()[]“”‘’«»"
 
 
 def quality_reason(text: str, rules: QualityRulesConfig) -> str | None:
-    """The first rule that a text breaks, or None.
+    """Returns the first rule that a text violates, or None.
 
     Example:
     >>> rules = QualityRulesConfig(minimum_words=3)

@@ -7,9 +7,9 @@ from transbeam.configs.schema.cleaning import RepetitionRulesConfig
 
 
 def repetition_reason(text: str, rules: RepetitionRulesConfig) -> str | None:
-    r"""The first rule that a text breaks, or None.
+    r"""Returns the first rule that a text violates, or None.
 
-    Shares of characters are of the words' characters, without white space.
+    Shares of characters are relative to the characters of words, without white space.
 
     Example:
     >>> repetition_reason("tick tock " * 9, RepetitionRulesConfig())
@@ -56,7 +56,7 @@ _LINES = "of the lines were there before"
 
 
 def _again(pieces: Sequence[str]) -> list[str]:
-    """The pieces that were there before."""
+    """Returns the pieces that repeat an earlier one."""
     met: set[str] = set()
     return [piece for piece in pieces if piece in met or met.add(piece)]
 
@@ -66,9 +66,9 @@ def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 
 
 def _most_frequent(words: Sequence[str], n: int) -> int:
-    """Characters in all occurrences of the most frequent run of n words.
+    """Counts the characters in all occurrences of the most frequent n-gram of words.
 
-    A run that occurs once says nothing; of equally frequent ones the longest counts.
+    Returns 0 if every n-gram is unique; among equally frequent ones the longest counts.
     """
     counts = Counter(_runs(words, n))
     if not counts:
@@ -82,9 +82,9 @@ def _most_frequent(words: Sequence[str], n: int) -> int:
 
 
 def _in_repeated_runs(words: Sequence[str], n: int) -> int:
-    """Characters of words that stand in a run of n words which occurs again.
+    """Counts the characters of words in n-grams that occur more than once.
 
-    A word in several such runs counts once.
+    A word in several such n-grams counts once.
     """
     runs = _runs(words, n)
     counts = Counter(runs)

@@ -1,9 +1,9 @@
-"""Which language a text is written in, by the model of `py3langid`.
+"""Language identification with the model of `py3langid`.
 
-A naive Bayes classifier over runs of bytes (Lui & Baldwin, 2011). The walk over the
-text and the model's numbers are the library's. The sum is ours: in float32, as the
-library takes it, its last digits differ from processor to processor, and with them a
-document could be kept on one machine of a cluster and dropped on another.
+A naive Bayes classifier over byte n-grams (Lui & Baldwin, 2011). Feature extraction and
+weights are the library's. The sum is ours: in float32, as the library computes it, its
+last digits depend on the CPU, and a document could be kept on one machine of a cluster
+and dropped on another.
 """
 
 import functools
@@ -19,10 +19,10 @@ import numpy as np
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.languages import LANGUAGES, LanguageRulesConfig
 
-# The class of what is in no language: tables of numbers, markup, identifiers.
+# The class of content without a language: tables of numbers, markup, identifiers.
 NO_LANGUAGE = "zxx"
 
-# Other versions may have other models, so other answers. setup.py asks for these.
+# Other versions may have other models and results. setup.py requires this one.
 _VERSION = "0.4."
 _STRETCHES = 4
 _STRETCH = 250
@@ -30,12 +30,12 @@ _LOCK = threading.Lock()
 
 
 def language_reason(text: str, rules: LanguageRulesConfig) -> str | None:
-    """Why a text is not in the wanted languages, or None.
+    """Returns the reason why a text is not in an allowed language, or None.
 
-    A text without letters is in no language, which is uncertain or named `zxx`.
+    The language of a text without letters is uncertain or `zxx`.
 
     Raises:
-        ConfigError: `py3langid` is not there.
+        ConfigError: `py3langid` is not installed.
 
     Example:
     >>> rules = LanguageRulesConfig(allowed=("en", "de"))
@@ -48,7 +48,7 @@ def language_reason(text: str, rules: LanguageRulesConfig) -> str | None:
     found = probabilities(text)
     wanted = math.fsum(found[language] for language in set(rules.allowed))
     likeliest = max(found, key=found.__getitem__)
-    # Rounded, because the last digits of `exp` are the processor's.
+    # Rounded, because the last digits of `exp` depend on the CPU.
     least = round(rules.minimum_probability, 9)
     if round(wanted, 9) >= least:
         return None
@@ -58,7 +58,7 @@ def language_reason(text: str, rules: LanguageRulesConfig) -> str | None:
 
 
 def probabilities(text: str) -> Mapping[str, float]:
-    """How probable each of `LANGUAGES`, and none of them, is for a text.
+    """Returns the probability of each of `LANGUAGES`, and of none, for a text.
 
     The temperature of the softmax grows with the square root of the text's length, as
     in the library, which makes short texts less certain.
@@ -84,10 +84,10 @@ def probabilities(text: str) -> Mapping[str, float]:
 
 
 def sample_of(text: str) -> str:
-    """What is looked at: all of a short text, 1,000 characters of a long one.
+    """Samples the characters to classify: a whole text, or 1,000 of a long one.
 
-    They are the middles of its quarters, so that what stands before and after the text
-    proper in another language, such as a licence, does not decide.
+    They are the middles of its quarters, so that a preamble or an appendix in another
+    language, such as a license, does not decide.
 
     Example:
     >>> sample_of("short")
@@ -103,10 +103,10 @@ def sample_of(text: str) -> str:
 
 
 def require_identifier() -> None:
-    """Makes sure that languages can be told here, without loading the model.
+    """Checks that the library is installed, without loading the model.
 
     Raises:
-        ConfigError: The library is not installed, or in another version.
+        ConfigError: The library is missing, or has another version.
     """
     try:
         version = importlib.metadata.version("py3langid")
@@ -121,13 +121,13 @@ def require_identifier() -> None:
 
 
 class _Identifier:
-    """The library's model, and the sum over a text's features.
+    """The library's model with an exact sum over a text's features.
 
-    The sum is exact, so that neither the order of its terms nor the processor shows in
-    it. The weights are float16 between 2 and 16 in size, so multiples of 2⁻⁹; the
+    The sum is exact, so it depends neither on the order of its terms nor on the CPU.
+    The weights are float16 between 2 and 16 in size, so multiples of 2⁻⁹; the
     logarithms of the counts are rounded to multiples of 2⁻²⁰. Products and sums are
-    then multiples of 2⁻²⁹, and float64 holds those exactly up to 2²⁴, which is more
-    than the features of a sample can come to.
+    then multiples of 2⁻²⁹, and float64 represents those exactly up to 2²⁴, which the
+    features of a sample cannot exceed.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class _Identifier:
         )
 
     def scores(self, data: bytes) -> np.ndarray:
-        """The logarithm of each class's likelihood, up to a constant."""
+        """Returns the log-likelihood of each class, up to a constant."""
         features = self.count(data)
         if not features:
             return np.zeros_like(self.priors)
@@ -156,7 +156,7 @@ class _Identifier:
 
 
 def _shared_identifier() -> _Identifier:
-    """One for all threads of a process: loading takes half a second and 100 MB."""
+    """Returns the process-wide model: loading takes half a second and 100 MB."""
     with _LOCK:
         return _loaded()
 

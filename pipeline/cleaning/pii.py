@@ -1,4 +1,4 @@
-"""Personal data that patterns can find, replaced by a word in angle brackets."""
+"""Replaces personal data that regular expressions can find, such as by `<email>`."""
 
 import functools
 import importlib
@@ -10,7 +10,7 @@ from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.schema.cleaning import PersonalDataConfig
 
 _EMAIL = re.compile(r"\b[\w.+-]+@(?:[\w-]+\.)+[a-zA-Z]{2,}\b")
-# International with a plus, or North American; other numbers look like any number.
+# International with a plus, or North American; others look like ordinary numbers.
 _PHONE = re.compile(
     r"(?<![\w.])(?:\+\d{1,3}[ .-]?(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}"
     r"|\(?\d{3}\)?[ .-]\d{3}[.-]\d{4})(?![\w-])"
@@ -19,7 +19,7 @@ _IP = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\w)")
 
 
 def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
-    """The text with what the rules ask for replaced.
+    """Replaces the personal data that the rules select.
 
     Raises:
         ConfigError: The hook cannot be imported.
@@ -40,7 +40,7 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
 
 
 def _public_address(match: re.Match[str]) -> str:
-    """A private or impossible address is nobody's: version numbers look like them."""
+    """Replaces public addresses only: version numbers look like other ones."""
     try:
         return "<ip>" if ipaddress.ip_address(match[0]).is_global else match[0]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Cleaning of a document's text, and the filters that it passes."""
+"""Cleans a document's text and applies the filters."""
 
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.pipeline.cleaning.c4_filters import keep_lines, placeholder_reason
@@ -11,7 +11,7 @@ from transbeam.pipeline.cleaning.unicode_scripts import script_reason
 
 
 def clean_text(text: str, config: CleaningConfig) -> str:
-    r"""The text as it is kept: mended, without lines and data that are not wanted.
+    r"""Normalizes a text, replaces personal data and drops lines, as configured.
 
     Example:
     >>> clean_text("\ufeff one\r\ntwo \n", CleaningConfig())
@@ -24,7 +24,7 @@ def clean_text(text: str, config: CleaningConfig) -> str:
 
 
 def filter_reason(text: str, config: CleaningConfig) -> str | None:
-    """Why a cleaned text is left out, or None for one to keep.
+    """Returns the reason to drop a cleaned text, or None to keep it.
 
     Example:
     >>> filter_reason("", CleaningConfig())
@@ -47,7 +47,7 @@ def filter_reason(text: str, config: CleaningConfig) -> str | None:
 
 
 def quarantine_reason(text: str, config: CleaningConfig) -> str | None:
-    """Why a text as it was read must be looked at by a person, or None.
+    """Returns the reason to quarantine a raw text for review, or None.
 
     Example:
     >>> quarantine_reason("a" + chr(0), CleaningConfig())

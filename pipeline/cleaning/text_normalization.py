@@ -1,4 +1,4 @@
-"""What is put right in every text: line ends, edges, Unicode forms, controls."""
+"""Normalizes texts: line ends, edges, Unicode forms, control characters."""
 
 import re
 import unicodedata
@@ -6,14 +6,14 @@ from typing import Literal
 
 from transbeam.configs.schema.cleaning import CleaningConfig
 
-# C0 without tab and line feed, DEL, and C1: no text needs them.
+# C0 without tab and line feed, DEL, and C1: texts do not need them.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _EDGES = "\ufeff \t\n"
 _FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 
 
 def mended(text: str, config: CleaningConfig) -> str:
-    r"""Line ends as `\n`, no byte order mark, no blank edges, and what the rules say.
+    r"""Normalizes line ends to `\n`, strips blank edges and BOM, and applies the rules.
 
     Example:
     >>> mended("ﬁne\x07\r\n", CleaningConfig(normalization="nfkc"))

@@ -1,4 +1,4 @@
-"""Which script a text is written in, by the names Unicode gives its letters."""
+"""Script identification by the Unicode names of letters."""
 
 import functools
 import unicodedata
@@ -8,7 +8,9 @@ from transbeam.configs.schema.cleaning import ScriptRulesConfig
 
 
 def script_reason(text: str, rules: ScriptRulesConfig) -> str | None:
-    """Why a text is not in the wanted scripts, or None. A text without letters is.
+    """Returns the reason to drop a text that is not in an allowed script, or None.
+
+    A text without letters is kept.
 
     Example:
     >>> rules = ScriptRulesConfig(allowed=("latin",))
@@ -31,7 +33,7 @@ def script_reason(text: str, rules: ScriptRulesConfig) -> str | None:
 
 @functools.lru_cache(maxsize=100_000)
 def script_of(character: str) -> str:
-    """The first word of a character's Unicode name, in lower case.
+    """Returns the first word of a character's Unicode name in lower case.
 
     Example:
     >>> script_of("é"), script_of("ж"), script_of("漢"), script_of("ひ")

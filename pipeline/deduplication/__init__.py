@@ -1,1 +1,1 @@
-"""Documents that say the same as another: found, and dropped."""
+"""Finds and drops exact and near-duplicate documents."""

@@ -1,14 +1,13 @@
-"""Which documents to drop because another one says the same.
+"""Selects the duplicate documents to drop.
 
 Exact copies share a 64-bit key (`transbeam.pipeline.documents.document.document_key`);
-near duplicates are linked by `lsh.similar_pairs`. Of training documents that are
-linked, be it through others, the one with the smallest key stays; none, where a
-validation document is among those they are linked with. Of validation documents that
-are linked among themselves the one with the smallest key stays, whatever there is to
-train on.
+near duplicates are linked by `lsh.similar_pairs`. Of a connected component of training
+documents the one with the smallest key is kept; none, if the component contains a
+validation document. Of a component of validation documents alone, the one with the
+smallest key is kept, regardless of the training documents.
 
-The result is a function of the set of documents, however they are spread over parts and
-in whatever order pairs are found.
+The result is a function of the set of documents: it depends neither on their
+distribution over parts nor on the order of the pairs.
 """
 
 import numpy as np
@@ -18,18 +17,18 @@ REASONS = {EXACT: "exact duplicate", NEAR: "near duplicate"}
 
 
 def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """Where each text is met for the first time, in the order in which they may stay.
+    """Returns the first document of each text, in order of precedence.
 
-    Texts that are held out come before all others, and so does the copy of a text that
-    is held out before those that are not. Otherwise the order is that of the keys.
+    Validation texts precede all others, and a validation copy of a text precedes its
+    training copies. Otherwise the order is that of the keys.
 
     Args:
         keys: uint64 `(N,)`, the documents' hashes, part by part, row by row.
-        held_out: bool `(N,)`, which of them are for validation.
+        held_out: bool `(N,)`, True for validation documents.
 
     Returns:
-        int64, indices into `keys`. The steps below work on these documents alone, and
-        their indices are places in this array.
+        int64, indices into `keys`. The functions below work on these documents alone,
+        and their indices are positions in this array.
 
     Example:
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
@@ -44,18 +43,18 @@ def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 
 
 def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
-    """Groups documents that are linked, be it through others.
+    """Finds the connected components of linked documents.
 
-    All groups grow at once: each one's first document is hooked to the smallest first
-    document it is linked with, then everyone to their new first (Shiloach & Vishkin,
-    1982). The rounds grow as the logarithm of the longest chain.
+    All components grow at once: the root of each is hooked to the smallest root that it
+    is linked with, then every document to its new root (Shiloach & Vishkin, 1982). The
+    number of rounds grows with the logarithm of the longest chain.
 
     Args:
-        pairs: int64 `(P, 2)`, in any order, of all bands.
-        count: How many documents there are.
+        pairs: int64 `(P, 2)`, the pairs of all bands, in any order.
+        count: The number of documents.
 
     Returns:
-        int64 `(count,)`: the smallest document of each one's group.
+        int64 `(count,)`: the smallest document of each document's component.
 
     Example:
     >>> clusters(np.array([[3, 4], [1, 3]]), 5)
@@ -73,10 +72,11 @@ def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
 
 
 def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """The group of each document, where training has no say in what validation is.
+    """Returns the group of each document, independent of training data for validation.
 
-    A training document is grouped with all it is linked with, a held-out one with
-    those held out alone: what is trained on links no two of them.
+    A training document is grouped with all documents that it is linked with, a
+    validation document only with others of validation: training documents do not link
+    two of them.
 
     Args:
         pairs: int64 `(P, 2)`, as for `clusters`.
@@ -96,16 +96,16 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 
 
 def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """What becomes of every document.
+    """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
-    Of the exact copies of a text the first is looked at, the others are `EXACT`; of
-    those looked at, the first of a group is `KEPT`, the others are `NEAR`.
+    Of the exact copies of a text all but the first are `EXACT`; of the first ones, the
+    first of a group is `KEPT`, the others are `NEAR`.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
         first: `distinct(keys, held_out)`.
         groups: int64 `(len(first),)`, from `groups_by_split`; `np.arange(len(first))`
-            where near duplicates stay.
+            if near duplicates are kept.
 
     Returns:
         uint8 `(N,)`.
@@ -124,9 +124,9 @@ def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndar
 def kept_out(
     keys: np.ndarray, held_out: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
-    """Which training documents are dropped because validation has the same.
+    """Returns a mask of training documents that duplicate a validation document.
 
-    The same text, or one that is linked with it. All copies of such a text count.
+    They have the same text, or one that is linked with it. All copies of a text count.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
@@ -151,18 +151,19 @@ def kept_out(
 def leaked(
     groups: np.ndarray, training: np.ndarray, evaluation: np.ndarray
 ) -> np.ndarray:
-    """Which evaluation documents have a near duplicate among the training documents.
+    """Returns a mask of evaluation documents with a duplicate in training.
 
-    Called with the groups of all documents it says what a split would leak. Called with
-    the groups that a second search finds among the documents that were kept, it checks
-    what deduplication promises: none. As groups are linked through others too, it
-    counts a document rather once too often than too seldom.
+    With the groups of all documents it measures the leakage of a split. With the groups
+    that a second search finds among the kept documents it verifies the deduplication:
+    there must be none. As groups are transitive, it overestimates rather than
+    underestimates.
 
     Args:
-        groups: int64 `(N,)`, from `clusters`; or numbers of the texts, from 0, for
-            exact duplicates alone.
-        training: bool `(N,)`, the documents trained on.
-        evaluation: bool `(N,)`, those measured on. A text that is in both leaks.
+        groups: int64 `(N,)`, from `clusters`; or indices of distinct texts, for exact
+            duplicates only.
+        training: bool `(N,)`, the training documents.
+        evaluation: bool `(N,)`, the evaluation documents. A document that is in both
+            leaks.
 
     Returns:
         bool `(N,)`.

@@ -1,4 +1,4 @@
-"""`duplicates.parquet`: which document was dropped for which.
+"""`duplicates.parquet`: the dropped documents and their originals.
 
 | column | |
 |---|---|
@@ -6,9 +6,9 @@
 | `source`, `offset`, `split` | the document that was dropped |
 | `of_source`, `of_offset`, `of_split` | the one it is a duplicate of |
 
-A near duplicate is listed with the document of its group that stays, to which it may be
-linked through others; an exact copy with the first of its text, which may be dropped as
-a near duplicate itself.
+A near duplicate is listed with the kept document of its group, to which it may be
+linked indirectly; an exact copy with the first document of its text, which may itself
+be dropped as a near duplicate.
 """
 
 import io
@@ -32,12 +32,12 @@ _KINDS = {"exact": EXACT, "near": NEAR}
 def duplicate_of(
     keys: np.ndarray, verdict: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
-    """The document that each one is a duplicate of: itself, if it stays.
+    """Returns the original of each document: itself, if it is kept.
 
     Args:
         keys: uint64 `(N,)`, as for `duplicate_clusters.distinct`.
         verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
-        first: `verdicts.distinct(keys, held_out)`.
+        first: `duplicate_clusters.distinct(keys, held_out)`.
         groups: int64 `(len(first),)`, as for `duplicate_clusters.verdicts`.
 
     Returns:
@@ -64,17 +64,17 @@ def write_duplicates(
     verdict: np.ndarray,
     original: np.ndarray,
 ) -> dict[str, dict[str, int]]:
-    """Lists the documents that are dropped, in the order of the corpus.
+    """Writes the table of dropped documents, in the order of the corpus.
 
     Args:
         folder: The job's folder.
         parts: All parts.
-        held_out: bool `(N,)`, the documents for validation, part by part, row by row.
-        verdict: uint8 `(N,)`, what becomes of each.
+        held_out: bool `(N,)`, the validation documents, part by part, row by row.
+        verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
         original: int64 `(N,)`, from `duplicate_of`.
 
     Returns:
-        How many of each kind lie within `train`, within `validation`, and `across`.
+        The number of each kind within `train`, within `validation`, and `across`.
     """
     dropped = np.flatnonzero(np.isin(verdict, list(_KINDS.values())))
     where = pa.concat_tables(

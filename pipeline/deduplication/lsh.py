@@ -1,9 +1,10 @@
-"""Finding pairs of similar documents without comparing each with each.
+"""Finds pairs of similar documents without comparing all pairs.
 
 Locality-sensitive hashing
-([Indyk & Motwani, 1998](https://doi.org/10.1145/276698.276876)): a signature is cut
-into bands, and documents that agree on a whole band meet in one of its buckets. Those
-that meet are compared by all of their signatures, and linked when they are similar.
+([Indyk & Motwani, 1998](https://doi.org/10.1145/276698.276876)): a signature is divided
+into bands, and documents that agree on a whole band share one of its buckets. Those
+that share a bucket are compared by their whole signatures, and linked if they are
+similar.
 """
 
 import functools
@@ -14,19 +15,19 @@ import numpy as np
 
 from transbeam.pipeline.deduplication.minhash import constants
 
-WINDOW = 16  # documents of a bucket that each one is compared with, besides the first
-_MISSED_PAIR = 20.0  # what one costs, in pairs that are compared in vain
-_STRETCH = 8192  # documents whose signatures are in memory at once
+WINDOW = 16  # preceding documents of a bucket to compare with, besides the first
+_MISSED_PAIR = 20.0  # cost of a missed pair, in needless comparisons
+_STRETCH = 8192  # number of documents whose signatures are in memory at once
 
 
 class Bands(NamedTuple):
-    """How a signature is cut: `count` bands of `rows` values each."""
+    """The division of a signature: `count` bands of `rows` values each."""
 
     count: int
     rows: int
 
     def meet(self, similarity: np.ndarray) -> np.ndarray:
-        """The probability that documents agree on a band at least, the "S-curve".
+        """Computes the probability of agreement on at least one band, the "S-curve".
 
         Example:
         >>> Bands(16, 8).meet(np.array([0.5, 0.8])).round(3)
@@ -37,11 +38,11 @@ class Bands(NamedTuple):
 
 @functools.cache
 def choose_bands(similarity: float, num_hashes: int) -> Bands:
-    """The cut whose S-curve comes nearest to a step at the threshold.
+    """Chooses the bands whose S-curve is nearest to a step at the threshold.
 
-    It minimises the area above the curve from the threshold on (pairs that are missed)
-    and the area under it before (pairs that are compared in vain). Since every pair
-    that meets is compared, the latter cost time only, and weigh less by far.
+    Minimizes the area above the curve from the threshold on (missed pairs) and the area
+    under it below the threshold (needless comparisons). Since every candidate pair is
+    verified, the latter cost only time, and have a much smaller weight.
 
     Example:
     >>> choose_bands(0.8, 128)
@@ -60,11 +61,11 @@ def choose_bands(similarity: float, num_hashes: int) -> Bands:
 
 
 def buckets(signatures: np.ndarray, bands: Bands) -> np.ndarray:
-    """The bucket of each document in each band.
+    """Computes the bucket of each document in each band.
 
     Args:
         signatures: uint32 `(N, num_hashes)`.
-        bands: How to cut them.
+        bands: The division of the signatures.
 
     Returns:
         uint64 `(bands.count, N)`; equal where all values of the band are equal.
@@ -80,20 +81,20 @@ def similar_pairs(
     look_up: Callable[[np.ndarray], np.ndarray],
     similarity: float,
 ) -> np.ndarray:
-    """The pairs of documents that meet in one band and are similar by their signatures.
+    """Finds the pairs of one band's buckets whose signatures are similar.
 
-    In a bucket of many documents not every pair is compared, or a licence that a
-    million files carry would take 10^12 comparisons: each document is compared with the
-    first one of the bucket and with the `WINDOW` ones before it. Where both of a pair
-    are like the first, the pair is left out beyond the window.
+    In a large bucket not every pair is compared, or a license in a million files would
+    take 10^12 comparisons: each document is compared with the first one of the bucket
+    and with the `WINDOW` preceding ones. Beyond a distance of `WINDOW` from the first,
+    pairs are skipped if both are similar to the first.
 
     Args:
         buckets: uint64 `(N,)`, this band's row of `buckets(...)`, distinct documents in
             the order of `distinct`.
         look_up: Maps indices of documents to their signatures, uint32
             `(n, num_hashes)`; `signatures.__getitem__` of an array, a memory-mapped
-            one included. It is asked for some thousand rows at a time.
-        similarity: The share of equal values from which two documents are similar.
+            one included. Each call requests some thousand rows.
+        similarity: The minimum share of equal values of similar documents.
 
     Returns:
         int64 `(P, 2)`, the smaller index first.
@@ -109,7 +110,7 @@ def similar_pairs(
     for low in range(0, len(members), _STRETCH):
         high = min(low + _STRETCH, len(members))
         begin = max(low - WINDOW, 0)
-        # Of the heads only the first one's may lie before the window.
+        # Only the first head can be before the window.
         rows = look_up(members[np.append(heads[low], np.arange(begin, high))])
         for left, right in _proposals(heads, like_head, low, high):
             there, here = np.maximum(left - begin + 1, 0), right - begin + 1
@@ -122,10 +123,11 @@ def similar_pairs(
 
 
 def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The documents that share a bucket, bucket by bucket, each in ascending order.
+    """Returns documents that share a bucket, by bucket, in ascending order.
 
     Returns:
-        The documents, and for each the place in this array where its bucket begins.
+        The documents, and for each the position in this array at which its bucket
+        begins.
     """
     order = np.argsort(buckets, kind="stable")
     in_order = buckets[order]
@@ -139,9 +141,10 @@ def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _proposals(
     heads: np.ndarray, like_head: np.ndarray, low: int, high: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Places `low` to `high` paired with earlier ones of their bucket, left and right.
+    """Yields candidate pairs of positions `low` to `high` with earlier ones.
 
-    The heads come first; whoever draws from here then marks those that are like them.
+    Pairs with the head of the bucket come first; the caller then updates `like_head`
+    before it takes the next pairs.
     """
     here = np.arange(low, high)
     right = here[heads[here] < here]

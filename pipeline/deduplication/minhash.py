@@ -1,20 +1,20 @@
-"""MinHash signatures: how alike long texts are, told from a few numbers each.
+"""MinHash signatures, which estimate the similarity of texts.
 
 A document is the set of its shingles, runs of `shingle_words` words. For a random order
 of all shingles, two documents have the same smallest shingle with a probability equal
 to their Jaccard similarity (Broder, 1997, "On the resemblance and containment of
-documents"). A signature holds the smallest value under each of `num_hashes` such
-orders, so the share of equal places estimates the similarity, with a standard deviation
-of `sqrt(s * (1 - s) / num_hashes)`.
+documents"). A signature contains the smallest value under each of `num_hashes` such
+orders, so the share of equal entries estimates the similarity, with a standard
+deviation of `sqrt(s * (1 - s) / num_hashes)`.
 
-Each order is a hash of its own. There are schemes that get all values from one pass
+Each order is a separate hash. Other schemes compute all values in one pass
 (Shrivastava, 2017, "Optimal densification for fast and accurate minwise hashing"), but
-in documents of fewer shingles than `num_hashes` they fill most places with copies of
-others. In 32-bit arithmetic, which numpy vectorises, the plain scheme takes no longer
-than cutting the text into words, so there is little to win.
+in documents of fewer shingles than `num_hashes` they fill most entries with copies of
+others. In 32-bit arithmetic, which NumPy vectorizes, the plain scheme takes no longer
+than splitting the text into words, so there is little to gain.
 
-Nothing here loops over words, nor depends on the process: the same text has the same
-signature everywhere.
+No Python loop runs over words, and nothing depends on the process: the same text always
+has the same signature.
 """
 
 import functools
@@ -29,14 +29,14 @@ from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.pipeline.documents.document import document_hash
 from transbeam.pipeline.documents.randomness import mix
 
-BLOCK_CHARACTERS = 1 << 17  # worked on at once: its arrays fit into the cache
+BLOCK_CHARACTERS = 1 << 17  # per block: its arrays fit into the CPU cache
 
 _BASE = 0x9E3779B97F4A7C15  # odd, so it has an inverse modulo 2^64
 _WORD_START = np.uint64(1 << 32)  # added to a word's first character, so ab c ≠ a bc
 
 _LETTER, _WORD = 1, 2  # part of a word, and a word of its own; the rest separates
 
-# Characters of scripts that put no space between words are words of their own.
+# In scripts without spaces between words each character counts as a word.
 _UNSPACED = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Myanmar
@@ -53,8 +53,8 @@ class Shingles:
     """The shingles of several documents, one document after another.
 
     Attributes:
-        hashes: uint64, one a shingle; repeated where a document repeats itself.
-        counts: int64, how many of them each document has, at least 1.
+        hashes: uint64, one per shingle, with repetitions.
+        counts: int64, the number of shingles of each document, at least 1.
     """
 
     hashes: np.ndarray
@@ -62,11 +62,11 @@ class Shingles:
 
 
 def signatures(texts: Sequence[str], config: NearDuplicatesConfig) -> np.ndarray:
-    """The MinHash signatures of many documents.
+    """Computes the MinHash signatures of documents.
 
     Args:
         texts: Valid Unicode.
-        config: How long shingles and signatures are.
+        config: Has the lengths of shingles and signatures.
 
     Returns:
         uint32 `(len(texts), num_hashes)`.
@@ -87,11 +87,11 @@ def signatures(texts: Sequence[str], config: NearDuplicatesConfig) -> np.ndarray
 
 
 def shingles(texts: Sequence[str], shingle_words: int) -> Shingles:
-    """The hashes of every run of `shingle_words` words in each document.
+    """Hashes every n-gram of `shingle_words` words of each document.
 
-    Words are runs of letters, marks and digits, without regard to case or to
-    compatibility forms (NFKC). A document of fewer words is one shingle of those it
-    has; one without any word is told by its exact text.
+    Words are runs of letters, marks and digits, after case folding and NFKC. A document
+    of fewer words is one shingle of all its words; one without words is identified by
+    its exact text.
 
     Example:
     >>> shingles(["a b c", "A, b!", "?"], 2).counts
@@ -99,7 +99,7 @@ def shingles(texts: Sequence[str], shingle_words: int) -> Shingles:
     """
     characters, words, words_of = _words(texts)
     # The hash of characters i to j is the sum of c[i] + c[i+1] B + c[i+2] B² + …, so
-    # every shingle's is a difference of two prefix sums, moved back to start at B⁰.
+    # every shingle's is a difference of two prefix sums, divided by a power of B.
     powers, inverses = _powers(-(-(len(characters) + 1) // BLOCK_CHARACTERS))
     prefix = np.zeros(len(characters) + 1, np.uint64)
     np.cumsum(characters * powers[: len(characters)], out=prefix[1:])
@@ -116,11 +116,12 @@ def shingles(texts: Sequence[str], shingle_words: int) -> Shingles:
 
 
 def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts texts into words.
+    """Splits texts into words.
 
     Returns:
-        The characters of all words, uint64, with the first of each word marked; where
-        in them each word begins, and the end; and how many words each text has.
+        The characters of all words, uint64, with the first of each word marked; the
+        offset of each word in them, and their total; and the number of words of each
+        text.
     """
     joined = "\0".join([text.replace("\0", " ") for text in texts])
     joined = unicodedata.normalize("NFKC", joined).casefold()
@@ -154,7 +155,7 @@ def _character_kinds() -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _powers(blocks: int) -> tuple[np.ndarray, np.ndarray]:
-    """B⁰, B¹, … modulo 2^64 for so many blocks of characters, and their inverses."""
+    """Returns B⁰, B¹, … modulo 2^64 for a number of blocks, and their inverses."""
     tables = np.ones((2, blocks * BLOCK_CHARACTERS), np.uint64)
     tables[0, 1:] = _BASE
     tables[1, 1:] = pow(_BASE, -1, 2**64)
@@ -163,10 +164,10 @@ def _powers(blocks: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _smallest(found: Shingles, num_hashes: int) -> np.ndarray:
-    """The smallest value of each document under each hash, uint32 `(N, num_hashes)`.
+    """Computes each document's minimum under each hash, uint32 `(N, num_hashes)`.
 
     The hashes are `a * low + b * high` modulo 2^32 of the two halves of a shingle's 64
-    bits, with odd `a` and `b`, so each is uniform, and two of them are as good as
+    bits, with odd `a` and `b`, so each is uniform, and two of them are nearly
     independent.
     """
     low = found.hashes.astype(np.uint32)
@@ -184,7 +185,7 @@ def _smallest(found: Shingles, num_hashes: int) -> np.ndarray:
 
 
 def constants(purpose: str, count: int) -> np.ndarray:
-    """Random uint64 that are the same everywhere.
+    """Returns pseudorandom uint64 constants for a purpose, the same everywhere.
 
     Example:
     >>> constants("an example", 2)
@@ -195,7 +196,7 @@ def constants(purpose: str, count: int) -> np.ndarray:
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[slice]:
-    """Runs of whole documents of about `BLOCK_CHARACTERS`."""
+    """Yields slices of whole documents of about `BLOCK_CHARACTERS`."""
     begin, size = 0, 0
     for index, text in enumerate(texts):
         if size and size + len(text) > BLOCK_CHARACTERS:

@@ -1,4 +1,4 @@
-"""A source file and a stretch of it."""
+"""Source files and byte ranges of them."""
 
 import os
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def _as_text(name: str) -> str:
-    r"""A file's name where it is no UTF-8, as it may be on Linux.
+    r"""Escapes a file name that is not valid UTF-8, as is possible on Linux.
 
     Example:
     >>> _as_text("caf\udce9.txt")
@@ -21,11 +21,11 @@ class SourceFile:
 
     Attributes:
         name: Its name within the corpus, the same on every machine.
-        path: Where it lies here.
-        size: Bytes.
-        modified: Time of the last change, in nanoseconds.
-        part: Which source of the corpus it belongs to; see `corpus_files.parts_of`.
-        partner: The file whose lines belong to the lines of this one, if any.
+        path: Its path on this machine.
+        size: Its size in bytes.
+        modified: The modification time in nanoseconds.
+        part: Index of its source in the corpus; see `corpus_files.parts_of`.
+        partner: The file whose lines are aligned with those of this one, if any.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SourceFile:
         status = path.stat()
         return cls(
             _as_text(name),
-            str(path.absolute()),  # because a worker may run in another folder
+            str(path.absolute()),  # absolute, as a worker may run in another folder
             status.st_size,
             status.st_mtime_ns,
         )

@@ -1,4 +1,4 @@
-"""A document: what is cleaned, split and packed, and never torn from its source."""
+"""A document: the unit that is cleaned, split and packed, with its provenance."""
 
 import hashlib
 import json
@@ -10,23 +10,23 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class Document(NamedTuple):
-    """A text, what goes with it, and where it came from.
+    """A text or image with its annotations and its source.
 
-    A source fills what it has; an objective says what it needs.
+    A source sets the fields that it has; an objective requires some of them.
 
     Attributes:
         text: The text itself, valid Unicode; the context of a question; the words of
             a tagged sentence with a space between them.
         source: The file's name within the corpus.
-        offset: Where in the source it starts: a byte offset, a line or a row, as the
-            kind of source can tell.
-        second_text: The other half of a pair; the question about `text`.
-        target_text: What a sequence-to-sequence model is to answer.
-        label: The name of the class; or the number that is right, as text.
+        offset: Its start in the source: a byte offset, a line or a row, depending on
+            the kind of source.
+        second_text: The second text of a pair; the question about `text`.
+        target_text: The target of a sequence-to-sequence model.
+        label: The name of the class; or the target of a regression, as text.
         words: A tagged sentence's words.
-        tags: One for each word.
-        answers: Character offset in `text` and wording of each answer.
-        image: Pixels in row order, one byte a channel.
+        tags: One tag per word.
+        answers: Character offset in `text` and text of each answer.
+        image: Pixels in row-major order, one byte per channel.
         image_shape: Height, width, channels.
     """
 
@@ -44,12 +44,12 @@ class Document(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how many bytes it is: a character of text counts as one."""
+        """The approximate size in bytes: a character of text counts as one."""
         texts = self.text, self.second_text, self.target_text
         return sum(map(len, texts)) + len(self.image)
 
     def with_text(self, text: str) -> "Document":
-        """The same with another text; `_replace` takes twice as long.
+        """Returns a copy with another text; `_replace` takes twice as long.
 
         Example:
         >>> Document("a ", "f.txt", 3, label="x").with_text("a")
@@ -60,16 +60,16 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Input that could not become a document, on its way to quarantine.
+    """Input that could not be read as a document, to be quarantined.
 
     Attributes:
-        reason: Why, in a few words; rejects are counted by it.
+        reason: The reason in a few words; rejects are counted by it.
         source: The file's name within the corpus.
         offset: As in `Document`.
         excerpt: The first characters, made printable.
-        size: Bytes it would have been as a document, about.
+        size: The approximate size of the document in bytes.
         unread: Bytes of the source that could not be read at all.
-        doubtful: Whether more of the file may be lost, or wrong, than it can tell.
+        doubtful: Whether an unknown further amount of the file may be lost or wrong.
     """
 
     reason: str
@@ -83,13 +83,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Input that a reader leaves out by rule, undamaged as it is.
+    """Valid input that a reader leaves out by a rule.
 
     Attributes:
-        reason: The rule, in a few words; what is left out is counted by it.
+        reason: The rule in a few words; filtered documents are counted by it.
         source: The file's name within the corpus.
         offset: As in `Document`.
-        size: Bytes it would have been as a document, about.
+        size: The approximate size of the document in bytes.
     """
 
     reason: str
@@ -99,7 +99,7 @@ class Filtered:
 
 
 def document_hash(text: str) -> int:
-    """64 bits that identify a text wherever and whenever it is met.
+    """Computes a stable 64-bit hash of a text.
 
     Example:
     >>> hex(document_hash("the same text"))
@@ -113,7 +113,7 @@ def _hash(content: bytes) -> int:
 
 
 def input_key(text: bytes, second_text: bytes, image: bytes) -> int:
-    """64 bits that identify what a document asks: of a text alone its hash.
+    """Computes a 64-bit hash of a document's inputs; of a text alone its hash.
 
     Example:
     >>> input_key(b"yes", b"", b"") == document_hash("yes")
@@ -125,9 +125,9 @@ def input_key(text: bytes, second_text: bytes, image: bytes) -> int:
 
 
 def document_key(document: Document) -> int:
-    """64 bits that identify a document by all it says, wherever it was found.
+    """Computes a 64-bit hash of a document's content, independent of its source.
 
-    For a document that is nothing but a text it is that text's `document_hash`.
+    For a document that consists of a text alone it is the text's `document_hash`.
 
     Example:
     >>> a = Document("yes", "a.txt", 0)

@@ -1,7 +1,6 @@
-"""The documents of one part of a corpus, as columns, on disk and in memory.
+"""Documents in columns, as Arrow files and in memory.
 
-Arrow's file format is read without copying, so going through a file between two
-stages costs next to nothing.
+Arrow files are memory-mapped without copying, so files between steps cost little.
 """
 
 import io
@@ -40,13 +39,13 @@ _INPUTS = ("text", "second_text", "image")
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """Documents side by side.
+    """A batch of documents.
 
     Attributes:
-        keys: uint64 (D,). `document_key` of each; of a further copy of a document, a
-            key of its own. All randomness comes from it.
+        keys: uint64 (D,), the `document_key` of each; further copies of a document have
+            keys of their own. The source of all randomness.
         table: One row per document; the columns are the attributes of `Document`.
-            A column that no document of the batch has is left out.
+            Columns that are empty in all documents are left out.
     """
 
     keys: np.ndarray
@@ -54,7 +53,7 @@ class DocumentBatch:
 
     @classmethod
     def from_documents(cls, documents: Sequence[Document]) -> "DocumentBatch":
-        """Puts documents side by side.
+        """Makes a batch of documents.
 
         Example:
         >>> document = Document("a text", "a.txt", 0, label="good")
@@ -75,7 +74,7 @@ class DocumentBatch:
 
     @classmethod
     def of_batches(cls, batches: Sequence["DocumentBatch"]) -> "DocumentBatch":
-        """Puts the documents of several batches side by side.
+        """Concatenates batches.
 
         Example:
         >>> documents = (Document(text, "a.txt", 0) for text in "xy")
@@ -93,7 +92,7 @@ class DocumentBatch:
         return len(self.keys)
 
     def texts(self, column: str = "text") -> np.ndarray:
-        """A column of texts as UTF-8 bytes, object (D,); empty where there is none."""
+        """Returns a column of UTF-8 texts, object (D,); empty texts if missing."""
         if column not in self.table.column_names:
             return np.full(len(self), b"", object)
         values = np.empty(len(self), object)
@@ -101,7 +100,7 @@ class DocumentBatch:
         return values
 
     def sizes(self) -> np.ndarray:
-        """int64 (D,). Bytes of each document's texts and image, and one more."""
+        """Returns 1 + the bytes of each document's texts and image, int64 (D,)."""
         sizes = np.ones(len(self), np.int64)
         for column in (*TEXTS, "image"):
             if column in self.table.column_names:
@@ -109,14 +108,14 @@ class DocumentBatch:
         return sizes
 
     def values(self, column: str) -> list[Any]:
-        """Any column as Python values; `answers` as dictionaries."""
+        """Returns any column as Python values; `answers` as dictionaries."""
         if column not in self.table.column_names:
             default = Document._field_defaults[column]
             return [[] if default == () else default] * len(self)
         return self.table[column].to_pylist()
 
     def input_keys(self) -> np.ndarray:
-        """uint64 (D,). Equal for documents that ask the same, whatever their answers.
+        """Returns hashes of the inputs without labels and answers, uint64 (D,).
 
         Example:
         >>> batch = DocumentBatch.from_documents(
@@ -132,16 +131,16 @@ class DocumentBatch:
         return np.array([input_key(*row) for row in asked], np.uint64)
 
     def only(self, columns: Sequence[str]) -> "DocumentBatch":
-        """The same documents with some of their columns, of which nothing is copied."""
+        """Selects columns without copying."""
         there = [name for name in columns if name in self.table.column_names]
         return DocumentBatch(self.keys, self.table.select(there))
 
     def take(self, rows: np.ndarray) -> "DocumentBatch":
-        """The documents of some rows, by index, in that order."""
+        """Selects rows by index, in that order."""
         return DocumentBatch(self.keys[rows], self.table.take(pa.array(rows)))
 
     def with_copies(self, copies: np.ndarray) -> "DocumentBatch":
-        """Each document as often as `copies` (D,) says, each copy with its own key."""
+        """Repeats each document `copies` (D,) times; each copy has a key of its own."""
         rows = np.repeat(np.arange(len(self)), copies)
         copy = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
         repeated = self.take(rows)
@@ -151,7 +150,7 @@ class DocumentBatch:
         return DocumentBatch(keys, repeated.table)
 
     def save(self, path: Path) -> None:
-        """Writes the batch as one Arrow file, whole or not at all."""
+        """Writes the batch atomically as one Arrow file."""
         table = self.table.append_column("key", pa.array(self.keys))
         sink = io.BytesIO()
         with pa.ipc.new_file(sink, table.schema) as writer:
@@ -160,7 +159,7 @@ class DocumentBatch:
 
     @classmethod
     def load(cls, path: Path) -> "DocumentBatch":
-        """Reads what `save` wrote; the file is mapped, not copied."""
+        """Reads a file of `save`; it is memory-mapped, not copied."""
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
         keys = table["key"].to_numpy()

@@ -1,4 +1,4 @@
-"""The documents of a part that are used: by split, without duplicates, with copies."""
+"""Selects the documents of a part: by split, without duplicates, with copies."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,15 @@ from transbeam.pipeline.documents.step_markers import (
 
 @dataclass(frozen=True)
 class Kept:
-    """What of a part goes into each split.
+    """The documents of a part that are used, by split.
 
     Attributes:
-        splits: The documents; copies of one stand side by side.
-        documents: How many different documents these are.
-        left_out: Training documents that their source's weight leaves out.
-        size: Bytes of all documents of the part; see `DocumentBatch.sizes`.
-        dropped: Bytes of those that are in neither split.
+        splits: The documents; copies of one are adjacent.
+        documents: The number of different documents among them.
+        left_out: The number of training documents that the weight of their source
+            drops.
+        size: The bytes of all documents of the part; see `DocumentBatch.sizes`.
+        dropped: The bytes of those that are in neither split.
     """
 
     splits: dict[Split, DocumentBatch]
@@ -38,10 +39,10 @@ class Kept:
 
 
 def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
-    """Takes a part apart into its splits.
+    """Selects the documents of a part for each split.
 
-    A training document is there as often as its source's weight says, the fraction
-    decided by a number drawn for the document; a validation document once.
+    A training document is repeated by its source's weight, whose fraction is rounded at
+    random per document; a validation document occurs once.
     """
     batch = DocumentBatch.load(documents_path(folder, part))
     rows = _rows(batch.keys, folder, part, config)
@@ -67,11 +68,11 @@ def kept_rows(
     Args:
         keys: uint64 (D,), the documents' hashes.
         folder: The job's folder.
-        part: The part they are of.
-        config: The run.
+        part: The part of the documents.
+        config: The run's configuration.
 
     Returns:
-        Rows, ascending.
+        Row indices, ascending.
     """
     rows = _rows(keys, folder, part, config)
     copies = _copies(keys[rows["train"]], part.weight, config.seed)
@@ -81,7 +82,7 @@ def kept_rows(
 def _rows(
     keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
-    """The rows of each split that are no duplicates."""
+    """Returns the rows of each split without duplicates."""
     keep = np.ones(len(keys), np.bool_)
     if is_done(folder, "duplicates", part.name):
         dropped = read_state(folder, "duplicates", part.name)
@@ -94,14 +95,14 @@ def _rows(
 
 
 def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.ndarray:
-    """Which documents of a part are for validation.
+    """Returns a mask of a part's validation documents.
 
-    Where there is a `validation_source` all that came from it, and no other.
+    With a `validation_source` these are exactly its documents.
 
     Args:
         keys: uint64 (D,), the documents' hashes.
-        part: The part they are of.
-        data: The configuration.
+        part: The part of the documents.
+        data: The `data` section of the configuration.
 
     Returns:
         bool (D,).
@@ -112,13 +113,14 @@ def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.nd
 
 
 def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:
-    """Which documents are held out: by their keys alone, so equal ones never part.
+    """Returns a mask of validation documents, by their keys alone.
 
-    A document keeps its split as the corpus grows.
+    Equal documents are in the same split, and a document stays in its split as the
+    corpus grows.
 
     Args:
         keys: uint64 (D,).
-        fraction: The share of all keys that is held out.
+        fraction: The share of validation documents.
 
     Returns:
         bool (D,).

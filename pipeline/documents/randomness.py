@@ -1,8 +1,8 @@
-"""Random numbers that depend on what they are for, never on when they are drawn.
+"""Counter-based random numbers that depend on their purpose, not on the order of draws.
 
-Every number is a hash of `(seed, stage, document, counter)`. The same document
-therefore gets the same numbers on any runner, in any bundle, after any restart, and
-millions of them are drawn at once.
+Every number is a hash of `(seed, stage, document, counter)`. Therefore a document gets
+the same numbers on any runner, in any bundle, after any restart, and millions of them
+are computed at once.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stage_key(seed: int, stage: str) -> int:
-    """A 64-bit key for one purpose of one run.
+    """Returns a 64-bit key for one purpose of one run.
 
     Example:
     >>> stage_key(0, "masking") == stage_key(0, "masking") != stage_key(1, "masking")
@@ -24,12 +24,12 @@ def stage_key(seed: int, stage: str) -> int:
 
 
 def uniform(key: int, documents: np.ndarray, counters: np.ndarray) -> np.ndarray:
-    """Uniform numbers in [0, 1), one for each pair of document and counter.
+    """Returns uniform numbers in [0, 1), one for each pair of document and counter.
 
     Args:
         key: From `stage_key`.
         documents: uint64, any shape. The documents' 64-bit hashes.
-        counters: Integers that broadcast with `documents`; a token's place, say.
+        counters: Integers that broadcast with `documents`, such as token positions.
 
     Returns:
         float64 of the broadcast shape, with 53 random bits each.
@@ -42,7 +42,7 @@ def uniform(key: int, documents: np.ndarray, counters: np.ndarray) -> np.ndarray
 
 
 def to_unit(bits: np.ndarray) -> np.ndarray:
-    """Random 64-bit numbers as float64 in [0, 1): their upper 53 bits.
+    """Converts the upper 53 of 64 random bits to float64 in [0, 1).
 
     Example:
     >>> to_unit(np.array([0, 2**63], np.uint64)).tolist()
@@ -52,7 +52,7 @@ def to_unit(bits: np.ndarray) -> np.ndarray:
 
 
 def mix(bits: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser (Steele, Lea & Flood, 2014): every bit moves every bit."""
+    """Applies SplitMix64's finalizer (Steele, Lea & Flood, 2014) to 64-bit numbers."""
     shifted = bits >> np.uint64(30)
     mixed = bits ^ shifted
     # In place from here on: this runs once for every token of a corpus.

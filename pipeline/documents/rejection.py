@@ -4,18 +4,18 @@ import re
 
 from transbeam.pipeline.documents.document import Document, Rejected
 
-# Control characters, some of which a terminal obeys.
+# Control characters, some of which affect terminals.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def rejected(document: Document, reason: str) -> Rejected:
-    """The quarantine entry of a document that was read but cannot be kept."""
+    """Returns the quarantine entry of a document that was read."""
     shown = excerpt(document.text)
     return Rejected(reason, document.source, document.offset, shown, document.size)
 
 
 def excerpt(raw: str | bytes) -> str:
-    r"""The beginning of a record, printable whatever it holds.
+    r"""Returns the beginning of some content in printable form.
 
     Example:
     >>> excerpt(b"caf\xe9\0")

@@ -1,7 +1,8 @@
-"""Causal language modelling: each token is predicted from those before it.
+"""Causal language modeling: each token is predicted from the previous ones.
 
-The record says what to predict at each token, so nobody downstream has to shift
-([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)).
+Records contain the target at each token, so no later code has to shift them ([Radford
+et al.,
+2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)).
 """
 
 import numpy as np
@@ -21,13 +22,13 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     length = run.data.sequence_length
     return (*token_features(length), *target_features(length))
 
 
 def target_features(length: int) -> tuple[Feature, ...]:
-    """What to predict at each token."""
+    """Returns the features of the target at each token."""
     return (
         Feature("target_ids", "int32", (length,), "the token to predict at each token"),
         Feature(
@@ -42,14 +43,14 @@ def target_features(length: int) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Packs documents, each framed as a whole, and looks up each token's successor."""
+    """Packs documents, each framed by special tokens, with next-token targets."""
     return make_packed_records(batch, tokenizer, run)[0]
 
 
 def make_packed_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
 ) -> tuple[Records, Packed]:
-    """The records, and where each document lies in them."""
+    """Makes the records; also returns the packed documents."""
     needed(tokenizer, run, "end")
     rows = tokenize_column(batch, tokenizer)
     stream, packed = lay_streams(rows, batch.keys, run, tokenizer.special)
@@ -75,17 +76,17 @@ def make_packed_records(
 
 
 def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
-    """What follows each token in its document, even if it is in another record.
+    """Returns each token's successor in its document, even if in another record.
 
     Each token of a document but its first is thus predicted exactly once.
 
     Args:
         stream: The documents.
-        packed: Their records, made without framing pieces.
+        packed: Their records, without special tokens around chunks.
 
     Returns:
-        int32 and float32, of the shape of `packed.token_ids`: the tokens, and 1 where
-        there is one, else 0.
+        int32 and float32, of the shape of `packed.token_ids`: the targets, and their
+        weights, 1 if there is one, else 0.
     """
     document_ids = packed.document_ids
     targets = np.zeros_like(packed.token_ids)
@@ -94,8 +95,8 @@ def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarr
     follows &= document_ids > 0
     targets[:, :-1] = packed.token_ids[:, 1:] * follows[:, :-1]
 
-    # Where a document was cut, the next token is the first of the next chunk.
-    last_cells = np.flatnonzero((document_ids > 0) & ~follows)  # in order of chunks
+    # At a cut in a document, the next token is the first of the next chunk.
+    last_cells = np.flatnonzero((document_ids > 0) & ~follows)  # in the order of chunks
     after = packed.chunks.starts + packed.chunks.lengths
     is_cut = ~np.isin(after, stream.row_splits)
     targets.reshape(-1)[last_cells[is_cut]] = stream.ids[after[is_cut]]

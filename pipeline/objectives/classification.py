@@ -1,6 +1,6 @@
 """Classification: `[CLS] text [SEP]` and the class of the text.
 
-A text that is too long loses its end; how much was cut off is counted.
+Texts that are too long are truncated; the removed tokens are counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, ClassificationConfig)
     return (
         *token_features(run.data.sequence_length),
@@ -45,7 +45,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each document, in the order of their keys."""
+    """Makes one record per document, in the order of their keys."""
     assert isinstance(run.objective, ClassificationConfig)
     labels = run.objective.labels
     reasons = reasons_against(batch, ["text", "label"], labels)
@@ -61,14 +61,14 @@ def text_records(
     reasons: Sequence[str | None],
     targets: Callable[[DocumentBatch], np.ndarray],
 ) -> Records:
-    """One record for each usable document, with what is asked of it as `label`.
+    """Makes one record per usable document, with its target as `label`.
 
     Args:
         batch: The documents.
-        tokenizer: The run's.
-        run: Any run whose records have one text.
-        reasons: Why each document cannot be used; None for one that can.
-        targets: From documents that can to their targets.
+        tokenizer: The run's tokenizer.
+        run: The configuration of a run whose records have one text.
+        reasons: Why each document cannot be used; None if it can be.
+        targets: Maps usable documents to their targets.
     """
     length = run.data.sequence_length
     begin = needed(tokenizer, run, "begin")

@@ -20,12 +20,12 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def image_shape(config: ImageClassificationConfig) -> tuple[int, int, int]:
-    """Height, width, channels of every image of the run."""
+    """Returns the height, width and channels of the run's images."""
     return (config.image_size, config.image_size, config.channels)
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, ImageClassificationConfig)
     shape = image_shape(run.objective)
     return (
@@ -37,7 +37,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each image, in the order of their keys."""
+    """Makes one record per image, in the order of their keys."""
     assert isinstance(run.objective, ImageClassificationConfig)
     labels, shape = run.objective.labels, image_shape(run.objective)
     reasons = reasons_against(batch, ["image", "label"], labels)

@@ -1,8 +1,8 @@
-"""Masked language modelling: hide some tokens of each record and ask for them.
+"""Masked language modeling: masks some tokens of each record as targets.
 
-Of the asked-for tokens most are shown as `[MASK]`, some as a random piece and the
-rest as they are, so that the model may not trust what it sees
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 3.1 and appendix A.1).
+Most of the target tokens are replaced by `[MASK]`, some by a random piece, and the rest
+are unchanged, so that the model cannot rely on its inputs ([Devlin et al.,
+2019](https://arxiv.org/abs/1810.04805), 3.1 and appendix A.1).
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract; with dynamic masking the trainer makes the slots."""
+    """Returns the features of a record; with dynamic masking the trainer masks."""
     assert isinstance(run.objective, MaskedConfig)
     length = run.data.sequence_length
     if run.objective.masking == "dynamic":
@@ -53,7 +53,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def masked_features(
     sequence_length: int, predictions_per_record: int
 ) -> tuple[Feature, ...]:
-    """The contract of records with hidden tokens.
+    """Returns the features of records with masked tokens.
 
     Example:
     >>> [feature.name for feature in masked_features(128, 20)][3:]
@@ -76,7 +76,7 @@ def masked_features(
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Packs documents and hides tokens, or leaves the hiding to the trainer."""
+    """Packs documents and masks tokens, or leaves the masking to the trainer."""
     assert isinstance(run.objective, MaskedConfig)
     mask_id = needed(tokenizer, run, "mask")
     special, length = tokenizer.special, run.data.sequence_length
@@ -127,14 +127,14 @@ def _repeated(placement: Placement, records: int, copies: int) -> Placement:
 
 @dataclass(frozen=True, eq=False)
 class Hiding:
-    """What hiding tokens needs to know beside the shares.
+    """The inputs of masking besides its configuration.
 
     Attributes:
         seed: The run's seed.
         mask_id: The id of `[MASK]`.
         ordinary_ids: int32 (V',). The ids a random piece is drawn from.
-        starts_word: bool (V,). Whether a piece begins a new word; None: each does.
-        copy: Which copy of the records this is; each hides other tokens.
+        starts_word: bool (V,). Whether a piece begins a new word; None: all do.
+        copy: Index of the copy of the records; each copy masks other tokens.
     """
 
     seed: int
@@ -144,19 +144,18 @@ class Hiding:
     copy: int = 0
 
     def key(self, purpose: str) -> int:
-        """The key of one purpose's random numbers."""
+        """Returns the key of the random numbers for one purpose."""
         return stage_key(self.seed, f"masking/{self.copy}/{purpose}")
 
 
 def mask_records(
     packed: Packed, config: MaskingConfig, hiding: Hiding
 ) -> dict[str, np.ndarray]:
-    """Chooses and hides tokens.
+    """Selects and masks tokens.
 
-    In each record `masking_fraction` of the content tokens, rounded, are chosen; at
-    least one, and none of the framing pieces and padding. Which ones, and what is
-    shown in their place, depends on the seed, the copy, and on the token's document
-    and place.
+    In each record `masking_fraction` of the content tokens, rounded, are selected; at
+    least one, and no special tokens or padding. The selection and the replacements
+    depend on the seed, the copy, and on the token's document and position.
 
     Returns:
         The arrays of `masked_features`, each (records, …).
@@ -193,8 +192,8 @@ def mask_records(
 def _shown(
     real: np.ndarray, bits: np.ndarray, config: MaskingConfig, hiding: Hiding
 ) -> np.ndarray:
-    """int32. What stands in the place of the tokens that are asked for."""
-    # One half of the bits says what to show, the other which random piece.
+    """Returns the replacements of the target tokens, int32."""
+    # One half of the bits selects the kind of replacement, the other the random piece.
     draw = (bits >> np.uint64(32)).astype(np.float64) * 2.0**-32
     pieces = np.uint64(len(hiding.ordinary_ids))
     piece = ((bits & np.uint64(2**32 - 1)) * pieces) >> np.uint64(32)
@@ -205,7 +204,7 @@ def _shown(
 
 
 class _Choosing:
-    """Chooses the tokens to hide in a block of records after another."""
+    """Selects the tokens to mask, one block of records at a time."""
 
     def __init__(
         self, packed: Packed, config: MaskingConfig, hiding: Hiding, slots: int
@@ -216,7 +215,7 @@ class _Choosing:
         self._join = TokenBits(packed, hiding.key("ngram"))
 
     def columns(self, rows: slice) -> np.ndarray:
-        """int64 (rows, slots). As `mask_selection.choose`."""
+        """Returns the result of `mask_selection.choose`, int64 (rows, slots)."""
         packed, config = self._packed, self._config
         content = np.count_nonzero(packed.is_content[rows], axis=1)
         wanted = wanted_tokens(content, config.masking_fraction, self._slots)

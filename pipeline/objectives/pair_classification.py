@@ -1,9 +1,8 @@
 """Classification of pairs: `[CLS] text [SEP] second text [SEP]` and their class.
 
-A pair that is too long loses tokens at the end of its longer text, until both are
-equally long; then of both in turn, the second text first. What is said early and what
-is said briefly is kept ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), in
-the code of `_truncate_seq_pair`).
+A pair that is too long is truncated longest-first: at the end of its longer text until
+both are equally long, then at the ends of both in turn, the second text first ([Devlin
+et al., 2019](https://arxiv.org/abs/1810.04805), in the code of `_truncate_seq_pair`).
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, PairClassificationConfig)
     length = run.data.sequence_length
     return (
@@ -52,12 +51,12 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def longest_first(
     first: np.ndarray, second: np.ndarray, room: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many tokens of each text of a pair fit, when the longer one gives first.
+    """Computes the kept lengths of both texts for longest-first truncation.
 
     Args:
-        first: int (N,). Tokens of the first texts.
-        second: int (N,). Tokens of the second texts.
-        room: Tokens that both may have together.
+        first: int (N,). The lengths of the first texts.
+        second: int (N,). The lengths of the second texts.
+        room: The maximum total length of a pair.
 
     Example:
     >>> longest_first(np.array([9, 2, 9]), np.array([3, 3, 9]), 7)
@@ -70,7 +69,7 @@ def longest_first(
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each pair, in the order of their keys."""
+    """Makes one record per pair, in the order of their keys."""
     assert isinstance(run.objective, PairClassificationConfig)
     labels = run.objective.labels
     reasons = reasons_against(batch, ["text", "second_text", "label"], labels)
@@ -86,14 +85,14 @@ def pair_records(
     reasons: Sequence[str | None],
     targets: Callable[[DocumentBatch], np.ndarray],
 ) -> Records:
-    """One record for each usable pair, with what is asked of it as `label`.
+    """Makes one record per usable pair, with its target as `label`.
 
     Args:
         batch: The documents.
-        tokenizer: The run's.
-        run: Any run whose records have two texts.
-        reasons: Why each document cannot be used; None for one that can.
-        targets: From documents that can to their targets.
+        tokenizer: The run's tokenizer.
+        run: The configuration of a run whose records have two texts.
+        reasons: Why each document cannot be used; None if it can be.
+        targets: Maps usable documents to their targets.
     """
     length = run.data.sequence_length
     begin = needed(tokenizer, run, "begin")

@@ -1,6 +1,6 @@
 """Regression of pairs: `[CLS] text [SEP] second text [SEP]` and a number for both.
 
-A pair that is too long is cut as for classification.
+A pair that is too long is truncated as for classification.
 """
 
 from transbeam.configs.schema.run import RunConfig
@@ -19,7 +19,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     length = run.data.sequence_length
     return (*token_features(length), segment_feature(length), number_feature())
 
@@ -27,6 +27,6 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each pair, in the order of their keys."""
+    """Makes one record per pair, in the order of their keys."""
     reasons = reasons_against_numbers(batch, ["text", "second_text", "label"])
     return pair_records(batch, tokenizer, run, reasons, label_numbers)

@@ -1,7 +1,7 @@
-"""Prefix language modelling: a text's end is predicted from its beginning.
+"""Prefix language modeling: a text's end is predicted from its beginning.
 
-Where the beginning ends is drawn anew for each chunk of a document; within it tokens
-may look both ways ([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.2).
+The length of the prefix is drawn for each chunk of a document; attention is
+bidirectional within it ([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.2).
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract: the causal one, and which tokens are given."""
+    """Returns the features of a causal record and the mask of the prefix."""
     length = run.data.sequence_length
     return (
         *causal.features(run),
@@ -36,10 +36,10 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Causal records in which the beginning of each chunk is not asked for."""
+    """Makes causal records without targets in the prefix of each chunk."""
     records, packed = causal.make_packed_records(batch, tokenizer, run)
     prefix_mask = prefixes(packed, run.seed)
-    # The last given token predicts the first one that is not given.
+    # The target of the last prefix token is the first one after the prefix.
     given = np.zeros(prefix_mask.shape, np.bool_)
     same = packed.document_ids[:, 1:] == packed.document_ids[:, :-1]
     given[:, :-1] = (prefix_mask[:, 1:] == 1) & same
@@ -54,9 +54,9 @@ def make_records(
 
 
 def prefixes(packed: Packed, seed: int) -> np.ndarray:
-    """int32 (records, L). 1 on the first tokens of each chunk, at least one.
+    """Returns 1 at the prefix of each chunk, at least one token, int32 (records, L).
 
-    At least one token follows, unless the chunk has only one; every other length is
+    At least one token follows, unless the chunk has only one; all possible lengths are
     equally likely.
     """
     chunks = packed.chunks

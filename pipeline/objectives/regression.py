@@ -1,4 +1,4 @@
-"""Regression: `[CLS] text [SEP]`, as for classification, and a number for the text."""
+"""Regression: `[CLS] text [SEP]`, as for classification, and a target number."""
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split
@@ -16,13 +16,13 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     return (*token_features(run.data.sequence_length), number_feature())
 
 
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each document, in the order of their keys."""
+    """Makes one record per document, in the order of their keys."""
     reasons = reasons_against_numbers(batch, ["text", "label"])
     return text_records(batch, tokenizer, run, reasons, label_numbers)

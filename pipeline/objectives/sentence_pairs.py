@@ -1,15 +1,15 @@
-"""Sentence pairs: hidden tokens as in `masked`, and what the second segment is.
+"""Sentence pairs: masked tokens as in `masked`, and a label for the second segment.
 
 `[CLS] first segment [SEP] second segment [SEP]`, one pair in a record, each segment
-one or more sentences. The second segment is the one that follows or, half of the
-time, something else: for `next_sentence` one from another document
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), A.2), for `sentence_order`
-the two in the wrong order ([Lan et al., 2020](https://arxiv.org/abs/1909.11942), 3.1).
+one or more sentences. The second segment is the one that follows or, half of the time,
+a negative: for `next_sentence` one from another document ([Devlin et al.,
+2019](https://arxiv.org/abs/1810.04805), A.2), for `sentence_order` the two in the wrong
+order ([Lan et al., 2020](https://arxiv.org/abs/1909.11942), 3.1).
 
-Unlike in BERT's own code, "another document" is never the same one; a sentence that is
-left alone at a document's end is left out, as it could only be in a wrong pair and so
-would tilt the labels; and nothing is cut off to make a pair fit, but fewer sentences
-are taken.
+Unlike in BERT's own code, "another document" is never the same one; a single sentence
+that remains at a document's end is left out, as it could only be in a negative pair and
+would unbalance the labels; and pairs are not truncated to fit, but have fewer
+sentences.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ from transbeam.pipeline.records.token_arrays import (
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
-_FRAME = 3  # one piece before and two after the segments
+_FRAME = 3  # special tokens: one before the segments and one after each
 _LABELS = {
     "next_sentence": "1 if the second segment is from another document, 0 if it "
     "follows the first",
@@ -47,7 +47,7 @@ _LABELS = {
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, SentencePairsConfig)
     length, task = run.data.sequence_length, run.objective.task
     return (
@@ -64,16 +64,16 @@ def make_records(
     split: Split,
     strangers: DocumentBatch | None = None,
 ) -> Records:
-    """Makes pairs of neighbouring sentences, and hides tokens in them.
+    """Makes pairs of adjacent segments, and masks tokens in them.
 
     Args:
         batch: The documents.
-        tokenizer: The run's.
-        run: The run.
-        split: The split they are of.
-        strangers: Stretches of other documents, whose hashes are their keys; for
-            `next_sentence`, where the batch has few documents. In the placement their
-            rows follow those of the batch.
+        tokenizer: The run's tokenizer.
+        run: The run's configuration.
+        split: The split of the documents.
+        strangers: Passages of other documents, whose hashes are their keys; for
+            `next_sentence`, if the batch has few documents. In the placement their rows
+            follow those of the batch.
     """
     config, length = run.objective, run.data.sequence_length
     assert isinstance(config, SentencePairsConfig)
@@ -84,7 +84,7 @@ def make_records(
         tokenizer.ordinary_ids,
         tokenizer.starts_word if config.whole_words else None,
     )
-    # Any two sentences fit: nothing has to be cut off later.
+    # Any two sentences fit, so that no pair has to be truncated.
     longest = (length - _FRAME) // 2
     own, num_own = batch, len(batch)
     identities = np.array([input_key(t, b"", b"") for t in own.texts()], np.uint64)
@@ -135,13 +135,13 @@ def make_records(
 
 
 def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
-    """Each row is the values, each as often as its lengths say; all rows in one."""
+    """Repeats the values in each row by its lengths; concatenates all rows."""
     times = np.stack(lengths, axis=1)
     return np.repeat(np.tile(values, len(times)), times.reshape(-1))
 
 
 def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packed:
-    """The records as packed ones with a single chunk, as hiding tokens wants them."""
+    """Converts the records to packed ones with a single chunk each, for masking."""
     ones = np.ones(len(pairs.keys), np.int64)
     one, two = pairs.lengths[:, 0], pairs.lengths[:, 1]
     is_content = _repeated([0, 1, 0, 1, 0], [ones, one, ones, two, ones])
@@ -160,7 +160,7 @@ def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packe
 
 
 def _placement(pairs: SegmentPairs, sentences: Sentences) -> Placement:
-    """Where both segments are from."""
+    """Returns the documents and offsets of both segments."""
     documents = pairs.documents.reshape(-1)
     starts = sentences.edges[sentences.first[documents]]
     return Placement(

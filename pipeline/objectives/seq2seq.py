@@ -1,12 +1,12 @@
-"""Sequence to sequence: the encoder reads a text, the decoder writes its answer.
+"""Sequence to sequence: the encoder reads a source, the decoder generates the target.
 
     encoder_token_ids  a b c [END]    p q [END]
     decoder_token_ids  [GO] x y       [GO] u v w
     target_ids         x y [END]      u v w [END]
 
-The decoder reads the target one place later than it has to write it
-([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), 3.1). `[GO]` is the piece
-that begins a text or, where a family has none, padding, as in T5.
+The decoder's input is the target shifted right by one position ([Vaswani et al.,
+2017](https://arxiv.org/abs/1706.03762), 3.1). `[GO]` is the begin token or, if the
+tokenizer has none, padding, as in T5.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, Seq2SeqConfig)
     return pair_features(run.data.sequence_length, run.objective.decoder_length)
 
@@ -49,7 +49,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Records of pairs, several in each or one, in the order of their first's key."""
+    """Makes records of one or more pairs, in the order of their first pair's key."""
     assert isinstance(run.objective, Seq2SeqConfig)
     reasons = reasons_against(batch, ["text", "target_text"])
     rows = usable_rows(batch, reasons)
@@ -65,13 +65,13 @@ def make_records(
 
 @dataclass(frozen=True)
 class TextPairs:
-    """Texts and their answers, in the order of their keys.
+    """Source and target texts, in the order of their keys.
 
     Attributes:
-        documents: int64 (N,). The row of each in the batch.
+        documents: int64 (N,). The row of each pair in the batch.
         keys: uint64 (N,).
-        sources: The ids of the texts, N rows.
-        targets: The ids of the answers, N rows.
+        sources: The ids of the source texts, N rows.
+        targets: The ids of the target texts, N rows.
     """
 
     documents: np.ndarray
@@ -80,7 +80,7 @@ class TextPairs:
     targets: TokenRows
 
     def cut(self, which: np.ndarray, source: int, target: int) -> "TextPairs":
-        """Some of the pairs by index, each side cut to at most so many tokens."""
+        """Selects pairs by index, and truncates both sides."""
 
         def sides(rows: TokenRows, most: int) -> TokenRows:
             return stretches(rows, which, 0, np.minimum(rows.lengths[which], most))
@@ -94,7 +94,7 @@ class TextPairs:
 
 
 def pair_features(encoder_length: int, decoder_length: int) -> tuple[Feature, ...]:
-    """The record contract of texts with answers."""
+    """Returns the features of a record with source and target."""
     shape = (decoder_length,)
     return (
         *token_features(encoder_length, "encoder_"),
@@ -113,14 +113,15 @@ def pair_records(
     run: RunConfig,
     config: TextPairObjective,
 ) -> Records:
-    """Lays pairs into records.
+    """Makes records of pairs.
 
     Args:
         pairs: The pairs; those without a token on one side are left out and counted.
-        reasons: Why a document of the batch is no pair; reasons to drop are added.
-        tokenizer: Gives the special pieces.
-        run: Gives the encoder's length.
-        config: The rest.
+        reasons: Why a document of the batch cannot be used; reasons for pairs that are
+            too long are added.
+        tokenizer: Has the special tokens.
+        run: Has the encoder's length.
+        config: Has the decoder's length and the rules for packing and long pairs.
     """
     lengths = run.data.sequence_length, config.decoder_length
     end = needed(tokenizer, run, "end")
@@ -175,13 +176,13 @@ def pair_records(
 def _arranged(
     pairs: TextPairs, lengths: tuple[int, int], *, packed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs in the order they are laid, and the record of each."""
+    """Returns the order of the pairs in the records, and the record of each."""
     count = len(pairs.documents)
     if not packed:
         return np.arange(count), np.arange(count)
     framed = pairs.sources.lengths + 1, pairs.targets.lengths + 1
     records = pack_pairs(*framed, lengths)
-    # The first records have the longest pairs: their hashes mix them.
+    # The packing begins with the longest pairs: sorting by hash shuffles the records.
     records.sort(key=lambda record: int(pairs.keys[record[0]]))
     order = np.array([pair for record in records for pair in record], np.int64)
     sizes = np.array([len(record) for record in records], np.int64)

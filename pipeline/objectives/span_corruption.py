@@ -1,4 +1,4 @@
-"""Span corruption: spans are cut out of a text and asked for (T5).
+"""Span corruption: spans of a text are replaced by sentinels and predicted (T5).
 
     text     Thank you for inviting me to your party last week </s>
     encoder  Thank you <0> me to your party <1> week </s>
@@ -37,7 +37,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, SpanCorruptionConfig)
     length = run.data.sequence_length
     return pair_features(length, run.objective.target_length(length))
@@ -46,7 +46,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Cuts spans out of documents, and packs what is left beside what was cut."""
+    """Corrupts documents, and packs the corrupted texts with the removed spans."""
     assert isinstance(run.objective, SpanCorruptionConfig)
     config, length = run.objective, run.data.sequence_length
     sides = length, config.target_length(length)
@@ -96,20 +96,20 @@ def corrupt(
     config: SpanCorruptionConfig,
     seed: int,
 ) -> tuple[TokenRows, TokenRows]:
-    """Cuts spans out of texts.
+    """Replaces spans of texts by sentinels.
 
     Args:
-        ids: int32. All texts in one row.
-        chunks: Which stretches of it are the N texts.
-        sentinels: int (S,). Stand for the first span of a text, the second, …
-        config: How much to cut out.
+        ids: int32. All texts, concatenated.
+        chunks: The ranges of the N texts.
+        sentinels: int (S,). The ids for the first span of a text, the second, …
+        config: Has the noise density and the mean span length.
         seed: The run's seed.
 
     Returns:
         N rows each: the texts with a sentinel in place of each span; and the spans,
-        each behind its sentinel. Together they say all that the texts said.
+        each after its sentinel. Together they contain all tokens of the texts.
     """
-    # So few texts at once that work on their tokens stays in the cache.
+    # Blocks of texts are so small that their tokens stay in the CPU cache.
     ends = np.cumsum(chunks.lengths)
     blocks = np.searchsorted(ends, np.arange(0, chunks.lengths.sum(), BLOCK_TOKENS))
     edges = [*blocks.tolist(), len(chunks)]
@@ -135,7 +135,7 @@ def _corrupt(
     noise = noise_mask(chunks, config, seed)
     starts = noise.copy()
     starts[1:] &= ~noise[:-1]
-    starts[rows.row_splits[:-1]] = noise[rows.row_splits[:-1]]  # a text begins anew
+    starts[rows.row_splits[:-1]] = noise[rows.row_splits[:-1]]  # not across texts
     spans_before = np.concatenate([[0], np.cumsum(starts)])
     base = np.repeat(spans_before[rows.row_splits[:-1]], rows.lengths)
     sentinel = sentinels[np.maximum(spans_before[1:] - base - 1, 0)].astype(np.int32)
@@ -159,5 +159,5 @@ def _joined(parts: Sequence[TokenRows]) -> TokenRows:
 
 
 def _per_row(flags: np.ndarray, rows: TokenRows) -> np.ndarray:
-    """int64. How many flags are set in each row."""
+    """Counts the flags that are set in each row, int64."""
     return np.diff(np.concatenate([[0], np.cumsum(flags)])[rows.row_splits])

@@ -1,11 +1,11 @@
-"""Extractive question answering: which tokens of a text answer a question.
+"""Extractive question answering: targets are the answer's first and last token.
 
     [CLS] question [SEP] window of the text [SEP]
 
-A long text is read in windows that overlap, one record each. Where a window does not
-hold the whole answer, or there is none, the answer is the place of `[CLS]`, 0
+A long text is split into overlapping windows, one record each. If a window does not
+contain the whole answer, or there is none, the target is the position of `[CLS]`, 0
 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). Of several
-answers the first is taught.
+answers the first is the target.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     length = run.data.sequence_length
     return (
         *token_features(length),
@@ -75,7 +75,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each window, in the order of the documents' keys."""
+    """Makes one record per window, in the order of the documents' keys."""
     assert isinstance(run.objective, SpanQAConfig)
     config, length = run.objective, run.data.sequence_length
     begin = needed(tokenizer, run, "begin")
@@ -130,7 +130,7 @@ def make_records(
 
 
 def _tokenize_each_once(texts: np.ndarray, tokenizer: Tokenizer) -> TokenRows:
-    """Tokenizes texts of which many are asked about several times."""
+    """Tokenizes texts, each distinct one once: many have several questions."""
     different, which = np.unique(texts, return_inverse=True)
     rows = tokenize_texts(different, tokenizer)
     return stretches(rows, which, 0, rows.lengths[which])
@@ -138,12 +138,12 @@ def _tokenize_each_once(texts: np.ndarray, tokenizer: Tokenizer) -> TokenRows:
 
 @dataclass(frozen=True)
 class _Windows:
-    """Stretches of texts that overlap; all arrays (N,).
+    """Overlapping windows of texts; all arrays (N,).
 
     Attributes:
-        document: int64. The text each is of, ascending.
-        start: int64. Its first token within the text.
-        length: int64. Its tokens.
+        document: int64. The text of each window, ascending.
+        start: int64. The window's first token within the text.
+        length: int64. The window's number of tokens.
     """
 
     document: np.ndarray
@@ -154,8 +154,8 @@ class _Windows:
 def _windows(
     lengths: np.ndarray, room: np.ndarray, stride: int, filled: np.ndarray
 ) -> _Windows:
-    """Windows as long as there is room, up to the first that reaches the text's end."""
-    step = np.minimum(stride, room)  # no token between two windows
+    """Returns windows of maximal length; the last one reaches the end of the text."""
+    step = np.minimum(stride, room)  # no gap between windows
     further = -(-np.maximum(lengths - room, 0) // step)
     per_document = np.where(filled, 1 + further, 0)
     document = np.repeat(np.arange(len(lengths)), per_document)

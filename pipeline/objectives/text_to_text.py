@@ -1,7 +1,7 @@
-"""Any task as text to text: the layout of `seq2seq`, the texts from templates.
+"""Text to text: the record layout of `seq2seq`, with texts from templates.
 
-"summarize: " before a text tells the model what to do with it
-([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 2.4).
+A prefix such as "summarize: " specifies the task for the model ([Raffel et al.,
+2020](https://arxiv.org/abs/1910.10683), 2.4).
 """
 
 from itertools import repeat
@@ -20,7 +20,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract, that of `seq2seq`."""
+    """Returns the features of a record, those of `seq2seq`."""
     assert isinstance(run.objective, TextToTextConfig)
     return pair_features(run.data.sequence_length, run.objective.decoder_length)
 
@@ -28,7 +28,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Records of pairs, as `seq2seq` makes them of texts."""
+    """Makes records of pairs as `seq2seq` does."""
     assert isinstance(run.objective, TextToTextConfig)
     config = run.objective
     reasons = _reasons_against(batch, config)
@@ -44,7 +44,7 @@ def make_records(
 
 
 def usable_texts(batch: DocumentBatch, config: TextToTextConfig) -> list[list[bytes]]:
-    """What is read and what is answered, of every document that can be used.
+    """Returns the source and target texts of every usable document.
 
     Example:
     >>> from transbeam.pipeline.documents.document import Document
@@ -66,7 +66,7 @@ def _reasons_against(
 
 
 def filled(batch: DocumentBatch, template: str) -> list[bytes]:
-    """The template with the fields of each document, UTF-8.
+    """Fills a template with the fields of each document; returns UTF-8.
 
     Example:
     >>> from transbeam.pipeline.documents.document import Document

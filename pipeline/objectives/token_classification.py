@@ -1,10 +1,10 @@
-"""Token classification: a tag for each word, asked for at the word's first piece.
+"""Token classification: a tag per word, predicted at the word's first piece.
 
     token_ids      [CLS] Ber ##lin is big [SEP]
     label_ids        0    3    0    1  1    0
     label_weights    0    1    0    1  1    0
 
-A sentence that is too long for a record is cut between two words and goes on in the
+A sentence that is too long for a record is split between two words and continued in the
 next record, so that no tag is lost.
 """
 
@@ -39,7 +39,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """The record contract."""
+    """Returns the features of a record."""
     assert isinstance(run.objective, TokenClassificationConfig)
     length = run.data.sequence_length
     labels = list(run.objective.labels)
@@ -53,7 +53,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each sentence that fits, in the order of their keys."""
+    """Makes one or more records per sentence, in the order of the documents' keys."""
     assert isinstance(run.objective, TokenClassificationConfig)
     config, length = run.objective, run.data.sequence_length
     begin = needed(tokenizer, run, "begin")
@@ -64,7 +64,7 @@ def make_records(
     sentences = usable.values("words")
     words = tokenize_words(sentences, tokenizer, run)
 
-    # A word that is longer than a record is alone in one and loses its end.
+    # A word that is longer than a record has one of its own and is truncated.
     kept = np.minimum(words.lengths, length - 2)
     pieces = stretches(words, np.arange(len(kept)), 0, kept)
     per_sentence = np.array([len(sentence) for sentence in sentences], np.int64)
@@ -113,19 +113,19 @@ def _reasons_against(batch: DocumentBatch, labels: tuple[str, ...]) -> list[str 
 
 
 def _tag_ids(batch: DocumentBatch, labels: tuple[str, ...]) -> np.ndarray:
-    """int32. The tag of every word of all sentences, in one row."""
+    """Returns the tag ids of the words of all sentences, concatenated, int32."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[t] for tags in batch.values("tags") for t in tags], "i4")
 
 
 @dataclass(frozen=True)
 class _Cuts:
-    """Stretches of sentences, each at most a record long; all arrays (N,).
+    """Parts of sentences, each at most a record long; all arrays (N,).
 
     Attributes:
-        sentences: int64. Which sentence each is of.
-        starts: int64. Its first token within the sentence.
-        lengths: int64. Its tokens.
+        sentences: int64. The sentence of each part.
+        starts: int64. The part's first token within the sentence.
+        lengths: int64. The part's number of tokens.
     """
 
     sentences: np.ndarray
@@ -136,7 +136,7 @@ class _Cuts:
 def _cut_between_words(
     per_sentence: np.ndarray, word_lengths: np.ndarray, most: int
 ) -> _Cuts:
-    """Cuts each sentence as late as a record allows; no word is longer than that."""
+    """Splits each sentence into parts as long as possible, between words."""
     word_ends = np.cumsum(word_lengths)
     edges = np.concatenate([[0], word_ends])[np.cumsum([0, *per_sentence])]
     found: list[tuple[int, int, int]] = []

@@ -1,1 +1,1 @@
-"""Training records: contract, arrays, TFRecord files, manifest."""
+"""Training records: features, arrays, TFRecord files, manifest."""

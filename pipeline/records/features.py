@@ -1,8 +1,8 @@
-"""The record contract: what a training record holds.
+"""The record contract: the features of a training record.
 
-The data job writes these features, the manifest carries them, and the trainer
-compares them with what it needs before the first step. Pipeline and model meet
-here and nowhere else.
+The data job writes these features, the manifest lists them, and the trainer compares
+them with those that it requires before the first step. They are the only interface
+between pipeline and model.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ class Feature:
         dtype: `"int32"` (stored as an int64 list), `"float32"`, or `"uint8"` (stored
             as one string of bytes).
         shape: Shape of one record's value.
-        meaning: One sentence for people.
+        meaning: A description for readers.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Feature:
 
 
 def from_json(rows: Sequence[Mapping[str, Any]]) -> tuple[Feature, ...]:
-    """Reads the contract back from a manifest."""
+    """Reads the features from a manifest."""
     return tuple(
         Feature(row["name"], row["dtype"], tuple(row["shape"]), row["meaning"])
         for row in rows
@@ -43,7 +43,7 @@ def from_json(rows: Sequence[Mapping[str, Any]]) -> tuple[Feature, ...]:
 
 
 def differences(found: Sequence[Feature], expected: Sequence[Feature]) -> list[str]:
-    """What keeps records of one contract from being read under another.
+    """Describes the differences between found and expected features.
 
     Example:
     >>> short = Feature("token_ids", "int32", (64,), "ids of pieces")
@@ -65,11 +65,11 @@ def differences(found: Sequence[Feature], expected: Sequence[Feature]) -> list[s
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], features: Sequence[Feature]) -> None:
-    """Holds arrays of records `(records, *shape)` against the contract.
+    """Checks that arrays of records `(records, *shape)` match the features.
 
     Raises:
-        ValueError: An array is missing, unknown, or of another dtype or shape; that
-            is a bug of the objective, not of the user.
+        ValueError: An array is missing, unknown, or of another dtype or shape; this is
+            a bug in the objective, not an error of the user.
     """
     if set(arrays) != {feature.name for feature in features}:
         raise ValueError(f"arrays {sorted(arrays)} do not match the record contract")

@@ -1,4 +1,4 @@
-"""A histogram as an SVG picture, for pages that need no script and no network."""
+"""Histograms as SVG, for pages that need no script and no network."""
 
 import html
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ _MOST_BARS = 64
 
 
 def bars(counts: Sequence[int], what: str, of: str) -> str:
-    """Draws how many things have each value.
+    """Draws a histogram.
 
     Args:
-        counts: At i, the things with the value i.
-        what: Names the value, below the axis.
-        of: Names the things, beside it.
+        counts: At i, the number of items with the value i.
+        what: The name of the value, below the axis.
+        of: The name of the items, in the tooltips.
 
     Returns:
-        An `<svg>` element; empty when there is nothing to draw.
+        An `<svg>` element; empty if all counts are 0.
     """
     groups, step = _grouped(np.asarray(counts, np.int64))
     if not groups.sum():
@@ -53,7 +53,7 @@ def bars(counts: Sequence[int], what: str, of: str) -> str:
 
 
 def _grouped(counts: np.ndarray) -> tuple[np.ndarray, int]:
-    """Neighbouring values taken together until a page has room for the bars.
+    """Groups adjacent values so that at most `_MOST_BARS` bars are drawn.
 
     Example:
     >>> _grouped(np.ones(100, np.int64))[0][:3], _grouped(np.ones(100, np.int64))[1]

@@ -11,14 +11,14 @@ _MOST = 10
 def label_counts(
     config: RunConfig, statistics: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, int]]:
-    """Counts how often each label is asked for in the records of each split.
+    """Counts the occurrences of each label in the records of each split.
 
     Args:
-        config: The run.
+        config: The run's configuration.
         statistics: As in `statistics.json`.
 
     Returns:
-        Split to label to number; nothing where the objective has no labels.
+        Maps splits to labels to counts; empty if the objective has no labels.
     """
     labels: Sequence[str] = getattr(config.objective, "labels", ())
     if not labels:
@@ -35,7 +35,7 @@ def label_counts(
 
 
 def missing_labels(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Sentences about the labels that never occur, for people.
+    """Returns warnings about labels that never occur.
 
     Example:
     >>> missing_labels({"train": {"a": 3, "b": 0}, "validation": {"a": 1, "b": 0}})

@@ -1,4 +1,4 @@
-"""`manifest.json`: what the records are, how many, made from what. Written last."""
+"""Reads `manifest.json`, which describes a folder of records and is written last."""
 
 import json
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ FILE = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """A folder of records, as the trainer sees it.
+    """The manifest of a folder of records.
 
     Attributes:
-        folder: Where the manifest lies.
-        features: The record contract; of a bucketed data set, that of the longest
+        folder: The folder of the manifest.
+        features: The features of a record; of a bucketed data set, those of the longest
             records.
         shards: The files, by split and number.
         vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
         counts: Documents, tokens and records by stage and reason.
-        buckets: The record contract by the length of the records.
+        buckets: The features by the length of the records.
     """
 
     folder: Path
@@ -36,19 +36,19 @@ class Manifest:
     buckets: Mapping[int, tuple[Feature, ...]] = field(default_factory=dict)
 
     def features_of(self, shard: Shard) -> tuple[Feature, ...]:
-        """The record contract of a shard."""
+        """Returns the features of a shard's records."""
         return self.buckets.get(shard.sequence_length, self.features)
 
     @property
     def has_validation(self) -> bool:
-        """True if documents are held out to validate on."""
+        """True if there are validation records."""
         return any(s.split == "validation" and s.records for s in self.shards)
 
     def split(self, name: str) -> list[Shard]:
-        """The non-empty shards of a split.
+        """Returns the non-empty shards of a split.
 
-        Where no document is held out, the first shard of training stands in for the
-        validation split. What is measured on it says nothing about new text.
+        Without validation records, the first training shard is used as the validation
+        split. Metrics on it do not measure generalization.
 
         Raises:
             ArtifactError: The split has no record.
@@ -64,7 +64,7 @@ class Manifest:
         return shards
 
     def check_files(self) -> None:
-        """Holds every shard against its checksum; see `check_shard`."""
+        """Verifies the checksum of every shard; see `check_shard`."""
         for shard in self.shards:
             check_shard(self.folder, shard)
 
@@ -73,7 +73,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Reads the manifest of a folder of records.
 
     Raises:
-        ArtifactError: There is none, it is cut off, or it is of a newer format.
+        ArtifactError: The manifest is missing, truncated, or of another format version.
     """
     path = folder / FILE
     try:

@@ -1,7 +1,7 @@
-"""Where every token of a shard comes from: a Parquet file beside each shard.
+"""The provenance of every token of a shard: a Parquet file beside each shard.
 
-One row per stretch of a document in a record. Kept apart, because the records are
-read in every epoch and these only by a person who looks for the origin of one.
+One row per document, or part of one, in a record. It is a separate file, because the
+records are read in every epoch and the provenance only for inspection.
 """
 
 from pathlib import Path
@@ -15,14 +15,14 @@ from transbeam.pipeline.records.record_set import Placement
 
 
 def provenance_path(folder: Path, name: str) -> Path:
-    """Where the provenance of a shard lies."""
+    """Returns the path of a shard's provenance."""
     return folder / f"provenance/{name}.parquet"
 
 
 def write_provenance(
     folder: Path, name: str, batch: DocumentBatch, placement: Placement
 ) -> None:
-    """Writes record, source, offset in the source and first token of each stretch."""
+    """Writes record, source, offset in the source and first token of each part."""
     origin = batch.table.select(["source", "offset"])
     table = origin.take(pa.array(placement.document))
     table = table.add_column(0, "record", pa.array(placement.record.astype("int32")))

@@ -1,10 +1,10 @@
-"""`transbeam data --inspect`: records as a person would read them.
+"""`transbeam data --inspect`: prints records in readable form.
 
     train-00000-00, record 0: 126 tokens of 3 documents
       from  numpy/__init__.py:12, numpy/core.py:40, numpy/ma.py:7
       token_ids  [CLS] the shape of [MASK]{the} array [SEP] ‖ [CLS] …
 
-What is asked for stands in braces behind what is shown in its place.
+Target tokens are in braces after their replacements.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ def inspect_records(
     count: int,
     labels: Sequence[str] = (),
 ) -> Iterator[str]:
-    """The first records of a split, a few lines of text each.
+    """Yields descriptions of the first records of a split, a few lines each.
 
     Args:
         manifest: The records.
         pieces: The tokenizer's pieces in the order of their ids.
         split: `"train"` or `"validation"`.
-        count: How many records.
+        count: The number of records.
         labels: The names of the classes or tags, if the objective has any.
 
     Raises:
@@ -64,7 +64,7 @@ def _records(
 
 
 def _origins(folder: Path, name: str) -> dict[int, list[str]]:
-    """Source and offset of the documents of each record of a shard."""
+    """Returns source and offset of the documents of each record of a shard."""
     table = pq.read_table(provenance_path(folder, name))
     origins: dict[int, list[str]] = {}
     for row in table.select(["record", "source", "offset"]).to_pylist():
@@ -78,7 +78,7 @@ def describe(
     pieces: Sequence[str],
     labels: Sequence[str] = (),
 ) -> list[str]:
-    """One line for each array that says something to a person.
+    """Returns one line for each array that is useful to readers.
 
     Example:
     >>> pieces = ["[PAD]", "[MASK]", "big", "cat", "sat"]
@@ -124,7 +124,7 @@ def describe(
     return lines
 
 
-# Shown with the tokens, or of no use to a reader.
+# Shown with the tokens, or not useful to readers.
 _SAID_ELSEWHERE = (
     "document_ids",
     "position_ids",

@@ -1,4 +1,4 @@
-"""What an objective makes of the documents of one part and split."""
+"""The records that an objective makes of the documents of one part and split."""
 
 from dataclasses import dataclass, field
 
@@ -7,12 +7,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Placement:
-    """Which document stands where: one row per stretch of a document in a record.
+    """The positions of documents in records: one row per part of a document.
 
     Attributes:
         record: int64 (P,). Row in the arrays of records; ascending.
         document: int64 (P,). Row in the batch of documents.
-        offset: int64 (P,). The stretch's first token within the document.
+        offset: int64 (P,). The part's first token within the document.
     """
 
     record: np.ndarray
@@ -22,19 +22,19 @@ class Placement:
 
 @dataclass(frozen=True)
 class Records:
-    """Records of training data, and an account of the documents they were made from.
+    """Training records with their placement and counts of unused documents.
 
     Attributes:
-        arrays: The arrays of the record contract, each (records, ...).
-        placement: Where each document went; a document that is nowhere here is in
-            `rejected` or `filtered`, or had no token.
-        lengths: int64 (records,). Tokens of each record that are not padding.
-        counts: Numbers for the manifest, such as `tokens`, `unknown_tokens`,
+        arrays: The arrays of the features, each (records, ...).
+        placement: The position of each document; other documents are in `rejected` or
+            `filtered`, or had no token.
+        lengths: int64 (records,). The number of tokens of each record without padding.
+        counts: Counts for the manifest, such as `tokens`, `unknown_tokens`,
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.
-        rejected: Row in the batch and reason of each document that is not what the
-            objective needs; they go to quarantine.
-        filtered: The same for documents that are sound, but of no use to the
-            objective; they are counted.
+        rejected: Row in the batch and reason of each document that lacks what the
+            objective requires, for the quarantine.
+        filtered: The same for valid documents that the objective cannot use; they are
+            only counted.
     """
 
     arrays: dict[str, np.ndarray]

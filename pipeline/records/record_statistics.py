@@ -1,4 +1,4 @@
-"""What the records look like as numbers: lengths, pieces, documents per record."""
+"""Statistics of records: lengths, pieces, documents per record."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.records.record_set import Records
 
-# The arrays of the record contracts that hold ids of pieces, as the model reads them.
+# The features that contain token ids, as the model reads them.
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
 
 
@@ -20,10 +20,10 @@ class Statistics:
     """Counts over the records of one or more shards.
 
     Attributes:
-        tokens: int64 (V,). How often each piece stands in the records.
-        lengths: int64. At i, the records with i tokens.
-        documents: int64. At i, the records with i documents or stretches of one.
-        labels: int64. At i, how often class or tag i is asked for.
+        tokens: int64 (V,). The occurrences of each piece in the records.
+        lengths: int64. At i, the number of records with i tokens.
+        documents: int64. At i, the number of records with i documents or parts of one.
+        labels: int64. At i, the occurrences of class or tag i.
     """
 
     tokens: np.ndarray
@@ -40,8 +40,8 @@ class Statistics:
         Args:
             records: The records.
             vocabulary_size: The number of pieces.
-            pad: The id of padding, which may also be that of a piece; the places that
-                are padding are not counted.
+            pad: The id of padding, which may also be that of another token; padding
+                positions are not counted.
         """
         ids = [records.arrays[name] for name in TOKEN_IDS if name in records.arrays]
         tokens = np.zeros(vocabulary_size, np.int64)
@@ -66,25 +66,25 @@ class Statistics:
         )
 
     def save(self, folder: Path, name: str) -> None:
-        """Keeps the counts of a shard until all are added up."""
+        """Saves the statistics of a shard until all are summed."""
         sink = io.BytesIO()
         np.savez(sink, **vars(self))
         write_atomically(statistics_path(folder, name), sink.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Statistics":
-        """Reads what `save` wrote."""
+        """Reads a file of `save`."""
         with np.load(path) as arrays:
             return cls(**arrays)
 
 
 def statistics_path(folder: Path, name: str) -> Path:
-    """Where the counts of a shard lie while the job runs."""
+    """Returns the path of a shard's statistics while the job runs."""
     return folder / f"state/statistics-{name}.npz"
 
 
 def _labels(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Every class or tag that is asked for: int, flat; none where there are none."""
+    """Returns all target classes or tags as a flat int array; empty without labels."""
     if "label_ids" in arrays:
         return arrays["label_ids"][arrays["label_weights"] > 0]
     label = arrays.get("label", np.zeros(0, np.int32))
@@ -99,7 +99,7 @@ def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def summary(total: Statistics, pieces: Sequence[str], most: int = 40) -> dict[str, Any]:
-    """The numbers of a split for `statistics.json` and the card."""
+    """Returns the statistics of a split for `statistics.json` and the dataset card."""
     ranked = np.argsort(-total.tokens, kind="stable")[:most]
     return {
         "lengths": total.lengths.tolist(),

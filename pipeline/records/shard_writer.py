@@ -1,4 +1,4 @@
-"""Writing TFRecord files that are either whole or not there."""
+"""Writes TFRecord files atomically."""
 
 import os
 import uuid
@@ -23,9 +23,9 @@ def write_shard(
     records: Iterable[bytes],
     compression: Literal["none", "gzip"] = "none",
 ) -> Shard:
-    """Writes records under a temporary name and moves the file into place at the end.
+    """Writes records to a temporary file and renames it at the end.
 
-    The same records give the same bytes, compressed or not.
+    The same records result in the same bytes, compressed or not.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
@@ -33,8 +33,8 @@ def write_shard(
     final = folder / path
     with writing(final):
         final.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own even for another attempt at the same shard: an engine may start
-    # one while the first is still running, on another machine or in this process.
+    # A unique name even for another attempt at the same shard: an engine may start one
+    # while the first is still running, on another machine or in this process.
     temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
     count = 0
     try:

@@ -1,4 +1,4 @@
-"""Finished files of records, and the proof that they are whole. Needs no TensorFlow."""
+"""Finished record files and their integrity check. Needs no TensorFlow."""
 
 import hashlib
 from dataclasses import asdict, dataclass
@@ -10,14 +10,14 @@ from transbeam.configs.base.errors import ArtifactError
 
 @dataclass(frozen=True)
 class Shard:
-    """A finished file of records, as the manifest lists it.
+    """An entry of the manifest for a finished record file.
 
     Attributes:
         path: Relative to the folder of the manifest.
         split: `"train"` or `"validation"`.
-        records: How many.
-        bytes: Size of the file.
-        sha256: Of the file's bytes.
+        records: The number of records.
+        bytes: The size of the file.
+        sha256: The SHA-256 of the file.
         sequence_length: Tokens per record; it differs between the shards of a
             bucketed data set.
     """
@@ -31,7 +31,7 @@ class Shard:
 
     @property
     def compression(self) -> Literal["", "GZIP"]:
-        """As `tf.data.TFRecordDataset` wants it."""
+        """The `compression_type` for `tf.data.TFRecordDataset`."""
         return "GZIP" if self.path.endswith(".gz") else ""
 
     def as_json(self) -> dict[str, Any]:
@@ -39,16 +39,16 @@ class Shard:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Computes the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check_shard(folder: Path, shard: Shard) -> None:
-    """Makes sure that a shard is the one the manifest speaks of.
+    """Checks that a shard matches its entry in the manifest.
 
     Raises:
-        ArtifactError: It is missing, truncated or altered.
+        ArtifactError: The file is missing, truncated or modified.
     """
     path = folder / shard.path
     advice = "Make the records again: move this folder away and run `transbeam data`"

@@ -1,9 +1,9 @@
-"""Arrays as serialized `tf.train.Example`s, and back.
+"""Serializes arrays as `tf.train.Example`s, and parses them.
 
-A part's records are encoded all at once: the wire format of Protocol Buffers is laid
-out as columns of bytes, one row a record, and the columns that a row does not use
-(a short number needs fewer bytes than a long one) are left out at the end. The bytes
-are those of Python's protobuf library with keys in order, at a fraction of its time.
+All records of a part are encoded at once: the wire format of Protocol Buffers is built
+as columns of bytes, one row per record, and the columns that a row does not use (a
+small number needs fewer bytes than a large one) are removed at the end. The bytes equal
+those of Python's protobuf library with sorted keys, at a fraction of its time.
 
 References:
     - [Encoding](https://protobuf.dev/programming-guides/encoding/)
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from transbeam.pipeline.records.features import Feature, check_arrays
 
-# Field number and wire type of what is used: all are length-delimited.
+# Field numbers and wire types: all fields are length-delimited.
 _EXAMPLE_FEATURES = 0x0A
 _MAP_ENTRY = 0x0A
 _MAP_KEY = 0x0A
@@ -32,7 +32,7 @@ _LIST_VALUES = 0x0A
 def encode_records(
     arrays: Mapping[str, np.ndarray], features: Sequence[Feature]
 ) -> list[bytes]:
-    """One Example per row of the arrays, which must match the record contract."""
+    """Serializes one Example per row of the arrays, which must match the features."""
     check_arrays(arrays, features)
     entries: list[_Columns] = []
     for feature in sorted(features, key=lambda feature: feature.name):
@@ -46,12 +46,12 @@ def encode_records(
 
 @dataclass(frozen=True)
 class _Columns:
-    """Rows of bytes of different lengths, as columns.
+    """Rows of bytes of different lengths, stored as columns.
 
     Attributes:
-        blocks: The columns in order: uint8 (rows, width), and bool of the same shape
-            (or None for all) that says which of them belong to the row.
-        lengths: int64 (rows,). How many bytes each row has.
+        blocks: The columns in order: uint8 (rows, width), and a mask of the same shape
+            (or None for all) of the bytes that belong to the row.
+        lengths: int64 (rows,). The number of bytes of each row.
     """
 
     blocks: list[tuple[np.ndarray, np.ndarray | None]]
@@ -78,7 +78,7 @@ def _beside(*parts: _Columns) -> _Columns:
 
 
 def _wrapped(tag: int, content: _Columns) -> _Columns:
-    """The content behind its tag and its length."""
+    """Prepends the tag and the length to the content."""
     rows = len(content.lengths)
     length = _varints(content.lengths[:, np.newaxis])
     return _beside(_constant(rows, bytes([tag])), length, content)
@@ -111,15 +111,15 @@ def _values(rows: np.ndarray, dtype: str) -> _Columns:
 
 
 def _varints(numbers: np.ndarray) -> _Columns:
-    """Each number in groups of seven bits, the lowest first; all but the last marked.
+    """Encodes numbers as varints: groups of seven bits, the lowest first.
 
-    A negative number is its 64-bit two's complement, ten bytes long.
+    A negative number is encoded as its 64-bit two's complement, ten bytes long.
     """
     rows, count = numbers.shape
     largest, smallest = int(numbers.max(initial=0)), int(numbers.min(initial=0))
     if smallest >= 0 and largest < 128:  # one byte each
         return _all_used(numbers.astype(np.uint8))
-    # Small numbers in a small type: the passes below move fewer bytes.
+    # A smaller dtype for small numbers, so that the loop below moves fewer bytes.
     small = smallest >= 0 and largest < 2**31
     numbers = numbers.astype(np.uint32 if small else np.int64).view(
         np.uint32 if small else np.uint64
@@ -140,7 +140,7 @@ def _varints(numbers: np.ndarray) -> _Columns:
 
 
 def parse_records(serialized: tf.Tensor, features: Sequence[Feature]) -> dict[str, Any]:
-    """A batch of Examples as tensors (batch, *shape) of the contract's dtypes."""
+    """Parses a batch of Examples to tensors (batch, *shape) of the features' dtypes."""
     stored = {"int32": tf.int64, "float32": tf.float32}
     parsed = tf.io.parse_example(
         serialized,

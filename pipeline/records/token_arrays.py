@@ -1,4 +1,4 @@
-"""Rows of ids of many lengths: cut, joined, and laid into arrays of fixed shape."""
+"""Cuts and joins ragged rows of ids, and converts them to arrays of fixed shape."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from transbeam.pipeline.records.token_rows import TokenRows
 
 
 def ranges(lengths: np.ndarray) -> np.ndarray:
-    """0 … n-1 for each n, one after another.
+    """Returns 0 … n-1 for each n, concatenated.
 
     Example:
     >>> ranges(np.array([2, 0, 3]))
@@ -21,7 +21,7 @@ def ranges(lengths: np.ndarray) -> np.ndarray:
 
 
 def rows_of(ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
-    """Ids in one row as rows of the given lengths."""
+    """Splits concatenated ids into rows of the given lengths."""
     row_splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return TokenRows(ids.astype(np.int32, copy=False), row_splits)
 
@@ -29,12 +29,12 @@ def rows_of(ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
 def stretches(
     rows: TokenRows, which: np.ndarray, starts: np.ndarray | int, lengths: np.ndarray
 ) -> TokenRows:
-    """Stretches of rows as rows of their own.
+    """Extracts slices of rows as new rows.
 
     Args:
         rows: The rows to take from.
-        which: int (N,). The row each stretch is of; any order, repeats allowed.
-        starts: int (N,), or one for all. Its first token within the row.
+        which: int (N,). The row of each slice; any order, repeats allowed.
+        starts: int (N,), or one for all. The slice's first token within the row.
         lengths: int (N,).
 
     Example:
@@ -47,7 +47,7 @@ def stretches(
 
 
 def beside(*parts: TokenRows | int) -> TokenRows:
-    """Joins rows of several sets, first to first and so on; an int is put into each.
+    """Concatenates sets of rows row by row; an int is inserted into each row.
 
     Example:
     >>> rows = rows_of(np.array([5, 6, 7]), np.array([2, 1]))
@@ -74,13 +74,13 @@ def beside(*parts: TokenRows | int) -> TokenRows:
 
 @dataclass(frozen=True)
 class Grid:
-    """Which cell of an array (records, length) each token of some rows goes to.
+    """The positions of the tokens of rows in an array (records, length).
 
     Attributes:
         shape: Records, and tokens per record.
-        cells: int64 (tokens,). Places in the flattened array.
-        ordinals: int64 (rows,). Each row's place among those of its record, from 1.
-        lengths: int64 (rows,). Tokens of each row.
+        cells: int64 (tokens,). Indices in the flattened array.
+        ordinals: int64 (rows,). Each row's number in its record, from 1.
+        lengths: int64 (rows,). The length of each row.
     """
 
     shape: tuple[int, int]
@@ -92,13 +92,13 @@ class Grid:
     def from_lengths(
         cls, lengths: np.ndarray, length: int, record: np.ndarray | None = None
     ) -> "Grid":
-        """Lays rows side by side from the left.
+        """Places rows in records one after another, from the left.
 
         Args:
-            lengths: int (rows,). Tokens of each row.
+            lengths: int (rows,). The length of each row.
             length: Tokens per record; the rows of a record must fit.
             record: int (rows,), ascending from 0 without a gap: the record of each
-                row. None: each row has a record of its own.
+                row. None: one row per record.
         """
         if record is None:
             record = np.arange(len(lengths))
@@ -113,7 +113,7 @@ class Grid:
     def put(
         self, values: Any, dtype: type[np.generic] = np.int32, fill: int = 0
     ) -> np.ndarray:
-        """An array (records, length) with a value for each token, `fill` elsewhere."""
+        """Returns an array (records, length) with the values of tokens, else `fill`."""
         array = np.full(self.shape[0] * self.shape[1], fill, dtype)
         array[self.cells] = values
         return array.reshape(self.shape)
@@ -121,7 +121,7 @@ class Grid:
     def token_arrays(
         self, ids: np.ndarray, pad: int, prefix: str = ""
     ) -> dict[str, np.ndarray]:
-        """The arrays of `token_features`."""
+        """Returns the arrays of `token_features`."""
         return {
             f"{prefix}token_ids": self.put(ids, fill=pad),
             f"{prefix}document_ids": self.put(np.repeat(self.ordinals, self.lengths)),
@@ -130,12 +130,12 @@ class Grid:
 
     @property
     def padding(self) -> int:
-        """Number of cells without a token."""
+        """The number of padding positions."""
         return self.shape[0] * self.shape[1] - len(self.cells)
 
 
 def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
-    """The features that every record of text has; `prefix` as in `encoder_`.
+    """Returns the features of all text records; `prefix` as in `encoder_`.
 
     Example:
     >>> [feature.name for feature in token_features(8, "encoder_")]
@@ -165,7 +165,7 @@ def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
 
 
 def segment_feature(length: int) -> Feature:
-    """Which of two texts a token belongs to."""
+    """Returns the feature that tells the two texts of a pair apart."""
     return Feature(
         "segment_ids",
         "int32",

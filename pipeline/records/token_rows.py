@@ -1,4 +1,4 @@
-"""A column of texts as one row of ids."""
+"""Tokenizes columns of texts to concatenated ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ import numpy as np
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
-BLOCK_BYTES = 1_000_000  # text handed to TensorFlow at once
+BLOCK_BYTES = 1_000_000  # of text per call of TensorFlow
 
 
 @dataclass(frozen=True)
 class TokenRows:
-    """The ids of many texts in one row.
+    """The concatenated ids of many texts.
 
     Attributes:
         ids: int32 (tokens,).
-        row_splits: int64 (D + 1,). Where each text's ids start, and the end.
+        row_splits: int64 (D + 1,). The start of each text's ids, and the end.
     """
 
     ids: np.ndarray
@@ -26,7 +26,7 @@ class TokenRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """int64 (D,). Tokens of each text."""
+        """The number of tokens of each text, int64 (D,)."""
         return np.diff(self.row_splits)
 
 
@@ -52,7 +52,7 @@ def tokenize_texts(
 
 
 def blocks(texts: Sequence[bytes] | np.ndarray) -> list[Sequence[bytes] | np.ndarray]:
-    """Runs of texts of about `BLOCK_BYTES` each; a longer text stands alone."""
+    """Splits texts into blocks of about `BLOCK_BYTES`; a longer text is a block."""
     if not len(texts):
         return []
     ends = np.cumsum([len(text) for text in texts])

@@ -1,4 +1,4 @@
-"""Words that are given one by one, as pieces."""
+"""Tokenizes pre-split words."""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 def tokenize_words(
     sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, run: RunConfig
 ) -> TokenRows:
-    """The ids of each word as it stands in its sentence, words of all in one row.
+    """Tokenizes each word as in its sentence; returns one row per word.
 
-    A word that the tokenizer makes nothing of, such as a control character, becomes
-    the unknown piece, so that every word has one.
+    A word without any piece, such as a control character, becomes the unknown token, so
+    that every word has at least one.
 
     Raises:
-        ConfigError: There is such a word and the tokenizer has no unknown piece.
+        ConfigError: There is such a word and the tokenizer has no unknown token.
     """
     before = tokenizer.word_prefix.encode("utf-8")
     texts = [

@@ -1,1 +1,1 @@
-"""The files of a corpus, cut into units of work and read."""
+"""Splits the files of a corpus into work units and reads them."""

@@ -1,4 +1,4 @@
-"""The files a corpus consists of, from all its sources, each with a name of its own."""
+"""Lists the files of a corpus, from all its sources, with unique names."""
 
 import hashlib
 import os
@@ -28,8 +28,8 @@ class CorpusPart:
 
     Attributes:
         source: The source.
-        weight: How often each of its training documents is used.
-        held_out: Whether it is of `data.validation_source`.
+        weight: The number of repetitions of its training documents.
+        held_out: Whether it is from `data.validation_source`.
     """
 
     source: SingleSource
@@ -38,14 +38,14 @@ class CorpusPart:
 
     @property
     def key(self) -> str:
-        """Where it stands in the configuration."""
+        """The key of the source in the configuration."""
         return "data.validation_source" if self.held_out else "data.source"
 
 
 def parts_of(
     source: Source, validation_source: Source | None = None
 ) -> tuple[CorpusPart, ...]:
-    """The sources a corpus consists of, those held out behind the others."""
+    """Returns the sources of a corpus, those for validation last."""
     parts: list[CorpusPart] = []
     for held_out, given in ((False, source), (True, validation_source)):
         if isinstance(given, MixtureSourceConfig):
@@ -58,7 +58,7 @@ def parts_of(
 def list_files(
     source: Source, validation_source: Source | None = None
 ) -> list[SourceFile]:
-    """All files of a corpus, sorted by its parts (`parts_of`) and by name.
+    """Lists all files of a corpus, sorted by source (`parts_of`) and by name.
 
     Raises:
         DataError: A source has no files, or only empty ones; or a file would be read
@@ -75,13 +75,13 @@ def list_files(
 
 
 def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """The files with a name of its own for each: files of one name get their part's.
+    """Makes file names unique: files of the same name get a prefix of their source.
 
-    Provenance needs that; the path would differ between machines.
+    Provenance needs unique names; paths would differ between machines.
     """
     often = Counter(file.name for file in files)
     names = [f"{f.part}/{f.name}" if often[f.name] > 1 else f.name for f in files]
-    if len(set(names)) < len(files):  # a folder of the corpus is called as a part
+    if len(set(names)) < len(files):  # a folder is named like a prefix
         names = [f"{file.part}/{file.name}" for file in files]
     return [replace(f, name=name) for f, name in zip(files, names, strict=True)]
 
@@ -112,7 +112,7 @@ def _bracket_hint(source: SingleSource) -> str:
 
 
 def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
-    """The files of a source, and what they were asked for by."""
+    """Returns the files of a source and the pattern that they matched."""
     match source:
         case PythonDocsSourceConfig():
             return python_docs.list_files(source), f"{list(source.packages)}"
@@ -124,7 +124,7 @@ def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
 
 @contextmanager
 def named_by(part: CorpusPart) -> Iterator[None]:
-    """What readers say of `data.source` is said of the key the part stands at."""
+    """Replaces `data.source` in the errors of readers by the key of the source."""
     try:
         yield
     except DataError as error:
@@ -133,8 +133,8 @@ def named_by(part: CorpusPart) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    """Each file is read once, but a pair may be there in both directions."""
-    met: dict[str, list[SourceFile]] = {}  # the files that were read with a path
+    """Rejects files that are read twice, except for a pair in both directions."""
+    met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
         for side in with_partners([file]):
             before = met.setdefault(os.path.realpath(side.path), [])
@@ -170,7 +170,7 @@ def _read_twice(
 
 
 def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-    """Files, each followed by the one that is read in step with it, if any."""
+    """Yields files, each followed by the one with its aligned lines, if any."""
     for file in files:
         yield file
         if file.partner is not None:
@@ -178,7 +178,7 @@ def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
 
 
 def corpus_fingerprint(files: Sequence[SourceFile]) -> str:
-    """Changes when a file is added, removed, resized, written anew or put elsewhere."""
+    """Computes a hash of the names, sizes and modification times of all files."""
     digest = hashlib.sha256()
     for file in with_partners(files):
         known = (file.part, file.name, file.size, file.modified)

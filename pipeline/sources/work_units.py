@@ -1,8 +1,8 @@
-"""Where documents come from: a corpus cut into units of work, and reading them.
+"""Splits a corpus into work units and reads their documents.
 
-A unit of work is some 4 MB of source. The cut depends on the files' names and sizes
-alone, so every run over the same corpus has the same units, and each unit becomes the
-same documents, whoever works on it and when.
+A work unit is some 4 MB of source. The split depends on the files' names and sizes
+alone, so every run over the same corpus has the same units, and each unit yields the
+same documents on any worker at any time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ _READERS = {
     ZipSourceConfig: zip_archive,
 }
 
-# Sources of lines, of which a file may be cut in its middle.
+# Line-based sources, whose files can be split.
 _BY_LINE = (
     TextSourceConfig,
     JsonlSourceConfig,
@@ -87,19 +87,19 @@ _BY_LINE = (
 
 @dataclass(frozen=True)
 class Unit:
-    """What one worker reads in one go: spans of one source."""
+    """A work unit for one worker: spans of one source."""
 
     index: int
     spans: tuple[Span, ...]
 
     @property
     def size(self) -> int:
-        """Source bytes of the unit."""
+        """The number of source bytes of the unit."""
         return sum(span.size for span in self.spans)
 
     @property
     def part(self) -> int:
-        """Which part of the corpus the unit is from; 0 where there is only one."""
+        """The index of the unit's source in the corpus; 0 if there is only one."""
         return self.spans[0].file.part
 
 
@@ -109,9 +109,9 @@ def plan_units(
     unit_bytes: int,
     validation_source: Source | None = None,
 ) -> list[Unit]:
-    """Cuts a corpus into units of about `unit_bytes` each, none of two parts.
+    """Splits a corpus into units of about `unit_bytes` each, with one source each.
 
-    A large file of lines or paragraphs is cut inside; other files stay whole.
+    A large file of lines or paragraphs is split; other files stay whole.
     """
     parts = parts_of(source, validation_source)
     units: list[Unit] = []
@@ -140,10 +140,10 @@ def _spans(
 
 
 def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> bool:
-    """Whether several workers may read a file, each from somewhere in the middle."""
+    """Returns whether a file can be split, to be read by several workers."""
     if file.size <= unit_bytes or not isinstance(source, _BY_LINE):
         return False
-    # To detect an encoding may take reading all that is before.
+    # Detecting the encoding may require reading the file from the start.
     if source.encoding == DETECT or _may_be_compressed(file):
         return False
     match source:
@@ -161,7 +161,7 @@ def _may_be_compressed(file: SourceFile) -> bool:
     try:
         return is_compressed(file)
     except OSError:
-        return True  # whoever reads the file will say what is wrong with it
+        return True  # reading the file will report the error
 
 
 Item = Document | Filtered | Rejected
@@ -170,7 +170,7 @@ Item = Document | Filtered | Rejected
 def read_unit(
     unit: Unit, source: Source, validation_source: Source | None = None
 ) -> Iterator[Item]:
-    """The same as `read_spans`, without the spans."""
+    """Yields the items of `read_spans` without the spans."""
     for _, item in read_spans(unit, source, validation_source):
         yield item
 
@@ -178,15 +178,15 @@ def read_unit(
 def read_spans(
     unit: Unit, source: Source, validation_source: Source | None = None
 ) -> Iterator[tuple[Span, Item]]:
-    """Every document of a unit, in order, each with the span it is from.
+    """Yields every document of a unit, in order, with its span.
 
-    What cannot be read comes as `Rejected`, what a reader leaves out by rule as
-    `Filtered`. Each stretch of a file that cannot be read is one `Rejected` that says
-    how many bytes it has. What else readers report goes where `reported` says.
+    Unreadable input is yielded as `Rejected`, documents that a reader leaves out by
+    rule as `Filtered`. Each unreadable part of a file is one `Rejected` with its number
+    of bytes. Other information from readers is collected by `reported`.
 
     Raises:
-        DataError: A file cannot be opened, or has gone or changed its size since it
-            was listed.
+        DataError: A file cannot be opened, or was removed or resized since it was
+            listed.
     """
     part = parts_of(source, validation_source)[unit.part]
     reader = _READERS[type(part.source)]
@@ -210,7 +210,7 @@ def read_spans(
 
 def _entries(broken: BrokenFile, span: Span) -> Iterator[Rejected]:
     for damage in broken.damage:
-        # The rest of the file belongs to whoever reads its other spans.
+        # The rest of the file belongs to other spans.
         unread = span.size if damage.unread is None else min(damage.unread, span.size)
         yield Rejected(
             damage.reason,

@@ -1,4 +1,4 @@
-"""Last step of the job: the documents of a part become records of training data."""
+"""The last step of the data job: makes training records of a part's documents."""
 
 import math
 from collections import Counter
@@ -32,7 +32,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 @dataclass
 class Built:
-    """What became of a part's documents, by split."""
+    """The shards and counts of a part, by split."""
 
     shards: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Built:
 def build_part(
     part: DocumentPart, config: RunConfig, folder: Path, tokenizer: Tokenizer
 ) -> None:
-    """Makes and writes the records of a part, a shard for each split."""
+    """Makes and writes the records of a part, one shard per split."""
     if is_done(folder, "records", part.name):
         return
     built = Built()
@@ -101,7 +101,7 @@ def build_part(
 
 
 def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
-    """The documents that left nothing in any record."""
+    """Returns the documents without a token in any record."""
     told = {row for row, _ in records.rejected + records.filtered}
     there = np.isin(np.arange(num_documents), records.placement.document)
     nowhere = np.flatnonzero(~there).tolist()
@@ -109,7 +109,7 @@ def _without_record(records: Records, num_documents: int) -> list[tuple[int, str
 
 
 def cells_per_record(config: RunConfig) -> int:
-    """Places for tokens in a record, filled or not, on both sides where it has two."""
+    """Counts the token positions of a record, including padding, on all sides."""
     return sum(
         math.prod(feature.shape)
         for feature in contract(config)
@@ -135,7 +135,7 @@ def _write(
 def _entries(
     batch: DocumentBatch, reasons: Sequence[tuple[int, str]]
 ) -> Sequence[Rejected]:
-    """The entries of documents the objective does not use, each once."""
+    """Returns the entries of documents that the objective does not use, each once."""
     if not reasons:
         return []
     rows = np.array([row for row, _ in reasons])
@@ -151,4 +151,4 @@ def _entries(
             strict=True,
         )
     ]
-    return list(dict.fromkeys(entries))  # a copy of a document is no other document
+    return list(dict.fromkeys(entries))  # copies of a document count once

@@ -1,7 +1,7 @@
-"""First step of the job: a unit of source becomes parts of clean documents.
+"""The first step of the data job: reads and cleans the documents of a work unit.
 
-Each step is a function of its input and the configuration alone. Its result is kept
-in files, the marker last, so that a job that was killed takes up where it was.
+Each step is a function of its input and the configuration alone. Its results are files,
+the marker last, so that a killed job resumes from them.
 """
 
 import json
@@ -38,22 +38,22 @@ from transbeam.pipeline.sources.work_units import Item, Unit, read_spans
 from transbeam.pipeline.steps.deduplicate_documents import save_signatures
 
 MEGABYTE = 1_000_000
-# Left out of an entry of the quarantine where they say nothing.
+# Omitted from quarantine entries if they are false or 0.
 _RARE = ("unread", "doubtful")
 
 
 @dataclass
 class CleanedUnit:
-    """What became of a unit's input: every document read is in one of the counts.
+    """The parts and counts of a unit: each document read is in exactly one count.
 
     Attributes:
-        parts: The parts it became.
-        documents: Clean documents, by split.
-        filtered: Documents left out by rule, by reason.
-        quarantined: What could not be used, by reason.
-        bytes: Bytes of source that are `filtered`, `quarantined` and `unread`; the rest
-            is the parts'.
-        unread: The files that could not be read as a whole.
+        parts: The parts of clean documents.
+        documents: The number of clean documents, by split.
+        filtered: The number of documents left out by a rule, by reason.
+        quarantined: The number of unusable documents, by reason.
+        bytes: The source bytes that are `filtered`, `quarantined` and `unread`; the
+            rest belongs to the parts.
+        unread: The files that could not be read completely.
     """
 
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -72,7 +72,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
     prepared = CleanedUnit()
     quarantine: list[Rejected] = []
     kept: list[Document] = []
-    # A unit is a part, unless it unpacks to much more than its size on the disk.
+    # A unit is one part, unless it is much larger when decompressed.
     largest = 2 * config.data.shard_megabytes * MEGABYTE
     size = 0
     sources = config.data.source, config.data.validation_source
@@ -118,13 +118,13 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
 
 
 def cleaned(item: Item, config: RunConfig) -> Item:
-    """The document to keep, its entry in quarantine, or why it is filtered."""
+    """Returns the cleaned document, or its quarantine or filter entry."""
     if not isinstance(item, Document) or item.image:
-        return item  # the rules are about text
+        return item  # the rules apply to text
     rules = config.data.cleaning
     if reason := quarantine_reason(item.text, rules):
         return rejected(item, reason)
-    # What changed a text would move the places of the answers in it.
+    # Changes of a text would invalidate the offsets of its answers.
     text = item.text if item.answers else clean_text(item.text, rules)
     if reason := filter_reason(text, rules):
         return Filtered(reason, item.source, item.offset)
@@ -132,20 +132,20 @@ def cleaned(item: Item, config: RunConfig) -> Item:
 
 
 class _Books:
-    """Shares the bytes of a unit out among what became of its documents."""
+    """Attributes the source bytes of a unit to the outcomes of its documents."""
 
     def __init__(self) -> None:
-        self._sizes: Counter[str | int] = Counter()  # by fate or number of the part
+        self._sizes: Counter[str | int] = Counter()  # by outcome or part number
         self._unread = UnreadFiles()
 
     def enter(self, file: SourceFile, item: Item, outcome: Item, part: int) -> None:
-        """Takes an item into account.
+        """Adds an item.
 
         Args:
             file: The file it is from.
-            item: As it was read.
-            outcome: What became of it.
-            part: Number of the part that documents go into at this time.
+            item: The item as it was read.
+            outcome: The outcome of cleaning.
+            part: The number of the current part.
         """
         fate: str | int = part
         if isinstance(outcome, Filtered):
@@ -154,15 +154,15 @@ class _Books:
             fate = "quarantined"
         self._unread.enter(file, outcome)
         if not (isinstance(item, Rejected) and item.unread):
-            self._sizes[fate] += item.size + 1  # an empty document is one, too
+            self._sizes[fate] += item.size + 1  # empty documents count, too
 
     def close(self, prepared: CleanedUnit, size: int) -> None:
-        """Writes down what became of the bytes of the unit."""
+        """Sets the byte counts of the unit."""
         prepared.unread = self._unread.rows()
         unread = min(sum(row["unread"] for row in prepared.unread), size)
         fates = ["filtered", "quarantined", *range(len(prepared.parts))]
         sizes = [self._sizes[fate] for fate in fates]
-        # Files without a document hold nothing that is wanted, such as blank lines.
+        # Units without a document contain only ignored bytes, such as blank lines.
         shares = shared_out(size - unread, sizes if any(sizes) else [1, *sizes[1:]])
         bytes_ = dict(zip(fates, shares, strict=True))
         for number, part in enumerate(prepared.parts):
@@ -175,7 +175,7 @@ class _Books:
 
 
 def write_quarantine(folder: Path, name: str, entries: Iterable[Rejected]) -> None:
-    """Writes what could not be used as JSON lines; nothing if there is nothing."""
+    """Writes quarantine entries as JSON Lines; no file if there is none."""
     lines = [json.dumps(_row(entry)) + "\n" for entry in entries]
     if lines:
         (folder / "quarantine").mkdir(exist_ok=True)

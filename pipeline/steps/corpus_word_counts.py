@@ -1,4 +1,4 @@
-"""The words of a whole corpus, counted in one process and without records."""
+"""Counts the words of a whole corpus in one process, without making records."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +19,16 @@ from transbeam.pipeline.steps.clean_documents import MEGABYTE, cleaned
 from transbeam.pipeline.steps.count_words import count_words, texts_of
 from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
 
-_BLOCK = 1_000  # documents side by side
+_BLOCK = 1_000  # documents per batch
 
 
 @dataclass(frozen=True)
 class CorpusWords:
-    """The words of a corpus.
+    """The word counts of a corpus.
 
     Attributes:
-        counts: How often each occurs.
-        reading: As `reading_of` gives it.
+        counts: The occurrences of each word.
+        reading: The result of `reading_of`.
     """
 
     counts: Counter[str]
@@ -36,18 +36,17 @@ class CorpusWords:
 
 
 def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
-    """Counts each word in all texts of `data`, of both splits.
+    """Counts the words in all texts of `data`, of both splits.
 
-    Texts are those that the data job would make records of, cleaned by the same rules;
-    of documents that are there several times, each counts. Those that it leaves out or
-    puts into quarantine are passed over here, too.
+    The texts are those of which the data job makes records, cleaned by the same rules,
+    but without deduplication. Filtered and quarantined documents are skipped, as there.
 
     Args:
-        config: The run: `data` says which texts, `objective` which of their fields.
-        splitter: Cuts texts into words.
+        config: The run's configuration: `data` selects texts, `objective` their fields.
+        splitter: Splits texts into words.
 
     Raises:
-        DataError: The corpus is not there or cannot be read; or a file is not whole.
+        DataError: The corpus is missing or cannot be read, or a file is incomplete.
     """
     counts: Counter[str] = Counter()
     markers: list[dict[str, Any]] = []
@@ -62,7 +61,7 @@ def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
 def _batches(
     config: RunConfig, markers: list[dict[str, Any]]
 ) -> Iterator[DocumentBatch]:
-    """The documents of the corpus; adds what readers report of each unit to a list."""
+    """Yields the documents of the corpus; appends the readers' reports to `markers`."""
     sources = config.data.source, config.data.validation_source
     size = int(config.data.shard_megabytes * MEGABYTE)
     kept: list[Document] = []
@@ -93,7 +92,7 @@ def _texts(
     batch: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
     yield from texts_of(batch, config)
-    # Those of a tagged sentence are also read one by one.
+    # The words of tagged sentences are also tokenized separately.
     tagged = [word.encode() for row in batch.values("words") for word in row]
     if tagged:
         yield tagged

@@ -1,4 +1,4 @@
-"""Third step of the job: how often each word occurs in a part's documents."""
+"""The third step of the data job: counts the words of a part's documents."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
 def count_part(
     part: DocumentPart, config: RunConfig, folder: Path, splitter: WordSplitter
 ) -> Counter[str]:
-    """How often each word occurs in a part's training documents."""
+    """Counts the words of a part's training documents."""
     if is_done(folder, "words", part.name):
         return Counter(read_state(folder, "words", part.name))
     documents = kept_documents(folder, part, config).splits["train"]
@@ -39,7 +39,7 @@ def count_part(
 def texts_of(
     documents: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
-    """The texts that the records will be made of."""
+    """Yields the texts of which records will be made."""
     if isinstance(config.objective, TextToTextConfig):
         yield from usable_texts(documents, config.objective)
         return
@@ -51,7 +51,7 @@ def texts_of(
 def count_words(
     texts: Sequence[bytes] | np.ndarray, splitter: WordSplitter
 ) -> Counter[str]:
-    """How often each word occurs, as the tokenizer will cut them."""
+    """Counts words as the tokenizer will split them."""
     words: Counter[str] = Counter()
     for block in blocks(texts):
         flat = splitter.words(tf.constant(block)).flat_values

@@ -1,8 +1,7 @@
-"""The job's deduplication: from signatures in files to the rows that are dropped.
+"""The deduplication step: finds the rows to drop from signatures in files.
 
-The signatures of each part lie in a file beside its documents and are mapped, not
-read. What is held in memory is some tens of bytes a document for each band that is
-worked on.
+The signatures of each part are in a memory-mapped file beside its documents. Memory
+usage is some tens of bytes per document for each band in progress.
 """
 
 import io
@@ -33,26 +32,26 @@ from transbeam.pipeline.documents.step_markers import (
     mark_done,
 )
 
-# How many documents were in both splits: `prevented`, training documents dropped for
-# it, and `left`, validation documents that are trained on; and how many duplicates of
-# each kind were dropped for one of the same split, or of the other.
+# Counts of documents in both splits: `prevented`, dropped training documents, and
+# `left`, validation documents that are also in training; and counts of dropped
+# duplicates by kind, within each split and across.
 LEAKS = "state/leaks.json"
 
 
 def bands(config: RunConfig) -> int:
-    """How many bands the signatures are cut into: each can be looked at by itself."""
+    """Returns the number of bands of the signatures, each processed separately."""
     return _bands(_near(config)).count
 
 
 def save_signatures(
     folder: Path, part: DocumentPart, texts: Sequence[str], near: NearDuplicatesConfig
 ) -> None:
-    """Keeps the signatures of a part's documents until duplicates are found."""
+    """Saves the signatures of a part's documents for the search of duplicates."""
     _save(folder / f"state/signatures-{part.name}.npy", signatures(texts, near))
 
 
 def find_edges(band: int, config: RunConfig, folder: Path) -> None:
-    """Finds the near duplicates among all documents that meet in a band."""
+    """Finds near duplicates among the documents that share a bucket of a band."""
     path = folder / f"state/edges-{band:03d}.npy"
     if path.is_file():
         return
@@ -80,10 +79,10 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
 
 
 def drop_duplicates(config: RunConfig, folder: Path) -> None:
-    """Leaves for each part the rows that are dropped, by reason.
+    """Writes a marker for each part with the dropped rows, by reason.
 
     Raises:
-        DataError: Validation has every document of training.
+        DataError: Every training document is a duplicate of a validation document.
     """
     wanted = config.data.deduplication
     if not wanted.exact:
@@ -118,9 +117,9 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
 
 
 def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
-    """How many validation documents ask what training asks too.
+    """Counts the validation documents whose inputs are also in training.
 
-    They do where copies are not dropped, or where labels or answers differ.
+    These remain if duplicates are kept, or if labels or answers differ.
     """
     inputs = [
         DocumentBatch.load(documents_path(folder, part)).input_keys()
@@ -160,13 +159,13 @@ def _write_leaks(
 
 
 class _Documents:
-    """What is known of all documents of the corpus, part by part, row by row.
+    """Keys and splits of all documents of the corpus, part by part, row by row.
 
     Attributes:
         parts: The parts, in order.
         keys: uint64 (N,).
-        held_out: bool (N,), which are for validation.
-        edges: int64 (parts + 1,), where each part's documents begin and end.
+        held_out: bool (N,), True for validation documents.
+        edges: int64 (parts + 1,), the offsets of each part's documents.
     """
 
     def __init__(self, folder: Path, data: DataConfig):
@@ -182,7 +181,7 @@ class _Documents:
     def look_up(
         self, documents: np.ndarray, signed: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """The signatures of documents by their place in the corpus.
+        """Returns the signatures of documents by their index in the corpus.
 
         Args:
             documents: int64 (n,).

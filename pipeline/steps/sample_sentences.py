@@ -1,9 +1,9 @@
-"""Sentences of other documents: what wrong pairs are made of for `next_sentence`.
+"""Samples sentences as negatives for the `next_sentence` task.
 
-A unit of source may hold one document, or one of a split, and then has no other to take
-a wrong second segment from. So a sample of the whole split is drawn by the documents'
-keys, once all duplicates are dropped. It is a function of the corpus and the
-configuration, and its size does not grow with the corpus.
+A work unit may have only one document of a split, and then no other for a negative
+second segment. So a sample of the whole split is drawn by the documents' keys, after
+deduplication. It is a function of the corpus and the configuration, and its size does
+not grow with the corpus.
 """
 
 import heapq
@@ -27,20 +27,20 @@ from transbeam.pipeline.documents.step_markers import (
 from transbeam.pipeline.objectives.base.sentence_pair_sampling import ENOUGH
 from transbeam.pipeline.objectives.base.sentences import has_two_sentences, stretch_of
 
-# Text of a sample, in characters.
+# The size of a sample in characters.
 _SAMPLE_CHARACTERS = 16_000_000
-# Text of what is taken of it for a unit, as a share of the unit's.
+# The size of a part's selection, as a share of the part's text.
 _UNIT_SHARE = 0.5
-# What a token has at most on average; a stretch is long enough for a whole record.
+# An upper estimate of the mean; a passage is long enough for a whole record.
 _CHARACTERS_PER_TOKEN = 6
-# How many documents are looked at for one that has two sentences.
+# Documents drawn per document with two sentences.
 _TRIES = 8
 
-_Place = tuple[DocumentPart, int]  # and the row in it
+_Place = tuple[DocumentPart, int]  # a part and a row
 
 
 def takes_strangers(run: RunConfig) -> bool:
-    """Tells whether a run's records have segments of other documents in them."""
+    """Returns whether a run's records contain segments of other documents."""
     objective = run.objective
     return (
         isinstance(objective, SentencePairsConfig) and objective.task == "next_sentence"
@@ -51,7 +51,7 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
     """Draws and saves the sample of each split.
 
     Raises:
-        DataError: The training documents are all one, so that there is no other.
+        DataError: There is only one distinct training document.
     """
     chosen: dict[Split, DocumentBatch] = {
         split: _sample(run, folder, split) for split in SPLITS
@@ -67,7 +67,7 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
             "(data.source.document)"
         )
     if number["validation"] == 1 and number["train"]:
-        # Its own split has no other document; nothing goes the other way.
+        # Validation has no other document; training never uses validation documents.
         both = [chosen["validation"], chosen["train"]]
         chosen["validation"] = DocumentBatch.of_batches(both)
     for split, sample in chosen.items():
@@ -77,19 +77,18 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
 def strangers(
     run: RunConfig, folder: Path, name: str, split: Split, batch: DocumentBatch
 ) -> DocumentBatch | None:
-    """Selects what of the sample the documents of a part may be paired with.
+    """Selects the passages of the sample for negatives of a part.
 
     Args:
-        run: The run.
+        run: The run's configuration.
         folder: The job's folder.
-        name: The part's name: each part has its own selection, so that no sentence is
-            met as a stranger in all of them.
+        name: The part's name: each part has its own selection, so that no sentence is a
+            negative in all of them.
         split: The split of the batch.
         batch: The part's documents.
 
     Returns:
-        Stretches of text, their keys the hashes of the documents they are of; None
-        where none is needed.
+        Passages, with the hashes of their documents as keys; None if none is needed.
     """
     if not takes_strangers(run) or not len(batch) or _has_enough(batch, run):
         return None
@@ -103,7 +102,7 @@ def strangers(
 
 
 def _has_enough(batch: DocumentBatch, run: RunConfig) -> bool:
-    """Tells whether documents can be paired with one another; copies are one."""
+    """Returns whether a part has enough distinct documents for negatives."""
     assert isinstance(run.objective, SentencePairsConfig)
     found: set[bytes] = set()
     for text in batch.texts():
@@ -123,14 +122,14 @@ def _stretch_characters(run: RunConfig) -> int:
 
 
 def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
-    """Stretches of text of a split, the documents in the order of their keys' draw."""
+    """Samples passages of a split, from documents in random order by their keys."""
     assert isinstance(run.objective, SentencePairsConfig)
     rule = run.objective.sentences
     most = _SAMPLE_CHARACTERS // _stretch_characters(run)
     places = list(_places_of_two_sentences(run, folder, split, most))
     key = stage_key(run.seed, "elsewhere/place")
     found: dict[tuple[int, str], Document] = {}
-    # Read once more, because the documents together may not fit into memory.
+    # Read again, because all documents together may not fit into memory.
     for document in _documents(folder, places):
         identity = document_hash(document.text)
         times = np.arange(-(-most // len(places)))
@@ -145,7 +144,7 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
 def _places_of_two_sentences(
     run: RunConfig, folder: Path, split: Split, most: int
 ) -> Iterator[_Place]:
-    """The first places, in the order of the draw, of documents that can be taken."""
+    """Yields the first documents with two sentences, in the order of the draw."""
     assert isinstance(run.objective, SentencePairsConfig)
     drawn = _drawn(run, folder, split, most * _TRIES)
     found = 0
@@ -158,7 +157,7 @@ def _places_of_two_sentences(
 
 
 def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place]:
-    """The places of documents of a split, in the order of a draw by their keys."""
+    """Draws documents of a split by their keys; returns their parts and rows."""
     key = stage_key(run.seed, "elsewhere")
     least: list[tuple[float, DocumentPart, int]] = []
     for part in all_parts(folder):
@@ -171,7 +170,7 @@ def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place
 
 
 def _documents(folder: Path, places: Iterable[_Place]) -> Iterator[Document]:
-    """The texts at some places; what is mapped of a file is not held in memory."""
+    """Yields documents by part and row; files are memory-mapped."""
     batches: dict[str, DocumentBatch] = {}
     for part, row in places:
         if part.name not in batches:

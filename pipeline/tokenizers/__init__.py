@@ -1,1 +1,1 @@
-"""Text to ids and back: one engine for the data job, the trainer and serving."""
+"""Tokenizers: one implementation for the data job, the trainer and serving."""

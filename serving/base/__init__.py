@@ -1,1 +1,1 @@
-"""The trained run, its records, credentials and formats that all floors share."""
+"""Trained runs, records, credentials and formats shared by the serving packages."""

@@ -1,4 +1,4 @@
-"""Tokens and keys, from files: arguments can be seen by everybody."""
+"""Reads tokens and keys from files: other users can see command-line arguments."""
 
 import ssl
 from collections.abc import Collection
@@ -8,34 +8,34 @@ from transbeam.configs.base.errors import ConfigError
 
 
 def read_token(file: Path | None) -> str | None:
-    """Reads a token.
+    """Reads an access token from a file.
 
     Args:
-        file: Has the token in its one line.
+        file: Contains the token in its only line.
 
     Raises:
-        ConfigError: It cannot be read, or is empty.
+        ConfigError: The file cannot be read, or is empty.
     """
     return None if file is None else _content(file)
 
 
 def read_tokens(file: Path, rights: Collection[str]) -> dict[str, frozenset[str]]:
-    """Reads the tokens of a server, and what each is for.
+    """Reads the access tokens of a server and the rights of each.
 
     Args:
-        file: Has a token in each line, and behind it what its client may do: all if
-            nothing is said. Lines that begin with `#` are for readers.
-        rights: All that there are.
+        file: Contains one token per line, followed by its rights; all rights if none
+            is listed. Lines that begin with `#` are comments.
+        rights: All rights that exist.
 
     Raises:
-        ConfigError: It cannot be read, is empty, or names something else.
+        ConfigError: The file cannot be read, is empty, or lists an unknown right.
     """
     found: dict[str, frozenset[str]] = {}
     for number, line in enumerate(_content(file).splitlines(), 1):
         token, *wanted = line.split() or ["#"]
         if token.startswith("#"):
             continue
-        # The token itself is not repeated: what is said here ends up in logs.
+        # The message omits the token: error messages end up in logs.
         if unknown := [right for right in wanted if right not in rights]:
             raise ConfigError(
                 f"{file}, line {number}: {unknown[0]!r} is nothing that a token can be "
@@ -60,21 +60,21 @@ def _content(file: Path) -> str:
 
 
 def check_pair(certificate: Path, key: Path) -> None:
-    """Makes sure that a server can show a certificate.
+    """Checks that a server can use a TLS certificate with its private key.
 
     Args:
-        certificate: PEM file; those of who signed it may follow in it.
+        certificate: PEM file; the certificates of its issuers may follow in it.
         key: PEM file, without a passphrase.
 
     Raises:
-        ConfigError: One of them cannot be read or is something else, or they do not
-            belong together.
+        ConfigError: A file cannot be read or has another content, or the key does not
+            belong to the certificate.
     """
     check_pem(certificate, "CERTIFICATE")
     check_pem(key, "PRIVATE KEY")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Without a passphrase to try, it would ask for one at the terminal.
+        # Without a password argument, `ssl` would prompt for one at the terminal.
         context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -86,14 +86,14 @@ def check_pair(certificate: Path, key: Path) -> None:
 
 
 def check_pem(file: Path, what: str) -> None:
-    """Makes sure that a file has something in PEM.
+    """Checks that a PEM file contains an object of a given type.
 
     Args:
         file: The file.
-        what: As PEM calls it, such as `CERTIFICATE`.
+        what: The PEM label, such as `CERTIFICATE`.
 
     Raises:
-        ConfigError: It cannot be read, or has no such thing in it.
+        ConfigError: The file cannot be read, or contains no such object.
     """
     try:
         content = file.read_bytes()

@@ -1,9 +1,9 @@
-"""Questions whose answers a SavedModel brings along: is it still the model it was?
+"""Golden requests: inputs with their expected outputs, stored in a SavedModel.
 
-A file that was damaged on its way, a vocabulary that was mixed up or a library that
-computes something else leave a model that answers, and wrongly. `transbeam export` puts
-a few questions with their answers beside those that warm a server up, in the format of
-TF Serving's logs; our server asks them before it lets anybody in.
+A file that was damaged in transfer, a swapped vocabulary or a library that computes
+something else leave a model that still runs and returns wrong outputs.
+`transbeam export` stores a few requests with their outputs beside the warm-up requests,
+in the format of TF Serving's logs; our server runs them before it accepts clients.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 from transbeam.configs.base.atomic_files import writing
 
 FILE = "assets.extra/golden_requests"
-# Another processor, or another version of TensorFlow, rounds in other places; what is
-# broken is further off. What is known in half precision is known less exactly.
+# Another CPU or version of TensorFlow rounds differently; a broken model has larger
+# errors. Outputs in half precision need a larger tolerance.
 TOLERANCE = 1e-2
 _TOLERANCE_OF_HALF = 1e-1
 
@@ -27,12 +27,12 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Golden:
-    """A question, and what the answer has to be.
+    """A golden request: the inputs of a signature and the expected outputs.
 
     Attributes:
-        signature: Who is asked.
-        inputs: All it takes.
-        outputs: Those of its outputs that are looked at.
+        signature: The name of the signature.
+        inputs: All inputs of the signature.
+        outputs: The outputs that are compared.
     """
 
     signature: str
@@ -40,7 +40,7 @@ class Golden:
     outputs: Arrays
 
     def difference(self, found: Arrays) -> str | None:
-        """What is wrong with an answer; None if nothing is.
+        """Describes the first output that differs from the expected one; else None.
 
         Example:
         >>> golden = Golden("score", {}, {"score": np.array([0.5], np.float32)})
@@ -66,14 +66,14 @@ class Golden:
 
 
 def write_golden(folder: Path, questions: Sequence[Golden]) -> None:
-    """Puts questions into a SavedModel.
+    """Writes golden requests into a SavedModel.
 
     Args:
         folder: The version folder.
-        questions: With their answers.
+        questions: The requests with their expected outputs.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     file = folder / FILE
     with writing(file):
@@ -91,7 +91,7 @@ def write_golden(folder: Path, questions: Sequence[Golden]) -> None:
 
 
 def read_golden(folder: Path) -> Iterator[Golden]:
-    """The questions of a SavedModel; there may be none.
+    """Reads the golden requests of a SavedModel; there may be none.
 
     Args:
         folder: The version folder.

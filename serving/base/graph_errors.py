@@ -1,4 +1,4 @@
-"""Errors of a graph as clients are told them: what is wrong, and not where in it."""
+"""Shortens TensorFlow graph errors for clients: the reason, without graph locations."""
 
 import re
 
@@ -22,10 +22,10 @@ _ASSERTION = re.compile(r"assertion failed: \[((?:(?!\] \[).)*)\]", re.DOTALL)
 
 
 def plain_message(message: str) -> str:
-    r"""An error of the graph without where in it: that is not the client's.
+    r"""Removes graph locations from an error message: they are of no use to a client.
 
-    Nodes, functions and the places in Python that made them go; of several errors the
-    first stays, and of an assertion what it says.
+    Removes node and function names and Python stack traces. Of several root errors the
+    first is kept, and of an assertion its message.
 
     Example:
     >>> plain_message(

@@ -1,4 +1,4 @@
-"""The records that a data job left in a run's folder, one by one."""
+"""Iterates over the TFRecords that the data job wrote to a run's folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ Record = dict[str, np.ndarray]
 
 
 def records(run_folder: Path, split: Split) -> Iterator[Record]:
-    """The features of each record: int32, float32, or of images uint8, (N,)."""
+    """Yields the features (N,) of each record: int32, float32, or uint8 of images."""
     files = sorted(map(str, run_folder.glob(f"data/records/{split}-*.tfrecord")))
     for serialized in tf.data.TFRecordDataset(files):
         example = tf.train.Example.FromString(serialized.numpy())
@@ -26,13 +26,13 @@ def documents(
     split: Split = "validation",
     feature: str = "token_ids",
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Ids (T,) and segments (T,) of each document, also of packed ones.
+    """Yields token ids (T,) and segment ids (T,) per document, splitting packed rows.
 
     Args:
-        run_folder: Holds the records.
-        prefix: `encoder_` or `decoder_`, of models of two sides.
-        split: Of which split.
-        feature: What else to take in the place of ids.
+        run_folder: Contains the records.
+        prefix: `encoder_` or `decoder_`, for encoder-decoder models.
+        split: The split to read.
+        feature: The feature to yield in place of token ids.
     """
     for record in records(run_folder, split):
         token_ids = record[f"{prefix}{feature}"]

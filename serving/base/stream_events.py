@@ -1,14 +1,14 @@
-"""A text that comes in parts, as a server sends it and a client gets it."""
+"""Events of a streamed generation, as a server sends and a client receives them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class StreamPart:
-    """What one token added to a text.
+    """The text that one generated token adds.
 
     Attributes:
-        text: May be empty: a character can have several tokens.
+        text: May be empty: one character can span several tokens.
         token_id: The token.
     """
 
@@ -18,13 +18,13 @@ class StreamPart:
 
 @dataclass(frozen=True)
 class Whole:
-    """A text that is over.
+    """The final event of a streamed generation.
 
     Attributes:
-        generated_text: All parts.
-        num_tokens: How many there are.
-        finished: Whether it came to an end by itself, or to one of its strings.
-        truncated: Whether not all of the prompt was read.
+        generated_text: The concatenation of all parts.
+        num_tokens: The number of generated tokens.
+        finished: Whether generation ended at an end token or a stop string.
+        truncated: Whether the prompt was cut.
     """
 
     generated_text: str

@@ -1,4 +1,4 @@
-"""Reads what the trainer left in a run's folder, and refuses what does not fit."""
+"""Loads a trained run and rejects files that do not match its configuration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 TOKENIZER = "data/tokenizer"
 WEIGHTS = "training/model.weights.h5"
 CONFIG = "training/run.yaml"
-# Of the training stage's result.
+# A key of the training stage's result.
 HAS_HEAD = "has_head"
 
 _TRAIN = "transbeam train CONFIG"
@@ -34,15 +34,15 @@ _DATA = "transbeam data CONFIG"
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A trained model, ready to be asked.
+    """A trained model with its configuration and tokenizer.
 
     Attributes:
-        config: The run.
-        tokenizer: The one the records were made with.
-        model: As `build_model` makes it for the objective, for one text a row.
-            Computes in float32, whatever precision it was trained in.
-        has_head: Whether its head was trained, or imported; false of a body that was
-            imported alone, below a new one.
+        config: The run's configuration.
+        tokenizer: The tokenizer that the records were made with.
+        model: The model that `build_model` returns for the objective, for rows with one
+            text each. Computes in float32, whatever precision it was trained in.
+        has_head: Whether the head was trained or imported; false where only an encoder
+            was imported, below a newly initialized head.
     """
 
     config: RunConfig
@@ -55,13 +55,13 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRu
     """Loads the trained model of a run.
 
     Args:
-        run_folder: Holds `data/` and `training/`.
-        config: The run; what it was trained with if left out.
+        run_folder: Contains `data/` and `training/`.
+        config: The run's configuration; the one it was trained with if left out.
 
     Raises:
-        ArtifactError: Something is missing, cut off, damaged, not finite, or was made
-            with another configuration or other records.
-        ConfigError: The run is of a kind that cannot be exported yet.
+        ArtifactError: A file is missing, truncated, damaged, contains values that are
+            not finite, or was made with another configuration or other records.
+        ConfigError: Runs of this kind cannot be exported yet.
     """
     if config is None:
         Stage(run_folder, "training", _TRAIN).load()  # names what is missing
@@ -78,12 +78,12 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRu
 def build(
     config: RunConfig, vocabulary_size: int, dtype: str = "float32"
 ) -> keras.Model:
-    """The model of a run as it is served, for one text a row, with fresh weights.
+    """Builds the serving model of a run, for one text per row, newly initialized.
 
     Args:
-        config: The run.
-        vocabulary_size: Of its tokenizer.
-        dtype: Of the weights and of what is computed.
+        config: The run's configuration.
+        vocabulary_size: The size of its tokenizer's vocabulary.
+        dtype: The dtype of the weights and of the computation.
     """
     return build_model(
         config.model,
@@ -99,16 +99,16 @@ def build(
 def training_record(
     run_folder: Path, config: RunConfig, command: str = _TRAIN
 ) -> dict[str, Any]:
-    """What the training stage wrote down of itself.
+    """Returns the record that the training stage wrote when it finished.
 
     Args:
         run_folder: The run's folder.
-        config: What it must have been trained with.
-        command: What helps if it was not, for the message.
+        config: The configuration that it must have been trained with.
+        command: The command to suggest in the error message.
 
     Raises:
-        ArtifactError: It is not finished, or was made with other keys than `config`
-            has, or from other records than are in the folder now.
+        ArtifactError: Training has not finished, or used keys that differ from
+            `config`, or other records than those in the folder now.
     """
     training = Stage(run_folder, "training", command)
     record = training.load()
@@ -122,14 +122,14 @@ def training_record(
 
 
 def load_weights(model: keras.Model, path: Path) -> None:
-    """Puts a file of weights into a model that they fit exactly.
+    """Loads a weights file into a model whose layers match it exactly.
 
-    Keras itself takes the layers by their order and passes over those it does not
-    know. Here they are held against the model by name before.
+    Keras itself matches layers by their order and skips unknown ones. Here names and
+    shapes are compared with the model first.
 
     Raises:
-        ArtifactError: The file is missing, cut off, of another model, or holds a
-            number that is not finite.
+        ArtifactError: The file is missing, truncated, of another model, or contains a
+            value that is not finite.
     """
     advice = f"Train again: {_TRAIN}"
     if not path.is_file():
@@ -173,7 +173,7 @@ def _check_tokenizer(run_folder: Path) -> None:
 
 
 def _shapes_in(path: Path) -> dict[str, list[tuple[int, ...]]]:
-    """The shapes below each layer of a file of weights, by the layer's name."""
+    """Returns the weight shapes of each layer in a weights file, by layer name."""
     shapes = {}
     with h5py.File(path) as file:
         layers = cast(h5py.Group, file["layers"])

@@ -1,4 +1,4 @@
-"""Asks a model server, ours or TF Serving's, over REST or gRPC.
+"""Connects to a model server, ours or TF Serving's, over REST or gRPC.
 
 Example:
     >>> from transbeam.serving.client.connect import connect  # doctest: +SKIP
@@ -26,21 +26,21 @@ def connect(
     timeout: float = 30.0,
     retry: bool = True,
 ) -> RemoteClient:
-    """A client of one model.
+    """Returns a client for one model of a server.
 
     Args:
         address: `http://HOST:PORT` or `https://…` for REST, `grpc://HOST:PORT` or
-            `grpcs://…` for gRPC; the one with an s speaks TLS.
-        model: Its name at the server.
-        version: The latest if left out.
-        token: That the server asks for.
-        certificate: PEM file of who signed the server's certificate, if it is none that
-            this machine trusts.
-        timeout: Seconds that an answer may take, attempts and all.
-        retry: Whether to ask again where a server is busy or not there.
+            `grpcs://…` for gRPC; `https` and `grpcs` use TLS.
+        model: The model's name on the server.
+        version: The version; the latest if left out.
+        token: The access token, if the server requires one.
+        certificate: PEM file of the issuer of the server's certificate, if this machine
+            does not trust it by default.
+        timeout: Seconds until a response, including retries.
+        retry: Whether to retry when the server is busy or unavailable.
 
     Raises:
-        ConfigError: The address is none of these, or the file has no certificate.
+        ConfigError: The address has another form, or the file contains no certificate.
     """
     if certificate is not None:
         check_pem(certificate, "CERTIFICATE")

@@ -1,4 +1,4 @@
-"""A client over gRPC, with TF Serving's stubs."""
+"""A gRPC client that uses TF Serving's stubs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -24,9 +24,9 @@ from transbeam.serving.client.interface import (
 )
 from transbeam.serving.client.retries import with_retries
 
-# Ours; TF Serving's stubs do not have it.
+# A method of our server; TF Serving's stubs do not have it.
 _STREAMED = "/tensorflow.serving.PredictionService/PredictStreamed"
-# The types of what is no text.
+# The dtypes of the inputs that are not text.
 _WISHES = {
     "max_new_tokens": tf.int32,
     "temperature": tf.float32,
@@ -37,23 +37,23 @@ _WISHES = {
     "repetition_penalty": tf.float32,
     "no_repeat_ngram_size": tf.int32,
 }
-# What gRPC tells of a certificate, for which it has no code.
+# Messages of gRPC about certificates, for which it has no status code.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 class RpcClient:
-    """See `transbeam.serving.client.interface.Client`.
+    """A gRPC client; see `transbeam.serving.client.interface.Client`.
 
     Args:
-        connection: To whom.
+        connection: The server's address and credentials.
     """
 
     def __init__(self, connection: Connection):
         self._connection = connection
         certificate, token = connection.certificate, connection.token
         scheme, _, place = connection.address.partition("://")
-        # An answer may be larger than the 4 MB that gRPC takes by default.
+        # A response may be larger than gRPC's default limit of 4 MB.
         options = [("grpc.max_receive_message_length", -1)]
         if scheme == "grpcs":
             roots = None if certificate is None else certificate.read_bytes()
@@ -119,7 +119,7 @@ class RpcClient:
             call.cancel()
 
     def _begin(self, request: Any, left: float, metadata: Any) -> tuple[Any, Any]:
-        """A call of which something has come, and that."""
+        """Starts a streaming call; returns it with its first response."""
         call = self._streamed(request, left, metadata=metadata)
         return call, next(call)
 

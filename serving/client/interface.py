@@ -1,4 +1,4 @@
-"""What a client can do, whichever way it talks."""
+"""The client interface, common to REST, gRPC and local SavedModels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from transbeam.serving.base.stream_events import StreamPart, Whole
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
-# What signatures call the types of numbers.
+# TensorFlow's names of the numeric dtypes, as signatures use them.
 NUMBERS: Mapping[str, type[np.generic]] = {
     "DT_FLOAT": np.float32,
     "DT_DOUBLE": np.float64,
@@ -28,11 +28,11 @@ NUMBERS: Mapping[str, type[np.generic]] = {
 
 
 class ServerError(UserError):
-    """A server that does not answer, or refuses.
+    """A server is unreachable or rejects a request.
 
     Attributes:
-        code: gRPC's name for it, such as `NOT_FOUND`.
-        again: Whether it may go better another time.
+        code: The gRPC status code, such as `NOT_FOUND`.
+        again: Whether a retry may succeed.
     """
 
     def __init__(self, code: str, message: str, *, again: bool = False):
@@ -42,7 +42,7 @@ class ServerError(UserError):
 
 
 def untrusted(address: str, reason: object) -> ServerError:
-    """A server that does not show who it is, and will not another time."""
+    """Returns the error for an untrusted server certificate; retries are useless."""
     return ServerError(
         "UNAVAILABLE",
         f"{address} is not trusted: {reason}. Give the certificate of who signed the "
@@ -52,11 +52,11 @@ def untrusted(address: str, reason: object) -> ServerError:
 
 @dataclass(frozen=True)
 class SignatureTypes:
-    """What a signature takes and gives.
+    """The dtypes of a signature's inputs and outputs.
 
     Attributes:
-        inputs: Their types, such as `DT_STRING`, by name.
-        outputs: The same.
+        inputs: Dtypes, such as `DT_STRING`, by name.
+        outputs: Likewise.
     """
 
     inputs: Mapping[str, str]
@@ -65,7 +65,7 @@ class SignatureTypes:
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """The address of a model; see `transbeam.serving.client.connect`."""
+    """Address and credentials of a model; see `transbeam.serving.client.connect`."""
 
     address: str
     model: str
@@ -77,33 +77,33 @@ class Connection:
 
 
 class Client(Protocol):
-    """Asks one model of a server. Several threads may share one."""
+    """Calls one model of a server. Thread-safe."""
 
     def signatures(self) -> dict[str, SignatureTypes]:
-        """What the model can be asked.
+        """Returns the signatures of the model, by name.
 
         Raises:
-            ServerError: The server does not answer, or has no such model.
+            ServerError: The server is unreachable, or has no such model.
         """
         ...
 
     def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
-        """Asks a signature.
+        """Calls a signature.
 
         Args:
             signature: Its name.
-            inputs: All that it takes.
+            inputs: All inputs of the signature, by name.
 
         Returns:
-            An array for each output; of texts, UTF-8 as `bytes`.
+            One array per output; texts are UTF-8 as `bytes`.
 
         Raises:
-            ServerError: The server does not answer, or refuses.
+            ServerError: The server is unreachable, or rejects the request.
         """
         ...
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connections."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -112,23 +112,24 @@ class Client(Protocol):
 
 
 class RemoteClient(Client, Protocol):
-    """Asks one model of a server that may be elsewhere."""
+    """Calls one model of a server that may run on another machine."""
 
     def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
-        """Has a text written, and gets it while it is. Of our server only.
+        """Generates a text and yields its parts as they arrive.
 
-        Asked again only as long as nothing has come.
+        Supported by our server only. The request is retried only until the first part
+        arrives.
 
         Args:
-            wishes: The model's texts, such as `text`, and any of `max_new_tokens`,
-                `temperature`, `top_k`, `top_p`, `min_p`, `seed`, `repetition_penalty`,
-                `no_repeat_ngram_size`, `logit_bias`, such as `"11:2.5"`, and `stop`, a
-                list of strings.
+            wishes: The model's text inputs, such as `text`, and any of
+                `max_new_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`,
+                `repetition_penalty`, `no_repeat_ngram_size`, `logit_bias`, such as
+                `"11:2.5"`, and `stop`, a list of strings.
 
         Yields:
-            The parts, then the whole.
+            The parts, then the whole text.
 
         Raises:
-            ServerError: The server does not answer, or refuses.
+            ServerError: The server is unreachable, or rejects the request.
         """
         ...

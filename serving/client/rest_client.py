@@ -1,4 +1,4 @@
-"""A client over REST. It needs no TensorFlow."""
+"""A REST client. It does not need TensorFlow."""
 
 import base64
 import json
@@ -37,10 +37,10 @@ _AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class RestClient:
-    """See `transbeam.serving.client.interface.Client`.
+    """A REST client; see `transbeam.serving.client.interface.Client`.
 
     Args:
-        connection: To whom.
+        connection: The server's address and credentials.
     """
 
     def __init__(self, connection: Connection):
@@ -75,7 +75,7 @@ class RestClient:
             "inputs": {name: _jsonable(values) for name, values in inputs.items()},
         }
         answer = self._send("POST", f"{self._model}:predict", body)["outputs"]
-        if signature not in self._known:  # another version answers by now
+        if signature not in self._known:  # another version is served by now
             self._known = self.signatures()
         types = self._known[signature].outputs
         if len(types) == 1:
@@ -102,8 +102,8 @@ class RestClient:
         raise ServerError("UNAVAILABLE", f"{self._model} broke off amid a text")
 
     def close(self) -> None:
-        # `clear` alone lets go of what closes once nobody holds it, and an error may;
-        # a server with TLS waits half a minute for a client that says no goodbye.
+        # `clear` alone drops pools, which close once nothing references them, and an
+        # exception may; a TLS server waits half a minute for the client to close.
         pools = self._pool.pools
         for key in pools.keys():  # noqa: SIM118 - it cannot be iterated over
             pools[key].close()
@@ -136,7 +136,7 @@ class RestClient:
         return answer
 
     def _opened(self, url: str, body: bytes, left: float) -> Any:
-        """An answer that is still to come."""
+        """Starts a streaming request; returns the open response."""
         try:
             response = self._pool.request(
                 "POST",
@@ -157,7 +157,7 @@ class RestClient:
         if isinstance(error, urllib3.exceptions.SSLError):
             return untrusted(self._connection.address, error)
         late = isinstance(error, urllib3.exceptions.TimeoutError)
-        # Nobody there is a kind of lateness to urllib3.
+        # urllib3 raises a timeout for a refused connection, too.
         if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
             message = f"{self._model} did not answer in time"
             return ServerError("DEADLINE_EXCEEDED", message)
@@ -183,7 +183,7 @@ def _refusal(url: str, status: int, answer: dict[str, Any] | None) -> ServerErro
 
 
 def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The kind of each server-sent event, and what it tells."""
+    """Yields the type and the JSON data of each server-sent event."""
     kind = ""
     for line in _lines(response):
         name, _, value = line.partition(": ")
@@ -196,7 +196,7 @@ def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _lines(response: Any) -> Iterator[str]:
     rest = b""
-    # What has come is given at once, and not when there is much of it.
+    # `read1` returns received bytes at once, without waiting for a full buffer.
     while chunk := response.read1():
         *whole, rest = (rest + chunk).split(b"\n")
         yield from (line.decode() for line in whole)
@@ -207,7 +207,7 @@ def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _jsonable(values: Any) -> Any:
-    """Texts as they are, bytes that are none as base64."""
+    """Converts inputs to JSON values; bytes that are not UTF-8 become base64."""
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, list | tuple):

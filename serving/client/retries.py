@@ -1,4 +1,4 @@
-"""Asks again when it may go better: a server that starts, reloads or has much to do."""
+"""Retries requests to a server that is starting, reloading or busy."""
 
 import random
 import time
@@ -18,18 +18,18 @@ def with_retries(
     connection: Connection,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """Attempts something until it goes well, is refused for good, or time is up.
+    """Retries a call until it succeeds, fails permanently, or the timeout expires.
 
-    Pauses double, and are cut by chance, so that clients that were refused together do
-    not come back together.
+    The backoff is exponential with random jitter, so that clients that were rejected
+    together do not retry together.
 
     Args:
-        attempt: Is given the seconds that are left.
-        connection: Has the seconds for all attempts, and whether there is a second.
-        sleep: Waits.
+        attempt: The call; takes the remaining seconds.
+        connection: Has the timeout for all attempts, and whether to retry.
+        sleep: Waits for some seconds.
 
     Raises:
-        ServerError: The last one, if none went well.
+        ServerError: The last error, if no attempt succeeded.
     """
     end = time.monotonic() + connection.timeout
     pause = _FIRST

@@ -1,4 +1,4 @@
-"""A SavedModel on this machine, asked as a server would be."""
+"""A client for a SavedModel on this machine."""
 
 from pathlib import Path
 from typing import Self
@@ -15,10 +15,10 @@ from transbeam.serving.client.interface import Inputs, ServerError, SignatureTyp
 
 
 class LocalClient:
-    """See `transbeam.serving.client.interface.Client`.
+    """Calls a local SavedModel; see `transbeam.serving.client.interface.Client`.
 
     Args:
-        model: A version folder, or the folder above, whose highest version is taken.
+        model: A version folder, or its parent folder, whose highest version is loaded.
 
     Raises:
         ArtifactError: There is no SavedModel, or it cannot be loaded.

@@ -1,5 +1,5 @@
-"""`transbeam deploy`: what runs an exported model with the stock TF Serving image.
+"""`transbeam deploy`: files to run an exported model with the stock TF Serving image.
 
-`templates/` has the files as they are written, but for `${words}`; `$$` is a dollar.
-`exported_model.py` finds their values and `template_rendering.py` fills them in.
+`templates/` contains the files with placeholders `${words}`; `$$` is a dollar sign.
+`exported_model.py` computes their values and `template_rendering.py` fills them in.
 """

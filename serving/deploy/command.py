@@ -1,4 +1,4 @@
-"""`transbeam deploy`: its arguments, and what it says."""
+"""`transbeam deploy`: command-line arguments and output."""
 
 import argparse
 import re
@@ -28,7 +28,7 @@ written over.
 
 
 def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `transbeam deploy` takes."""
+    """Adds the arguments of `transbeam deploy`."""
     add_common_arguments(parser)
     parser.add_argument(
         "--to",
@@ -55,11 +55,11 @@ def deploy(arguments: argparse.Namespace) -> None:
     """Runs `transbeam deploy`.
 
     Args:
-        arguments: Of a parser that went through `add_deploy_arguments`.
+        arguments: The parsed arguments; see `add_deploy_arguments`.
 
     Raises:
-        UserError: Nothing is exported, a name cannot be used, or a file of the user's
-            is in the way.
+        UserError: Nothing is exported, a name is invalid, or a file that the user
+            edited would be overwritten.
     """
     invocation = read_invocation(arguments)
     config, console = invocation.config, invocation.console

@@ -1,4 +1,4 @@
-"""What the files must say: of the exported model, and of the room it needs."""
+"""Metadata of an exported model for deployment files, and its memory requirements."""
 
 import math
 from collections.abc import Mapping
@@ -27,23 +27,23 @@ DEFAULT_IMAGE = (
 )
 
 _MEBIBYTE = 2**20
-# TensorFlow itself, some 500, and a batch of texts that are not long.
+# MiB: TensorFlow itself, some 500, and a batch of short texts.
 _PROGRAM = 768
-# Two versions for a while, and half of one for what loading holds twice.
+# Two versions during a reload, and half of one for copies made while loading.
 _VERSIONS = 2.5
 _STEP = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """A SavedModel, as far as a deployment has to know it.
+    """Metadata of a SavedModel that a deployment needs.
 
     Attributes:
-        folder: Above the version folders.
-        version: The one that is there.
+        folder: The parent of the version folders.
+        version: The version that is exported.
         size: Of the version's files, in bytes.
-        tensorflow: The TensorFlow that wrote it.
-        signatures: What clients can ask it.
+        tensorflow: The version of TensorFlow that wrote it.
+        signatures: The signatures that clients can call.
     """
 
     folder: Path
@@ -54,25 +54,25 @@ class Exported:
 
     @property
     def memory(self) -> int:
-        """MiB that a server of it needs: `memory_sum`, rounded up."""
+        """Memory that a server of the model needs, in MiB: `memory_sum`, rounded up."""
         wanted = _PROGRAM + _VERSIONS * self.size / _MEBIBYTE
         return _STEP * math.ceil(wanted / _STEP)
 
     @property
     def memory_sum(self) -> str:
-        """How `memory` comes about."""
+        """Describes the terms of the sum that `memory` is."""
         size = math.ceil(self.size / _MEBIBYTE)
         versions = f"{_VERSIONS:g} x {size} MiB for the model"
         return f"{_PROGRAM} MiB for the server and {versions}"
 
     @property
     def storage(self) -> int:
-        """GiB of a volume that holds ten versions."""
+        """Size of a volume for ten versions, in GiB."""
         return max(1, math.ceil(10 * self.size / 2**30))
 
 
 def read_exported(folder: Path) -> Exported:
-    """Reads what `transbeam export` left, without loading the model.
+    """Reads the metadata of an exported SavedModel without loading it.
 
     Args:
         folder: `export/saved_model` of a run.
@@ -103,10 +103,10 @@ def read_exported(folder: Path) -> Exported:
 
 
 def _is_hidden(name: str, signature: Any) -> bool:
-    """Whether clients of TF Serving have no use for it.
+    """Returns whether a signature is of no use to clients of TF Serving.
 
-    A state is kept between calls by `transbeam serve` alone; `__saved_model_init_op` is
-    run when a model is loaded.
+    Only `transbeam serve` keeps a state between calls; `__saved_model_init_op` runs
+    when a model is loaded.
     """
     tensors = {*signature.inputs, *signature.outputs}
     return name.startswith("__") or any(t.startswith("state_") for t in tensors)
@@ -120,10 +120,10 @@ def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
 
 
 def first_request(config: RunConfig) -> dict[str, Any]:
-    """The body of a request for `serving_default`: the run's first example.
+    """Returns a request body for `serving_default`, with the run's first example.
 
     Args:
-        config: The run.
+        config: The run's configuration.
     """
     objective, examples = config.objective, config.export.examples
     names = input_names(objective)

@@ -1,21 +1,21 @@
-"""What Kubernetes calls a model, which has stricter rules than a folder has."""
+"""Names of Kubernetes objects, which are stricter than folder names."""
 
 import re
 
 from transbeam.configs.base.errors import ConfigError
 
-# Kubernetes ends names at 63, and to this one it, Helm and KServe append: `-models`, or
-# `-predictor-` and the namespace.
+# Kubernetes allows 63 characters, and it, Helm and KServe append to this name:
+# `-models`, or `-predictor-` and the namespace.
 LONGEST = 40
-# What YAML takes for something else than text.
+# Words that YAML does not parse as strings.
 NO_TEXT = {"y", "yes", "n", "no", "on", "off", "true", "false", "null"}
 
 
 def object_name(model: str) -> str:
-    """The name of a model's objects: a DNS label (RFC 1035), as a Service must have.
+    """Returns the name of a model's objects: a DNS label (RFC 1035) fit for a Service.
 
-    Capitals become small, and whatever is no letter or digit becomes one `-`; none
-    stays at the end.
+    Letters become lowercase, and each run of other characters than letters and digits
+    becomes one `-`; leading and trailing ones are dropped.
 
     Args:
         model: The model's name, such as `Tiny_BERT.v2`.
@@ -25,8 +25,8 @@ def object_name(model: str) -> str:
     'tiny-bert-v2'
 
     Raises:
-        ConfigError: It would begin with a digit, be too long, or mean something in
-            YAML.
+        ConfigError: The name would begin with a digit, be too long, or not be a string
+            in YAML.
     """
     name = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
     if not re.match("[a-z]", name) or name in NO_TEXT:

@@ -1,4 +1,4 @@
-"""Putting files into a folder where some may be the user's own by now."""
+"""Writes generated files without overwriting those that the user has edited."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,19 +8,19 @@ from transbeam.configs.base.errors import ArtifactError
 
 
 def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[str]:
-    """Writes the files that are not there as they should be.
+    """Writes the files that are missing or differ.
 
     Args:
-        files: Texts by their paths in the folder.
-        to: The folder; it is made if need be.
-        overwrite: Whether files that say something else are replaced.
+        files: Contents by relative path.
+        to: The output folder; it is created if necessary.
+        overwrite: Whether files with other contents are replaced.
 
     Returns:
         The paths that were written.
 
     Raises:
-        ArtifactError: A file says something else and is not to be replaced; then none
-            is written. Or the disk refuses.
+        ArtifactError: A file has other contents and must not be replaced, in which
+            case none is written; or a file cannot be written.
     """
     there = {path: _read(to / path) for path in files}
     wanted = [path for path, text in files.items() if there[path] != text]
@@ -41,7 +41,7 @@ def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[
 
 def _read(file: Path) -> str | None:
     try:
-        # What is no UTF-8 is not ours, and differs from it however it is read.
+        # A file that is not UTF-8 is not ours, and differs however it is decoded.
         return file.read_text("utf-8", errors="replace")
     except FileNotFoundError:
         return None

@@ -1,4 +1,4 @@
-"""The files of a deployment: templates with the facts filled in."""
+"""Renders the files of a deployment from templates."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.deploy.exported_model import Exported
 from transbeam.serving.deploy.kubernetes_names import object_name
 
-# Of each replica. Batches at once and threads follow from them.
+# Of each replica. The numbers of parallel batches and threads depend on it.
 CPUS = 2
 BATCH_SIZES = (1, 2, 4, 8, 16, 32)
 MIN_REPLICAS, MAX_REPLICAS = 2, 6
 
-# The templates below it make `kubernetes/`, with values, and `chart/templates/`, with
-# what Helm puts values in the place of: so the two cannot come to differ.
+# Templates in this folder are rendered twice: with values to `kubernetes/`, and with
+# Helm's placeholders to `chart/templates/`, so that the two cannot diverge.
 KUBERNETES = "kubernetes/"
 NOT_IN_CHART = ("kustomization.yaml", "copy-model.yaml")
 IN_CHART = {
@@ -35,7 +35,7 @@ IN_CHART = {
     "min_replicas": "{{ .Values.minReplicas }}",
     "max_replicas": "{{ .Values.maxReplicas }}",
 }
-# They stand in the ConfigMap, too.
+# They are embedded in the ConfigMap, too.
 SERVERS_FILES = {
     "model_config": "model.config",
     "batching_parameters": "batching_parameters.txt",
@@ -46,20 +46,20 @@ SERVERS_FILES = {
 def deployment_files(
     exported: Exported, *, model: str, image: str, request: Mapping[str, Any], to: Path
 ) -> dict[str, str]:
-    """All files of a deployment.
+    """Renders all files of a deployment.
 
     Args:
-        exported: What is deployed.
-        model: By what clients ask for it.
-        image: Of TF Serving.
+        exported: The exported model.
+        model: The model's name for clients.
+        image: The TF Serving image.
         request: The body of a first request.
-        to: The folder that the files will be in, to tell where the model is from there.
+        to: The output folder; paths to the model are relative to it.
 
     Returns:
-        Texts by their paths in that folder.
+        Contents by path relative to that folder.
 
     Raises:
-        ConfigError: The model's name or its path cannot stand in these files.
+        ConfigError: The model's name or its path cannot be written in these files.
     """
     values = _values(exported, model, image, request, to)
     templates = _read_templates(
@@ -78,7 +78,7 @@ def deployment_files(
 def _values(
     exported: Exported, model: str, image: str, request: Mapping[str, Any], to: Path
 ) -> dict[str, str]:
-    """What stands in the place of the words."""
+    """Returns the values of the placeholders."""
     folder = os.path.relpath(exported.folder, to)
     if set(folder) & set('"$}\\\n'):
         raise ConfigError(
@@ -92,7 +92,7 @@ def _values(
         "export": folder,
         "export_word": shlex.quote(folder),
         "image": image,
-        # What it is called in another registry, where a digest would not be its own.
+        # Its name in another registry, where it would have another digest.
         "image_name": image.partition("@")[0].rpartition("/")[2],
         "max_replicas": MAX_REPLICAS,
         "megabytes": f"{exported.size / 1e6:,.1f}",
@@ -126,7 +126,7 @@ def _table(exported: Exported) -> str:
 
 
 def _read_templates(folder: Traversable, path: str = "") -> dict[str, str]:
-    """The texts of a folder and of those in it, by their paths."""
+    """Reads the templates of a folder and its subfolders, by relative path."""
     found: dict[str, str] = {}
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():

@@ -1,4 +1,4 @@
-"""Exports are built beside their folder and move into it when all is well."""
+"""Builds exports in a temporary folder and moves them to their place on success."""
 
 import hashlib
 import shutil
@@ -26,29 +26,30 @@ PARITY = "parity.json"
 WARM_UP_CALLS = 5
 TIMED_CALLS = 40
 
-# Makes all files in a folder, given the one they will be in, and tells the result.
+# Makes all files in a folder, given the one they will move to; returns the result.
 Make = Callable[[TrainedRun, Path, Path], dict[str, Any]]
 
 
 def publish(
     invocation: Invocation, stage: Stage, needed: Iterable[Path], make: Make
 ) -> dict[str, Any]:
-    """Makes a stage's files of the trained model of a run, or finds them made.
+    """Exports the trained model of a run, unless its export is up to date.
 
-    Until all is made and compared, what was there before stays as it is.
+    Until all files are made and compared, a previous export stays in place.
 
     Args:
         invocation: The run.
-        stage: Whose folder is made.
-        needed: The files without which it is made anew.
-        make: Its result has a `summary`, and `parity`, which becomes a file.
+        stage: The stage whose folder is written.
+        needed: Files that an up-to-date export must have.
+        make: Makes the files; its result has a `summary`, and `parity`, which is
+            written to a file.
 
     Returns:
-        The stage's result, or what it was, with `skipped`.
+        The stage's result, or the previous one, with `skipped`.
 
     Raises:
         ArtifactError: There is no trained model of this configuration, it is damaged,
-            or as `make` says.
+            or `make` raises it.
     """
     config, console, run_folder = (
         invocation.config,
@@ -84,7 +85,7 @@ def publish(
 
 
 def median_ms(call: Callable[[], Any]) -> float:
-    """Milliseconds of a call, once it is warm."""
+    """Measures the median duration of a call in milliseconds, after warm-up calls."""
     for _ in range(WARM_UP_CALLS):
         call()
     times = []
@@ -96,7 +97,7 @@ def median_ms(call: Callable[[], Any]) -> float:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all in a folder."""
+    """Returns the size of a file, or of all files in a folder, in bytes."""
     files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
     return sum(file.stat().st_size for file in files)
 
@@ -108,7 +109,7 @@ def kind_of(trained: TrainedRun) -> str:
 
 
 def _inputs(invocation: Invocation) -> dict[str, Any]:
-    """All that the exported forms depend on."""
+    """Returns everything that the exported files depend on."""
     run_folder, config = invocation.run_folder, invocation.config
     training = training_record(run_folder, config, invocation.command("train"))
     weights = run_folder / WEIGHTS
@@ -129,6 +130,6 @@ def _move_into(building: Path, folder: Path) -> None:
         for made in building.iterdir():
             target = folder / made.name
             if target.is_dir():
-                # Left by an export that was killed here, or was found incomplete.
+                # Left by an export that was killed here, or that is incomplete.
                 shutil.rmtree(target)
             made.rename(target)

@@ -1,4 +1,4 @@
-"""A trained model as its SavedModel computes: in float32, or rounded to bfloat16."""
+"""Converts a trained model to the dtype of its SavedModel: float32 or bfloat16."""
 
 from dataclasses import replace
 
@@ -6,11 +6,11 @@ from transbeam.serving.base.trained_run import TrainedRun, build
 
 
 def in_dtype(trained: TrainedRun) -> TrainedRun:
-    """The same model in `export.dtype`.
+    """Returns the same model in `export.dtype`.
 
-    In bfloat16 the weights are kept so, too: a server reads all of them for each text,
-    and half as many bytes take half the time. Norms, softmax and what is answered stay
-    float32.
+    In bfloat16 the weights are stored in bfloat16, too: a server reads all of them for
+    each text, and half as many bytes take half the time. Norms, softmax and outputs
+    stay float32.
 
     Args:
         trained: In float32.
@@ -27,7 +27,7 @@ def in_dtype(trained: TrainedRun) -> TrainedRun:
 
 
 def with_tolerance(trained: TrainedRun) -> TrainedRun:
-    """The same, with the tolerance that its SavedModel has for what is compared."""
+    """Returns the same model with the parity tolerance of its SavedModel's dtype."""
     export = trained.config.export
     if export.dtype == "float32":
         return trained

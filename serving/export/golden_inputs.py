@@ -1,4 +1,4 @@
-"""What a model is asked when it is loaded, and must answer as Keras does now."""
+"""Makes the golden requests that a server runs when it loads a model."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from transbeam.serving.images.samples import sample_images
 from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 
 (GAP,) = sentinel_pieces(1)
-# Words, marks, other scripts and nothing; rows of different lengths.
+# Words, punctuation, other scripts and an empty text; rows of different lengths.
 SAMPLES = (
     f"It returns a {MASK} of the same shape, or None.",
     f"No café, 漢字 and {GAP} 123.5!",
@@ -22,17 +22,17 @@ _TEXTS = frozenset({"text", "second_text", "target_text", "context", "question"}
 
 
 def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
-    """A few questions, answered by the Keras model.
+    """Yields a few requests with the outputs of the Keras model.
 
-    Tokens and pixels have to be the same. Of answers only numbers are looked at: which
-    of two equally good words, spans or tokens comes first, rounding may decide.
+    Tokens and pixels have to be equal. Of other outputs only floats are compared: which
+    of two equally probable words, spans or tokens is first may depend on rounding.
 
     Args:
         task: Has the signatures.
-        dtype: What they compute in: so exactly the answers are known.
+        dtype: The dtype of the computation: outputs are stored with its precision.
     """
     endpoints = task.endpoints()
-    # What a model writes is a choice of tokens; how probable a text is, a number.
+    # Generated tokens depend on rounding; the log-likelihood of a text is a number.
     read = "tokenize" if "tokenize" in endpoints else "pixels"
     names = (read, "score" if "score" in endpoints else "serving_default")
     for name in names:
@@ -50,7 +50,7 @@ def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Go
 
 
 def _inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:
-    """Of a signature on files, or on texts: each gets the samples in another order."""
+    """Returns images, or texts: each input has the samples in another order."""
     found: dict[str, np.ndarray] = {}
     for place, spec in enumerate(endpoint.inputs):
         name: Any = spec.name  # is given to each

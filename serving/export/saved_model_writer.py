@@ -1,4 +1,4 @@
-"""The SavedModel: one folder with tokenizer, weights and signatures, for TF Serving."""
+"""Writes a SavedModel with tokenizer, weights and signatures, for TF Serving."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,7 +19,7 @@ from transbeam.serving.signatures.generation.generate_signatures import Generati
 from transbeam.serving.signatures.generation.sampling_params import DEFAULTS
 from transbeam.serving.signatures.task_factory import task_of
 
-# Outside TensorFlow's own ops, the stock model server has those of tensorflow_text.
+# Besides TensorFlow's own ops, the stock model server has those of tensorflow_text.
 TEXT_OPS = frozenset(
     {
         "FastWordpieceTokenizeWithOffsets",
@@ -40,15 +40,15 @@ PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 def write_saved_model(trained: TrainedRun, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
-    It has the signatures of the model's task; see
+    It has the signatures of the model's objective; see
     `transbeam.serving.signatures.task_factory`.
 
     Args:
-        trained: What to export.
+        trained: The model to export.
         folder: The version folder, such as `saved_model/1`; must not exist.
 
     Raises:
-        ArtifactError: The disk refuses, or an op is not one of the model server's.
+        ArtifactError: The folder cannot be written, or an op is missing in TF Serving.
     """
     task = task_of(trained)
     model, tokens = trained.config.model, trained.tokenizer.vocabulary_size
@@ -70,16 +70,16 @@ def write_endpoints(
     """Writes functions as the signatures of a SavedModel.
 
     Args:
-        folder: Must not exist; the folders above are made.
-        endpoints: Function and inputs of each signature.
-        resources: What holds the tables that these look things up in, if any do.
-        tracing: What makes the context that the functions are traced in.
+        folder: Must not exist; its parents are created.
+        endpoints: Function and input specs of each signature.
+        resources: Objects with the lookup tables that the functions use, if any.
+        tracing: Returns the context that the functions are traced in.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The folder cannot be written.
     """
-    # Not `tf.saved_model.save`: what that makes of a Keras model loads in Python and
-    # has no weights in C++ (tensorflow#72963). The archive finds the variables of the
+    # Not `tf.saved_model.save`: its files of Keras models load in Python, but have no
+    # weights in C++ (tensorflow#72963). The archive finds the variables of the
     # functions by itself; a model given to its `track` would be saved a second time.
     archive: Any = keras.export.ExportArchive()
     for resource in resources:
@@ -88,14 +88,14 @@ def write_endpoints(
         for name, (function, inputs) in endpoints.items():
             traced = archive.add_endpoint(name, function, inputs)
             # The archive would trace it for its variables, and TensorFlow once more
-            # while it is saved. What is traced already, both take as it is.
+            # while it is saved. Both reuse a concrete function.
             setattr(archive._tf_trackable, name, traced.get_concrete_function())
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with tracing():
             archive.write_out(str(folder), verbose=False)
-    except tf.errors.OpError as error:  # what TensorFlow makes of an OSError
+    except tf.errors.OpError as error:  # TensorFlow's form of an OSError
         raise ArtifactError(
             f"{folder}: cannot be written: {error.message}. Free some space or choose "
             "another folder with --run"
@@ -103,13 +103,13 @@ def write_endpoints(
 
 
 def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
-    """Says of signatures that they are for TF Serving's Classify or Regress API.
+    """Marks signatures as being for TF Serving's Classify or Regress API.
 
-    Everything that Keras writes is for its Predict API.
+    All signatures that Keras writes are for its Predict API.
     """
     if not methods:
         return
-    with output_held_back():  # it tells of a file that was replaced
+    with output_held_back():  # it logs that a file was replaced
         updater = MethodNameUpdater(str(folder))
         for signature, method in methods.items():
             name = f"tensorflow/serving/{method}"
@@ -118,16 +118,16 @@ def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
 
 
 def write_defaults(folder: Path, defaults: Mapping[str, Mapping[str, Any]]) -> None:
-    """Says of inputs what is meant when they are left out: one value for all rows.
+    """Writes default values of signature inputs: one value for all rows.
 
-    A server that reads a signature's defaults needs only the others; Keras writes none.
+    Servers that support defaults do not require these inputs; Keras writes no defaults.
 
     Args:
         folder: The version folder.
-        defaults: Of each signature, by the names of inputs, which it may not have.
+        defaults: For each signature, values by input name; unknown names are ignored.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     file = folder / "saved_model.pb"
     saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
@@ -143,7 +143,7 @@ def write_defaults(folder: Path, defaults: Mapping[str, Mapping[str, Any]]) -> N
 
 
 def ops_of(folder: Path) -> set[str]:
-    """The names of all ops in a SavedModel's graphs and functions."""
+    """Returns the names of all ops in a SavedModel's graphs and functions."""
     content = (folder / "saved_model.pb").read_bytes()
     ops: set[str] = set()
     for meta_graph in saved_model_pb2.SavedModel.FromString(content).meta_graphs:
@@ -155,14 +155,14 @@ def ops_of(folder: Path) -> set[str]:
 
 
 def check_ops(folder: Path) -> None:
-    """Makes sure that the stock model server can run a SavedModel.
+    """Checks that the stock model server can run a SavedModel.
 
     Raises:
         ArtifactError: An op is neither TensorFlow's own nor among `TEXT_OPS`, or it
             would call Python.
     """
     ops = ops_of(folder)
-    # `tf.raw_ops` has the ops that are compiled into TensorFlow, and no others.
+    # `tf.raw_ops` has exactly the ops that are compiled into TensorFlow.
     strange = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
     if refused := sorted(strange | (ops & PYTHON_OPS)):
         raise ArtifactError(

@@ -1,8 +1,9 @@
-"""The requests that a model server runs before it lets anybody in.
+"""Warm-up requests, which a model server runs before it accepts others.
 
-TensorFlow chooses kernels and lays out memory when it first meets a shape. TF Serving
-runs the requests it finds in `assets.extra/tf_serving_warmup_requests` while it loads a
-model; here that is one for each signature and each width that rows are filled up to.
+TensorFlow selects kernels and allocates memory when a shape first occurs. While it
+loads a model, TF Serving runs the requests in
+`assets.extra/tf_serving_warmup_requests`; here that is one for each signature and each
+length bucket.
 """
 
 from collections.abc import Iterator
@@ -26,10 +27,10 @@ from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
 from transbeam.serving.text_ops.length_buckets import widths
 
 _LETTER = "a"
-# What a text has to have for its task to do anything.
+# Literals that the texts of some tasks must contain.
 _MARKS = {MaskedTask: MASK, SpanCorruptionTask: sentinel_pieces(1)[0]}
-_FRAME = 4  # pieces that a signature may put around what `tokenize` gives
-_NEW_TOKENS = 2  # the loop has one shape, however long it goes on
+_FRAME = 4  # special tokens that a signature may add to those of `tokenize`
+_NEW_TOKENS = 2  # the loop has the same shapes, however long it runs
 _WISHES = {
     "max_new_tokens": _NEW_TOKENS,
     "temperature": 1.0,
@@ -44,13 +45,13 @@ _WISHES = {
     "num_beams": 2,
     "length_penalty": 1.0,
 }
-# A state has parts without rows. TF Serving's batching takes all outputs apart by rows,
-# so it would fail at them and not load the model: it is asked for this one alone.
+# Some tensors of a state have no batch axis. TF Serving's batching splits all requested
+# outputs by rows, so it would fail and not load the model: only this one is requested.
 _ASKED_FOR = {"stream_begin": "token_id"}
 
 
 def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
-    """The inputs of one request for each signature and width, or kind of file.
+    """Yields the inputs of a request per signature and length bucket, or image format.
 
     Args:
         task: Has the signatures.
@@ -64,20 +65,20 @@ def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
     texts = _texts(task)
     for name, endpoint in task.endpoints().items():
         if any(str(spec.name).startswith(STATE) for spec in endpoint.inputs):
-            continue  # only a server that has a state can ask these
+            continue  # only a server that has a state can call these
         for width, text in texts.items():
             yield name, _inputs(endpoint, width, text)
 
 
 def write_warm_up(folder: Path, task: SignatureTask) -> None:
-    """Puts the requests into a SavedModel.
+    """Writes warm-up requests into a SavedModel.
 
     Args:
         folder: The version folder.
         task: Has the signatures.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     file = folder / FILE
     with writing(file):
@@ -104,7 +105,7 @@ def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
 
 
 def _texts(task: SignatureTask) -> dict[int, str]:
-    """A text for each width, that becomes a row of it whatever frames it."""
+    """Returns a text for each bucket width, whatever special tokens are added."""
     known = widths(task.max_length)
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
     tokenize = task.endpoints()["tokenize"]
@@ -115,7 +116,7 @@ def _texts(task: SignatureTask) -> dict[int, str]:
     lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
     fit = {width: np.flatnonzero(lengths <= width - _FRAME) for width in known[:-1]}
     found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
-    # What is too long is cut to the widest; but a prompt has to leave room.
+    # Longer texts are cut to the widest bucket; but a prompt has to leave room.
     last = np.flatnonzero(lengths <= known[-1] - _FRAME).max(initial=0)
     found[known[-1]] = texts[last if isinstance(task, GenerationTask) else -1]
     mark = _MARKS.get(type(task))
@@ -123,7 +124,7 @@ def _texts(task: SignatureTask) -> dict[int, str]:
 
 
 def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
-    """Of one text of a width."""
+    """Returns the inputs for one text of a given width."""
     found: dict[str, np.ndarray] = {}
     writes = any(spec.name == "max_new_tokens" for spec in endpoint.inputs)
     for spec in endpoint.inputs:

@@ -1,1 +1,1 @@
-"""Encoded images to pixels, in the graph: bit for bit as the training data has them."""
+"""Decodes images in the graph, bit for bit as in the training data."""

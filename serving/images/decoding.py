@@ -1,4 +1,4 @@
-"""Encoded images to pixels: what the data job does with Pillow, in the graph."""
+"""Decodes images to pixels in the graph, as the data job does with Pillow."""
 
 from typing import Any
 
@@ -7,28 +7,30 @@ import tensorflow as tf
 from transbeam.serving.images.headers import Header, jpeg_header, png_header
 from transbeam.serving.images.resizing import resize
 
-# Decoded, four at a time: what an image costs is not to be seen by its bytes.
+# Limits on decoded images, four in parallel: their memory does not follow from the
+# size of their files.
 _MOST_PIXELS = 2**26
 _MOST_SIDE = 2**16 - 1
 _AT_ONCE = 4
 _GREY_16_BITS = 16 * 256
-# Pillow believes it where EXIF says nothing. 1 is how an image lies anyway.
+# Pillow uses XMP's orientation if EXIF has none. 1 is upright.
 _XMP = r'\C*tiff:Orientation(="|>)[2-8]\C*'
-# Pillow's weights of red, green and blue in grey, of 2 ** 16.
+# Pillow's weights of red, green and blue in gray, times 2 ** 16.
 _GREY = (19595, 38470, 7471)
 
 
 def decode_images(contents: tf.Tensor, size: int, channels: int) -> tf.Tensor:
-    """Pixels, bit for bit those of the training's records.
+    """Decodes images to pixels, bit for bit those of the training records.
 
-    Images are turned as EXIF says, made RGB (or grey), transparency is left out, and
-    resized to a square. Fails in the graph with `InvalidArgument` at what is no whole
-    JPEG or PNG, or would be decoded in another way than for the records.
+    Images are rotated by their EXIF orientation, converted to RGB (or gray) without
+    transparency, and resized to a square. Fails in the graph with `InvalidArgument` if
+    a file is not a complete JPEG or PNG, or would be decoded differently than for the
+    records.
 
     Args:
         contents: Files, string (B,).
         size: Height and width.
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for gray, 3 for RGB.
 
     Returns:
         uint8 (B, size, size, channels).
@@ -64,7 +66,7 @@ def _jpeg(content: tf.Tensor) -> tf.Tensor:
     said = "components, in a JPEG (0: damaged); expected 1 or 3 (not for print)"
     checks = [_check(fine, header.kind, said), *_checks(header, content)]
     with tf.control_dependencies(checks):
-        # The decoder that Pillow has.
+        # The same inverse DCT as in Pillow.
         image = tf.io.decode_jpeg(content, 3, dct_method="INTEGER_ACCURATE")
     return _upright(image, header.orientation)
 
@@ -97,7 +99,7 @@ def _check(fine: tf.Tensor, found: Any, said: str) -> Any:
 
 
 def _upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """Turned and mirrored as EXIF says."""
+    """Rotates and mirrors an image by its EXIF orientation."""
 
     def among(*numbers: int) -> tf.Tensor:
         return tf.reduce_any(orientation == tf.constant(numbers, tf.int64))

@@ -1,4 +1,4 @@
-"""Files of images, as they are."""
+"""Reads image files."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from transbeam.configs.base.errors import DataError
 
 
 def read_image(file: str | Path) -> bytes:
-    """All of a file; whether it is an image, the model says.
+    """Reads an image file, without checking its contents: the model does.
 
     Raises:
         DataError: It cannot be read.

@@ -1,31 +1,31 @@
-"""What stands before the pixels of a JPEG or a PNG, read with ops of TensorFlow's.
+"""Parses the headers of JPEG and PNG files with TensorFlow ops.
 
-The decoders of TensorFlow tell neither how a camera was held (the tag `Orientation` of
-EXIF) nor how large an image will be before it fills the memory.
+TensorFlow's decoders report neither the EXIF tag `Orientation` nor the size of an image
+before it is decoded into memory.
 """
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-_ROOM = b"\0" * 32  # what is read behind the end is 0
+_ROOM = b"\0" * 32  # reads beyond the end give 0
 _EXIF, _START_OF_SCAN = b"Exif\0\0", 0xFFDA
 _ORIENTATION, _SHORT = 0x0112, 3
-_JPEG_BEGIN, _PNG_BEGIN = 2, 8  # behind what they are known by
-# Begins of frames, which have the size, are C0 to CF but for these.
+_JPEG_BEGIN, _PNG_BEGIN = 2, 8  # offsets after the file signatures
+# Markers of frame headers, which have the size, are C0 to CF except these.
 _NO_FRAMES = (0xFFC4, 0xFFC8, 0xFFCC)
 
 
 class Header(NamedTuple):
-    """Scalars, int64.
+    """An image header; scalars, int64.
 
     Attributes:
-        height: In pixels, as they are stored; 0 if the header is damaged.
+        height: In pixels, before rotation; 0 if the header is damaged.
         width: The same.
-        kind: Of a JPEG how many components it has; of a PNG 256 times the bits of each
-            and the type of its colours.
-        orientation: From 1 to 8, as EXIF counts; 1 if EXIF does not say.
-        says: Whether EXIF does.
+        kind: Of a JPEG the number of components; of a PNG 256 times the bit depth plus
+            the color type.
+        orientation: From 1 to 8, as defined by EXIF; 1 if EXIF has none.
+        says: Whether EXIF has an orientation.
     """
 
     height: tf.Tensor
@@ -36,7 +36,7 @@ class Header(NamedTuple):
 
 
 class _Bytes:
-    """Whole numbers in a string of bytes, the high byte first."""
+    """Reads big-endian integers from a string of bytes."""
 
     def __init__(self, content: tf.Tensor):
         self.length = tf.cast(tf.strings.length(content), tf.int64)
@@ -47,7 +47,7 @@ class _Bytes:
         return tf.strings.substr(self.padded, begin, tf.cast(size, tf.int64))
 
     def shorts(self, at: Any, count: Any) -> tf.Tensor:
-        """Some of two bytes each, int64 (count,)."""
+        """Reads 16-bit integers, int64 (count,)."""
         raw = self.text(at, 2 * count)
         return tf.cast(tf.io.decode_raw(raw, tf.uint16, False), tf.int64)
 
@@ -60,10 +60,10 @@ class _Bytes:
 
 
 def jpeg_header(content: tf.Tensor) -> Header:
-    """Of a JPEG, a string scalar: its segments, up to the pixels.
+    """Parses the segments of a JPEG, a string scalar, up to the pixels.
 
     Args:
-        content: Begins as a JPEG does; may be damaged.
+        content: Begins with a JPEG signature; may be damaged.
     """
     read = _Bytes(content)
 
@@ -91,10 +91,10 @@ def jpeg_header(content: tf.Tensor) -> Header:
 
 
 def png_header(content: tf.Tensor) -> Header:
-    """Of a PNG, a string scalar: its first chunk, and the one with EXIF.
+    """Parses the first chunk of a PNG, a string scalar, and the one with EXIF.
 
     Args:
-        content: Begins as a PNG does; may be damaged.
+        content: Begins with a PNG signature; may be damaged.
     """
     read = _Bytes(content)
 
@@ -112,12 +112,12 @@ def png_header(content: tf.Tensor) -> Header:
 
 
 def _segment(read: _Bytes, at: Any) -> tf.Tensor:
-    """The bytes of a segment of a JPEG: at least those that tell how many."""
+    """Returns the size of a JPEG segment in bytes, with its marker and length field."""
     return 2 + tf.maximum(read.short(at + 2), 2)
 
 
 def _orientation(read: _Bytes, tiff: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """What EXIF says in the table that begins at a place; and whether it does."""
+    """Returns the orientation in an EXIF table, and whether there is one."""
     is_little = read.text(tiff, 2) == b"II"
 
     def shorts(at: Any, count: Any) -> tf.Tensor:

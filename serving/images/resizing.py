@@ -1,21 +1,21 @@
-"""Images of any size to one size: the bilinear filter of Pillow, to the last bit.
+"""Resizes images with Pillow's bilinear filter, bit for bit.
 
-Pillow computes in whole numbers, first along the rows, then along the columns (of very
-tall images the other way round), and rounds to 8 bits in between. `tf.image.resize`
-computes in decimals, and is off by one here and there. So this is Pillow's way again,
-with TensorFlow's ops.
+Pillow computes in integers, first along rows, then along columns (of very tall images
+the other way round), and rounds to 8 bits in between. `tf.image.resize` computes in
+floats, and sometimes differs by one. So this reimplements Pillow's algorithm with
+TensorFlow ops.
 """
 
 from typing import Any
 
 import tensorflow as tf
 
-_BITS = 22  # after the point, in a weight
+_BITS = 22  # fractional bits of a weight
 _TALL = 100  # times as high as wide
 
 
 def resize(image: tf.Tensor, size: int) -> tf.Tensor:
-    """All of an image in a square, whatever its proportions.
+    """Resizes a whole image to a square, without keeping its aspect ratio.
 
     Args:
         image: uint8 (H, W, C).
@@ -37,7 +37,7 @@ def resize(image: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _along(axis: int, image: tf.Tensor, size: int) -> tf.Tensor:
-    """To so many pixels along one axis."""
+    """Resizes an image along one axis."""
     length = tf.shape(image)[axis]
     first, weights = _weights(length, size)
     shape = [size, 1, 1] if axis == 0 else [1, size, 1]
@@ -58,12 +58,12 @@ def _along(axis: int, image: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def _weights(length: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first pixel that each new one is made of, and what each counts.
+    """Returns the first source pixel of each output pixel, and the filter weights.
 
     Returns:
-        int32 (size,), and int32 (K, size), whole numbers for decimals times `2**_BITS`.
+        int32 (size,), and int32 (K, size), fixed-point with `_BITS` fractional bits.
     """
-    # Not `/`: as multiplication, which TensorFlow makes of it, it rounds otherwise.
+    # Not `/`: TensorFlow replaces it by a multiplication, which rounds differently.
     scale = tf.math.divide_no_nan(
         tf.cast(length, tf.float64), tf.constant(size, tf.float64)
     )
@@ -75,6 +75,6 @@ def _weights(length: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     places = first + tf.range(most)[:, tf.newaxis]  # (K, size)
     away = (tf.cast(places, tf.float64) - centers + 0.5) * (1.0 / support)
     weights = tf.maximum(1.0 - tf.abs(away), 0.0) * tf.cast(places < end, tf.float64)
-    # One after the other: another order would round otherwise.
+    # Sequentially: another order of summation would round differently.
     weights /= tf.foldl(tf.add, weights)
     return first, tf.cast(weights * 2.0**_BITS + 0.5, tf.int32)

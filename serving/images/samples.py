@@ -1,4 +1,4 @@
-"""Images to warm a server up with, and to find out whether it decodes as it should."""
+"""Sample images for warm-up and golden requests."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ _HEIGHT, _WIDTH = 20, 30
 
 
 def sample_images() -> list[bytes]:
-    r"""A JPEG and a PNG, neither square nor of one colour.
+    r"""Returns a JPEG and a PNG, neither square nor of a single color.
 
     Example:
     >>> [image[:4] for image in sample_images()]

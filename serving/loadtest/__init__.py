@@ -1,1 +1,1 @@
-"""How much a model server bears, ours or TF Serving's: `transbeam loadtest`."""
+"""Load tests of model servers, ours or TF Serving's: `transbeam loadtest`."""

@@ -1,4 +1,4 @@
-"""`transbeam loadtest`: its arguments, and what it leaves."""
+"""`transbeam loadtest`: arguments, execution and output files."""
 
 import argparse
 import csv
@@ -16,7 +16,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import read_token
 
-if TYPE_CHECKING:  # they bring numpy, which `--help` can do without
+if TYPE_CHECKING:  # they import numpy, which `--help` does not need
     from transbeam.serving.loadtest.load_loops import Ask, Sample
     from transbeam.serving.loadtest.summary import LoadStage
 
@@ -36,7 +36,7 @@ chance, whatever the server does (an open loop).
 
 
 def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `transbeam loadtest` takes."""
+    """Adds the arguments of `transbeam loadtest`."""
     parser.add_argument("server", metavar="URL", help="http://…, or grpc://HOST:PORT")
     parser.add_argument("--name", required=True, help="the model at the server")
     parser.add_argument(
@@ -124,10 +124,10 @@ def loadtest(arguments: argparse.Namespace) -> None:
     """Runs `transbeam loadtest`.
 
     Args:
-        arguments: Of a parser that went through `add_loadtest_arguments`.
+        arguments: The parsed arguments; see `add_loadtest_arguments`.
 
     Raises:
-        UserError: There is nothing to ask, or nobody answers.
+        UserError: There is no input, or no server responds.
     """
     console = Console(quiet=arguments.quiet, json=arguments.json)
     texts = _texts(arguments)
@@ -147,7 +147,7 @@ def loadtest(arguments: argparse.Namespace) -> None:
     ) as client:
         others, rows = arguments.others, arguments.rows
         ask = asking(client, arguments.signature, texts, others, rows=rows)
-        ask(0)  # who cannot be asked once is not asked a thousand times
+        ask(0)  # fails early if requests are rejected
         stages, samples = _stages(arguments, ask, token, console)
     console.show(table(stages))
     if arguments.output:

@@ -1,10 +1,11 @@
-"""Asks a server as many do at once, and takes down how long each had to wait.
+"""Generates load on a server and measures the latency of each request.
 
-A closed loop has so many clients, each of which asks again when it is answered: it
-finds what the server can do, but waits politely while the server is slow. An open loop
-has requests arrive by chance at a rate, whatever the server does; waiting counts from
-the moment a request was due, so that a server that stands still is not asked less
-(Tene, "How NOT to Measure Latency": coordinated omission).
+A closed loop has a fixed number of clients, each of which sends its next request when
+the last one is answered: it measures throughput, but sends less while the server is
+slow. An open loop has requests arrive at random at a given rate, whatever the server
+does; latency is measured from the time at which a request was due, so that a stalled
+server does not reduce the load (Tene, "How NOT to Measure Latency": coordinated
+omission).
 """
 
 import queue
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 
 from transbeam.serving.client.interface import ServerError
 
-# Asks the n-th question.
+# Sends the n-th request.
 Ask = Callable[[int], object]
 
-# Requests of an open loop that may be under way at once.
+# Maximum number of concurrent requests of an open loop.
 _MOST_AT_ONCE = 256
 
 
@@ -28,9 +29,9 @@ class Sample:
     """One request.
 
     Attributes:
-        due: Seconds after the beginning at which it was to be asked.
-        seconds: Until its answer.
-        error: gRPC's name for what went wrong; empty if nothing did.
+        due: The time at which it was due, in seconds after the beginning.
+        seconds: Latency from then on.
+        error: The gRPC status code of the error; empty if there was none.
     """
 
     due: float
@@ -39,15 +40,15 @@ class Sample:
 
 
 def closed_loop(ask: Ask, clients: int, seconds: float) -> list[Sample]:
-    """So many clients, each asking again when it is answered.
+    """Runs a closed loop: each client sends its next request after a response.
 
     Args:
-        ask: Asks a question; called by several threads.
-        clients: How many.
-        seconds: For how long.
+        ask: Sends a request; called by several threads.
+        clients: The number of clients.
+        seconds: The duration.
 
     Returns:
-        The requests that were begun in that time, in the order of their beginning.
+        The requests that were started in that time, in the order of their start.
     """
     found: list[list[Sample]] = [[] for _ in range(clients)]
     ready = threading.Barrier(clients + 1)
@@ -72,13 +73,13 @@ def closed_loop(ask: Ask, clients: int, seconds: float) -> list[Sample]:
 
 
 def open_loop(ask: Ask, rate: float, seconds: float, seed: int = 0) -> list[Sample]:
-    """Requests that arrive by chance.
+    """Runs an open loop: requests arrive as a Poisson process.
 
     Args:
-        ask: Asks a question; called by several threads.
-        rate: Requests a second, on average.
-        seconds: For how long.
-        seed: Of the chance.
+        ask: Sends a request; called by several threads.
+        rate: Requests per second, on average.
+        seconds: The duration.
+        seed: The random seed.
 
     Returns:
         The requests, in the order of their arrival.

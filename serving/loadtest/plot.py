@@ -1,4 +1,4 @@
-"""The stages as a picture: what the server does, and how long clients wait for it."""
+"""Plots throughput and latency of the stages of a load test."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,12 +7,12 @@ from transbeam.serving.loadtest.summary import LoadStage
 
 
 def plot(stages: Sequence[LoadStage], file: Path, title: str) -> None:
-    """Draws answers a second, and latencies on a logarithmic axis.
+    """Plots responses per second, and latencies on a logarithmic axis.
 
     Args:
         stages: At least one.
         file: The `.png`.
-        title: Above it.
+        title: The title above the plot.
     """
     import matplotlib as mpl
 

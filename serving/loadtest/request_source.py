@@ -1,4 +1,4 @@
-"""What is asked, again and again."""
+"""Makes the requests of a load test."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -23,14 +23,14 @@ def asking(
     *,
     rows: int,
 ) -> "Ask":
-    """A function that asks a signature about texts in turn.
+    """Returns a function that calls a signature with the texts in turn.
 
     Args:
         client: Of the model.
-        signature: Takes `text`, and whatever `others` are given for.
-        texts: One at least.
-        others: `NAME=VALUE`, one for each input beside `text`; the same for each row.
-        rows: Of a request.
+        signature: Takes `text`, and the inputs named in `others`.
+        texts: At least one.
+        others: `NAME=VALUE`, one for each input besides `text`; the same for each row.
+        rows: The number of texts per request.
 
     Raises:
         ConfigError: There is no such signature, or it takes other inputs.
@@ -64,7 +64,7 @@ def _pair(given: str) -> tuple[str, str]:
 def _constants(
     signature: SignatureTypes, values: Mapping[str, str], rows: int
 ) -> dict[str, np.ndarray]:
-    """The same value in each row."""
+    """Returns inputs that have the same value in each row."""
     found = {}
     for name, text in values.items():
         kind = signature.inputs[name]

@@ -1,6 +1,6 @@
-"""What the server itself tells of a test: its metrics before and after.
+"""Reads the server's own metrics before and after a load test.
 
-Only a server with Prometheus's page can be asked: ours has one, TF Serving's with
+They need a Prometheus endpoint: our server has one, TF Serving with
 `--monitoring_config_file`.
 """
 
@@ -16,14 +16,14 @@ _PREFIX = ":tensorflow:serving:"
 
 @dataclass(frozen=True)
 class ServerCounts:
-    """Sums since the server began.
+    """Counters since the server started.
 
     Attributes:
-        batches: That were run.
-        rows: In them.
+        batches: Executed batches.
+        rows: Rows in these batches.
         queued: Seconds that the first request of each batch waited.
-        computed: Seconds that TensorFlow took.
-        memory: Bytes of the process, now.
+        computed: Seconds of computation in TensorFlow.
+        memory: Resident memory of the process at present, in bytes.
     """
 
     batches: float = 0.0
@@ -40,12 +40,13 @@ def read_counts(
 
     Args:
         address: Of its REST API.
-        model: Whose counts.
-        token: That the server asks for.
-        certificate: Of who signed the server's, if it is not generally known.
+        model: The model's name.
+        token: The access token, if the server requires one.
+        certificate: Of the issuer of the server's certificate, if this machine does not
+            trust it by default.
 
     Returns:
-        The counts; nothing if the server does not tell.
+        The counters; None if the server does not provide them.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = address.rstrip("/") + _PAGE

@@ -1,4 +1,4 @@
-"""What a stage of a load test has shown, in numbers and as a table."""
+"""Statistics of the stages of a load test, and their table."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ _SERVER_HEADER = ("rows/batch", "queue", "compute", "memory")
 
 @dataclass(frozen=True)
 class LoadStage:
-    """One load, and how the server bore it.
+    """The results of one load.
 
     Attributes:
         load: `8 clients`, or `50.0/s`.
-        asked: Requests.
-        errors: How many of each code.
-        answers_per_second: Good ones.
-        milliseconds: By percentile, of good ones, from when a request was due; nothing
-            if there are none.
-        rows_per_batch: By the server's own count, as what follows; nothing if it tells
-            none.
-        queue_ms: That the first request of a batch waited, on average.
-        compute_ms: That a batch took, on average.
+        asked: The number of requests.
+        errors: The number of errors by status code.
+        answers_per_second: Successful responses per second.
+        milliseconds: Latency percentiles of successful requests, from the time at which
+            they were due; None if there are none.
+        rows_per_batch: From the server's metrics, like the following; None if it
+            provides none.
+        queue_ms: Mean waiting time of the first request of a batch.
+        compute_ms: Mean computation time of a batch.
         memory_mb: Before and after.
     """
 
@@ -54,13 +54,13 @@ def summarize(
     before: ServerCounts | None = None,
     after: ServerCounts | None = None,
 ) -> LoadStage:
-    """Sums a stage up.
+    """Computes the statistics of a stage.
 
     Args:
-        load: What it was.
+        load: The description of the load.
         samples: Its requests.
-        seconds: How long it lasted.
-        before: What the server told before.
+        seconds: Its duration.
+        before: The server's metrics before.
         after: And after.
     """
     good = np.array([s.seconds for s in samples if not s.error]) * 1000
@@ -86,7 +86,7 @@ def summarize(
 
 
 def table(stages: Sequence[LoadStage]) -> str:
-    """The stages one below the other; times in milliseconds, memory in MB."""
+    """Formats the stages as a table; times in milliseconds, memory in MB."""
     told = any(stage.queue_ms is not None for stage in stages)
     rows = [(*_HEADER, *(_SERVER_HEADER if told else ()))]
     rows += [_row(stage, told) for stage in stages]

@@ -1,1 +1,1 @@
-"""Parity of exported models with Keras, one module a kind of output."""
+"""Parity checks of exported models against Keras, one module per kind of output."""

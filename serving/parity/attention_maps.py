@@ -1,4 +1,4 @@
-"""Holds the signature `attention` of any model against Keras."""
+"""Parity of the signature `attention` with Keras."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ _KINDS = {
 
 
 def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[ParityCheck]:
-    """One comparison, or none if the model has no such signature.
+    """Compares attention weights; no check if the model has no such signature.
 
-    Keras reads each text alone, without padding, and is watched layer by layer.
+    Keras runs on each text separately, without padding, layer by layer.
 
     Args:
         form: As in `ParityCheck`.
-        ask: How to ask it.
+        ask: Calls the exported model.
         trained: The Keras model.
     """
     config = trained.config
@@ -49,11 +49,11 @@ def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[Parity
 
 
 def _off(trained: TrainedRun, answers: Any, row: int) -> float:
-    """How far the maps of one text are from Keras's."""
+    """Returns the largest difference between the weights of one text and Keras's."""
     sides = {name.removesuffix("length") for name in answers if name.endswith("length")}
     length = {side: int(answers[f"{side}length"][row]) for side in sides}
     inputs = {
-        name: np.zeros((1, 1), np.int32)  # the places of masks, which nobody asks for
+        name: np.zeros((1, 1), np.int32)  # masked positions, which have no effect
         for name in trained.model.input
     }
     for side in sides:
@@ -79,5 +79,5 @@ def _off(trained: TrainedRun, answers: Any, row: int) -> float:
         real = found[:, :, : length[asking], : length[asked]]
         off = max(off, largest(real - np.stack(expected)))
         real[...] = 0
-        off = max(off, largest(found))  # nothing looks at padding, and that at nothing
+        off = max(off, largest(found))  # weights from and to padding are 0
     return off

@@ -1,4 +1,4 @@
-"""Exported models are held against Keras: one file for each kind of answer."""
+"""Returns the parity checker of a model by the kind of its objective."""
 
 from pathlib import Path
 from typing import assert_never
@@ -36,11 +36,11 @@ from transbeam.serving.signatures.sentence_pairs import as_classifier
 
 
 def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
-    """Who knows what Keras answers to a task's questions.
+    """Returns the parity checker for a model's objective.
 
     Args:
         trained: The Keras model.
-        run_folder: Its validation records are among the texts.
+        run_folder: Its validation records are among the compared texts.
     """
     objective = trained.config.objective
     if isinstance(objective, FillsObjective):

@@ -1,4 +1,4 @@
-"""Holds exported vectors of texts against Keras."""
+"""Parity of exported text embeddings with Keras."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from transbeam.serving.signatures.embedding import body_of
 
 
 class KerasEmbedder:
-    """Asks the Keras model for the vectors of texts, each alone and in NumPy.
+    """Computes reference embeddings with Keras, each text separately, pooling in NumPy.
 
     Args:
         trained: The Keras model.
@@ -37,13 +37,13 @@ class KerasEmbedder:
         self.room = min(export.embedding_length or longest, longest) - 2
 
     def ids(self, text: str) -> np.ndarray:
-        """int32 (T,), `[CLS] … [SEP]`, cut to what a vector is made of."""
+        """Returns `[CLS] … [SEP]`, int32 (T,), cut to the embedding's maximum."""
         content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
         special = self.tokenizer.special
         return np.array([special.begin, *content, special.end], np.int32)
 
     def vector(self, ids: np.ndarray) -> np.ndarray:
-        """float32 (D,), of one text's ids."""
+        """Computes the embedding of one text's ids, float32 (D,)."""
         row = {"token_ids": ids[np.newaxis], "padding_mask": np.ones_like(ids)[None]}
         vectors = np.asarray(self.body(row, training=False)["sequence_output"])[0]
         of = {"first": lambda: vectors[0], "max": lambda: vectors.max(axis=0)}
@@ -52,11 +52,11 @@ class KerasEmbedder:
 
 
 class EmbeddingJudge:
-    """See `Judge`.
+    """Checks embeddings; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: At least one; the first is what times are taken with.
+        texts: At least one; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -68,7 +68,7 @@ class EmbeddingJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "EmbeddingJudge":
-        """On the texts of `labelled_texts`."""
+        """Returns a checker on the texts of `labelled_texts`."""
         return cls(trained, [text for text, *_ in labelled_texts(trained, run_folder)])
 
     @property

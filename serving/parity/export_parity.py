@@ -1,8 +1,8 @@
-"""The gate: every exported form must give Keras's answers, or nothing is published.
+"""Parity checks of all exported formats: if one fails, nothing is published.
 
-Keras is asked about each text alone; the exported forms get the texts in one batch, or
-padded to their fixed length. So the gate holds tokenizing, padding, batching and
-numbers at once.
+Keras runs on each text separately; exported models get the texts in one batch, or
+padded to their fixed length. So tokenization, padding, batching and numerics are
+checked together.
 """
 
 import math
@@ -25,8 +25,8 @@ from transbeam.serving.parity.server_clients import our_server, stock_server
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
-# A phone runs a file with the delegate or, failing that, without; and its texts are as
-# long as they are, or filled up.
+# A phone runs a file with the delegate or falls back to the builtin kernels; and inputs
+# are resized to the length of a text, or padded.
 _ON_PHONES: dict[str, dict[str, bool]] = {
     "XNNPACK": {"delegate": True, "resized": True},
     "XNNPACK, filled up": {"delegate": True, "resized": False},
@@ -41,25 +41,25 @@ def check_parity(
     in_python: AskTexts,
     tflite: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares each exported form with Keras, as the programs that use it run it.
+    """Compares each exported format with Keras, in the runtimes that are used for it.
 
     Args:
         trained: The Keras model.
-        judge: Knows its answers.
+        judge: The parity checker.
         saved_model: The version folder.
-        in_python: Asks the same, loaded in Python.
+        in_python: Calls the same SavedModel, loaded in Python.
         tflite: The file of each variant.
 
     Returns:
-        One row for each form and check; see `require_passed`.
+        One row for each format and check; see `require_passed`.
     """
     rows: list[ParityCheck] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
         rows += judge.saved_model_rows(form, in_python)
         rows += attention_rows(form, in_python, trained)
     for server in (our_server, stock_server):
-        # It loads the model as C++ does, without what Python makes good, and runs the
-        # requests of its warm-up before it lets anybody in.
+        # A server loads the model in C++, without the help of Python code, and runs the
+        # warm-up requests before it accepts others.
         with (
             _failing_as_row(server.__name__.replace("_", " "), rows),
             server(saved_model) as served,
@@ -74,7 +74,7 @@ def check_parity(
 
 
 def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[ParityCheck]:
-    """The same of TFLite files alone."""
+    """Compares TFLite files with Keras."""
     rows: list[ParityCheck] = []
     for variant, file in tflite.items():
         for how, ways in _ON_PHONES.items():
@@ -88,14 +88,14 @@ def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[ParityCh
 def check_metric(
     metric: TaskMetric, tflite: Mapping[str, Path]
 ) -> tuple[list[ParityCheck], dict[str, float]]:
-    """Holds what each phone's file loses of the task's own measure.
+    """Checks the task-metric loss of each TFLite file.
 
     Args:
         metric: Of the task.
         tflite: The file of each variant.
 
     Returns:
-        A row for each, and how good each is.
+        A row for each file, and its score.
     """
     rows: list[ParityCheck] = []
     found = {}
@@ -109,14 +109,14 @@ def check_metric(
 def require_passed(
     rows: Sequence[ParityCheck], config: RunConfig | None = None
 ) -> None:
-    """Stops an export that is not what Keras is.
+    """Fails the export if a check failed.
 
     Args:
-        rows: All comparisons.
-        config: Of the run, where there may be more to advise.
+        rows: All checks.
+        config: The run's configuration, for further advice in the message.
 
     Raises:
-        ArtifactError: A row did not pass; the message lists these.
+        ArtifactError: A check failed; the message lists these.
     """
     if failed := [row for row in rows if not row.passed]:
         listed = "\n".join(
@@ -146,7 +146,7 @@ def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
 
 @contextmanager
 def _failing_as_row(form: str, rows: list[ParityCheck]) -> Iterator[str]:
-    """Makes a form that cannot be run one more failed comparison."""
+    """Converts a runtime error of an exported model to a failed check."""
     try:
         yield form
     except (tf.errors.OpError, RuntimeError, UserError) as error:

@@ -1,7 +1,8 @@
-"""Holds exported models that write against Keras.
+"""Parity of exported generative models with Keras.
 
-A token is right if Keras finds none likelier after what stands before it. So a tie,
-which rounding may break either way, is no difference, and nothing after it is one.
+A generated token is correct if Keras has no more probable one at its position, given
+the tokens before it. So ties, which rounding may break either way, do not count as
+differences, and neither do the tokens after them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,13 +46,13 @@ _SEARCH = {"num_beams": 3, "length_penalty": 1.0}
 
 @dataclass(frozen=True)
 class ExpectedGeneration:
-    """What is known of one text before anything is written.
+    """The reference inputs of one text.
 
     Attributes:
-        texts: The text, or both.
-        ids: int32 (T,), as `tokenize` gives them.
-        read: int32 (T',), what an encoder reads of them.
-        before: int32 (P,), what the decoder's row begins with.
+        texts: The text, or both texts.
+        ids: int32 (T,), the expected outputs of `tokenize`.
+        read: int32 (T',), the encoder's input.
+        before: int32 (P,), the decoder's prompt.
     """
 
     texts: tuple[str, ...]
@@ -61,30 +62,30 @@ class ExpectedGeneration:
 
 
 class WritingJudge:
-    """See `Judge`.
+    """Checks generated texts and scores; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: Texts, or pairs; times are taken with the first.
+        texts: Texts, or pairs; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
         self.trained = trained
         self.tolerance = trained.config.export.tolerance
-        # What it writes goes on from the text itself, in one row with it.
+        # A decoder-only model continues the text, in the same row.
         self.goes_on = trained.config.model.kind == "decoder"
         longest = trained.config.model.max_sequence_length
         self.number = min(NEW_TOKENS, longest // 2)
         self.expected = [self._expect(one) for one in texts]
-        # What is written on from has to leave room for it.
+        # Prompts have to leave room for new tokens.
         self.prompts = [self._expect(self._short(one)) for one in texts]
-        # Forms are to write the same, and Keras is asked about it once.
+        # All formats should generate the same tokens: Keras scores them once.
         self._known_logits: dict[tuple[bytes, ...], np.ndarray] = {}
         self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WritingJudge":
-        """On the texts of `written_texts`."""
+        """Returns a checker on the texts of `written_texts`."""
         return cls(trained, written_texts(trained, run_folder))
 
     @property
@@ -103,7 +104,7 @@ class WritingJudge:
         ]
 
     def written_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
-        """Comparisons with what `generate` answers."""
+        """Checks the outputs of `generate`."""
         columns = self._columns(self.prompts)
         answers = ask("generate", {**columns, **self._wishes(_WISHES)})
         lost, badly_ended, other_text = 0.0, 0, 0
@@ -123,7 +124,7 @@ class WritingJudge:
         ]
 
     def _search_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
-        """Which text is the likeliest, rounding may decide; not how likely one is."""
+        """Checks beam search: scores must match, the best hypothesis may differ."""
         columns = self._columns(self.prompts)
         answers = ask("search", {**columns, **self._wishes(_SEARCH)})
         off, badly_ended = 0.0, 0
@@ -187,13 +188,13 @@ class WritingJudge:
         return self._written_on_phone(PhoneWriter(model), self.prompts[0])[1]
 
     def _phone_number(self, writer: PhoneWriter) -> int:
-        """New tokens for which a phone's cache leaves room."""
+        """Returns the number of new tokens that fit into a TFLite file's cache."""
         return min(self.number, writer.slots // 2)
 
     def _written_on_phone(
         self, writer: PhoneWriter, one: ExpectedGeneration
     ) -> tuple[ExpectedGeneration, TFLiteGeneration]:
-        """What a TFLite file writes, and to what: the last tokens that it can read."""
+        """Generates with a TFLite file, from the last tokens that it can read."""
         number = self._phone_number(writer)
         room = min(writer.longest_prompt, writer.slots - number)
         one = replace(one, before=one.before[-room:])
@@ -222,7 +223,7 @@ class WritingJudge:
         return ExpectedGeneration(texts, ids, ids, ids)
 
     def _short(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """A prompt's beginning, if it is so long that it leaves no room."""
+        """Cuts a prompt that leaves no room for new tokens."""
         if not self.goes_on:
             return texts
         (text,) = texts
@@ -232,7 +233,7 @@ class WritingJudge:
         return (text,)
 
     def _logits(self, one: ExpectedGeneration, new: np.ndarray) -> np.ndarray:
-        """Keras's scores (N, V) of the token that comes where each new one stands."""
+        """Returns Keras's logits (N, V) at the position of each new token."""
         rows = one.read, one.before, new
         key = tuple(row.astype(np.int32).tobytes() for row in rows)
         if key not in self._known_logits:
@@ -243,7 +244,7 @@ class WritingJudge:
     def _logits_of(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> np.ndarray:
-        """Where the tokens of a decoder's row stand, but for the first ones: (N, V)."""
+        """Returns logits (N, V) at a decoder row's positions after the given ones."""
         inputs = self._inputs(one, row[:-1], given)
         outputs: Any = self.trained.model(inputs, training=False)
         return np.asarray(outputs["logits"])[0, given - 1 :]
@@ -251,13 +252,13 @@ class WritingJudge:
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> dict[str, np.ndarray]:
-        """What Keras is asked about a decoder's row, some of which was given."""
+        """Returns Keras's inputs for a decoder row whose first tokens are given."""
         if self.goes_on:
             return alone("", row)
         return {**alone("encoder_", one.read), **alone("decoder_", row)}
 
     def _score(self, one: ExpectedGeneration, target: str = "") -> tuple[float, int]:
-        """The log-likelihood of a text, or of an answer to it, and its tokens."""
+        """Returns the log-likelihood of a text or target, and its number of tokens."""
         key = (*one.texts, target)
         if key not in self._known_scores:
             row, given = self._scored(one, target)
@@ -267,7 +268,7 @@ class WritingJudge:
         return self._known_scores[key]
 
     def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
-        """The row that `score` is about, and how many of its tokens are given."""
+        """Returns the row that `score` evaluates, and the number of given tokens."""
         config, end = self.trained.config, self.trained.tokenizer.special.end
         longest = config.model.max_sequence_length
         if self.goes_on:
@@ -283,7 +284,7 @@ class WritingJudge:
         return finished or len(new) != self.number
 
     def _text(self, one: ExpectedGeneration, new: np.ndarray) -> bytes:
-        """What new tokens add to the whole of their prompt."""
+        """Returns the text that new tokens add to the prompt's."""
         before = one.before if self.goes_on else np.zeros(0, np.int32)
         new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
         both = [self._read(ids) for ids in (before, np.concatenate([before, new]))]
@@ -305,7 +306,7 @@ class WritingJudge:
         return special.pad if special.begin is None else special.begin
 
     def _targets(self) -> list[str]:
-        """Answers to score: each text's own first words."""
+        """Returns targets to score: the first 60 characters of each text."""
         return [one.texts[0][:60] for one in self.expected]
 
     def _wishes(self, other: Mapping[str, Any]) -> dict[str, Any]:
@@ -319,6 +320,6 @@ class WritingJudge:
 
 
 def alone(prefix: str, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """A row of ids as inputs of a model, nothing beside it."""
+    """Returns model inputs for a single row of ids."""
     row = ids[np.newaxis].astype(np.int32)
     return {f"{prefix}token_ids": row, f"{prefix}padding_mask": np.ones_like(row)}

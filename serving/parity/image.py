@@ -1,7 +1,7 @@
 """Holds exported models of images against Keras.
 
-What a record holds, Pillow made in the data job; a SavedModel decodes by itself. So the
-pixels must be the same, and then the answers.
+The data job decodes images with Pillow; a SavedModel decodes them in its graph. So the
+pixels must be equal, and then the outputs.
 """
 
 import io
@@ -50,11 +50,11 @@ class ExpectedImageAnswer:
 
 
 class ImageJudge:
-    """See `Judge`.
+    """Checks image classifiers; see `Judge`.
 
     Args:
         trained: The Keras model.
-        images: Files, and their pixels; times are taken with the first.
+        images: Files, and their pixels; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, images: Sequence[tuple[bytes, np.ndarray]]):
@@ -68,7 +68,7 @@ class ImageJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageJudge":
-        """On the examples, awkward images and validation records."""
+        """Returns a checker on the images of `judged_images`."""
         return cls(trained, list(judged_images(trained, run_folder)))
 
     @property
@@ -121,18 +121,18 @@ class ImageJudge:
 def judged_images(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> Iterator[tuple[bytes, np.ndarray]]:
-    """`export.examples`, some awkward images, and validation records as PNG.
+    """Yields `export.examples`, edge cases, and validation records as PNG.
 
     Args:
-        trained: Its configuration.
-        run_folder: Holds the validation records; without any the rest must do.
-        from_records: At most this many validation records.
+        trained: Has the configuration.
+        run_folder: Contains the validation records; they may be missing.
+        from_records: The maximum number of validation records.
 
     Yields:
-        Files, and uint8 (S, S, P), their pixels.
+        Files, and their pixels, uint8 (S, S, P).
 
     Raises:
-        DataError: An example is no image.
+        DataError: An example is not an image.
     """
     objective = trained.config.objective
     assert isinstance(objective, ImageObjective)
@@ -145,7 +145,7 @@ def judged_images(
         content = read_image(name)
         try:
             raw = decode_image(content, size, channels)
-        except Exception as error:  # of many kinds, none of them ours
+        except Exception as error:  # Pillow raises many kinds
             raise DataError(f"export.examples: {name}: no image: {error}") from None
         yield content, pixels_of(raw)
     for content in _awkward():
@@ -156,7 +156,7 @@ def judged_images(
 
 
 def _awkward() -> Iterator[bytes]:
-    """Held sideways, grey, transparent, with a palette, and of one pixel."""
+    """Yields a rotated, a gray, a transparent, a palette and a one-pixel image."""
     noise = np.random.default_rng(0).integers(0, 256, (47, 31, 4), np.uint8)
     transparent = Image.fromarray(noise)
     image = transparent.convert("RGB")

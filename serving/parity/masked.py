@@ -1,4 +1,4 @@
-"""Holds exported masked language models against Keras."""
+"""Parity of exported masked language models with Keras."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,21 @@ from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 
-# A float32 cannot say a smaller probability exactly.
+# The smallest normal float32: smaller probabilities are not exact.
 _TINY = np.finfo(np.float32).tiny
 
 
 @dataclass(frozen=True)
 class ExpectedFills:
-    """What Keras says of one text.
+    """The reference outputs for one text.
 
     Attributes:
         text: The text.
-        token_ids: int32 (T,), `[CLS] … [SEP]`, a `[MASK]` being its special piece.
-        positions: int32 (M,), where the masks are.
+        token_ids: int32 (T,), `[CLS] … [SEP]`, with mask tokens.
+        positions: int32 (M,), the positions of the masks.
         log_probabilities: float64 (M, V), in nats.
-        plain_ids: int32 (T',), the same for `[MASK]` as ordinary text.
-        vector_ids: int32 (T'',), what of it a vector is made of.
+        plain_ids: int32 (T',), the same with `[MASK]` as ordinary text.
+        vector_ids: int32 (T'',), the ids for the embedding.
         embedding: float32 (D,), of `vector_ids`.
     """
 
@@ -53,11 +53,11 @@ class ExpectedFills:
 
 
 class MaskedJudge:
-    """See `Judge`.
+    """Checks mask filling and embeddings; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: At least one with a `[MASK]`; the first is what times are taken with.
+        texts: At least one with a `[MASK]`; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -68,7 +68,7 @@ class MaskedJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedJudge":
-        """On the texts of `masked_texts`."""
+        """Returns a checker on the texts of `masked_texts`."""
         return cls(trained, masked_texts(trained, run_folder))
 
     @property
@@ -120,7 +120,7 @@ class MaskedJudge:
 
 
 class _MaskedReader:
-    """Asks the Keras model about texts, each alone."""
+    """Runs the Keras model on each text separately."""
 
     def __init__(self, trained: TrainedRun):
         self.tokenizer = trained.tokenizer
@@ -148,7 +148,7 @@ class _MaskedReader:
         )
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
-        """`[CLS] … [SEP]` for one text, cut to what the model can read."""
+        """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum."""
         content = tokens.numpy()[0][: self.room]
         special = self.tokenizer.special
         return np.array([special.begin, *content, special.end], np.int32)
@@ -163,7 +163,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
-    """float32 (M', V), at as many of the masks as the file can be asked at."""
+    """Returns logits at the first masks, as many as the file has: float32 (M', V)."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
     inputs = {**_alone(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]
@@ -174,10 +174,11 @@ def _fills_difference(
     pieces: Sequence[bytes],
     expected: Sequence[ExpectedFills],
 ) -> float:
-    """How far the guesses and their scores are from Keras's, in nats.
+    """Returns the largest difference of predictions and scores from Keras's, in nats.
 
-    Each guess is looked up in Keras's answer, and the row of scores is held against
-    Keras's best ones: equal probabilities may change places, nothing else may.
+    Each predicted piece is looked up in Keras's log-probabilities, and each row of
+    scores is compared with Keras's best ones: only equal probabilities may be
+    reordered.
     """
     ids_of: dict[bytes, list[int]] = {}
     for number, piece in enumerate(pieces):
@@ -188,11 +189,11 @@ def _fills_difference(
     ):
         masks, guesses = len(one.positions), fills.shape[1]
         if (fills[:masks] == b"").any() or (fills[masks:] != b"").any():
-            return math.inf  # not as many answers as masks
+            return math.inf  # the number of outputs differs from that of masks
         found = np.log(np.maximum(scores[:masks], _TINY), dtype=np.float64)
         reference = np.maximum(one.log_probabilities, np.log(_TINY))
         looked_up = [
-            # Pieces that are no whole characters may be written alike.
+            # Pieces with incomplete characters may have the same text.
             min(reference[mask, ids_of[piece]], key=lambda found: abs(found - score))
             for mask, row in enumerate(zip(fills, found, strict=False))
             for piece, score in zip(*row, strict=True)

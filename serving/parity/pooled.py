@@ -1,4 +1,4 @@
-"""Holds exported classifiers and regressors against Keras."""
+"""Parity of exported classifiers and regression models with Keras."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from transbeam.serving.runtimes.saved_model import AskTexts
 
 @dataclass(frozen=True)
 class ExpectedScores:
-    """What Keras says of one text, or of one pair.
+    """The reference outputs for one text or pair.
 
     Attributes:
-        texts: The text, or both.
-        inputs: int32 (T,) each, what the model reads.
+        texts: The text, or both texts.
+        inputs: int32 (T,) each, the model's inputs.
         answer: float64: log-probabilities (C,) in nats, or the number ().
     """
 
@@ -33,11 +33,11 @@ class ExpectedScores:
 
 
 class PooledJudge:
-    """See `Judge`.
+    """Checks classifiers and regression models; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: Texts, or pairs of them; times are taken with the first.
+        texts: Texts, or pairs of them; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
@@ -51,7 +51,7 @@ class PooledJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "PooledJudge":
-        """On the texts of `labelled_texts`."""
+        """Returns a checker on the texts of `labelled_texts`."""
         return cls(trained, labelled_texts(trained, run_folder))
 
     @property
@@ -84,7 +84,7 @@ class PooledJudge:
 
     @cached_property
     def _reference(self) -> np.ndarray:
-        """float64 (N, C) or (N,)."""
+        """Keras's outputs, float64 (N, C) or (N,)."""
         return np.array([one.answer for one in self.expected])
 
     def _phone_answer(self, model: TFLiteRunner, one: ExpectedScores) -> np.ndarray:
@@ -98,12 +98,12 @@ class PooledJudge:
         return ExpectedScores(texts, inputs, self.answer.read(alone))
 
     def _read(self, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
-        """What the model reads of a text or a pair, token by token."""
+        """Computes the model's inputs for a text or a pair, token by token."""
         trained, special = self.trained, self.trained.tokenizer.special
         room = trained.config.model.max_sequence_length - 1 - len(texts)
         parts = trained.tokenizer.tokenize(texts).to_list()
         while sum(map(len, parts)) > room:
-            # The longer one; of two that are equally long the second.
+            # The longer text; the second on ties.
             max(reversed(parts), key=len).pop()
         ids, segments = [special.begin], [0]
         for segment, part in enumerate(parts):
@@ -122,7 +122,7 @@ class PooledJudge:
 
     @staticmethod
     def _texts(expected: Sequence[ExpectedScores]) -> dict[str, list[str]]:
-        """As a SavedModel is asked about them."""
+        """Returns the inputs of a SavedModel's signatures on texts."""
         columns = zip(*(one.texts for one in expected), strict=True)
         names = ("text", "second_text")
         return {n: list(c) for n, c in zip(names, columns, strict=False)}

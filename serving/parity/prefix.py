@@ -1,4 +1,4 @@
-"""Holds exported prefix language models against Keras."""
+"""Parity of exported prefix language models with Keras."""
 
 from itertools import takewhile
 
@@ -8,7 +8,7 @@ from transbeam.serving.parity.generation import ExpectedGeneration, WritingJudge
 
 
 class PrefixJudge(WritingJudge):
-    """See `WritingJudge`; what is given is a prefix, seen by all of its row."""
+    """Checks prefix language models; see `WritingJudge`. Given tokens are a prefix."""
 
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int

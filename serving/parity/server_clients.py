@@ -1,4 +1,4 @@
-"""The exported model behind a server: asked as its clients will ask it."""
+"""Runs an exported model behind a server and calls it as clients do."""
 
 import os
 import socket
@@ -25,22 +25,21 @@ from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy
 from transbeam.serving.server.streaming.stream_requests import BEGIN
 
-# The stock server, if this machine has one.
+# The environment variable with the path of the stock server, if there is one.
 STOCK_SERVER = "TENSORFLOW_MODEL_SERVER"
 
 _NAME = "model"
-_SECONDS = 600.0  # for an answer: all texts are asked about at once
+_SECONDS = 600.0  # for a response: all texts are in one request
 _PATIENCE = 120.0  # for a server to become ready
 
 
 class Served(NamedTuple):
-    """How to ask a model behind a server.
+    """Functions that call a model behind a server.
 
     Attributes:
-        asks: Through each door.
-        streams: The same for what `generate` answers, each text asked for by itself
-            and sent while it is written; none where the server or the model has no
-            streams.
+        asks: One for each protocol.
+        streams: The same for the outputs of `generate`, with one streaming request per
+            text; empty if the server or the model does not support streaming.
     """
 
     asks: dict[str, AskTexts]
@@ -49,16 +48,16 @@ class Served(NamedTuple):
 
 @contextmanager
 def our_server(saved_model: Path) -> Iterator[Served]:
-    """A SavedModel behind `transbeam serve`.
+    """Serves a SavedModel with `transbeam serve`.
 
     Args:
         saved_model: The version folder.
 
     Yields:
-        How to ask it, over REST and over gRPC.
+        Functions that call it, over REST and over gRPC.
 
     Raises:
-        ArtifactError: It cannot be loaded, or fails a request of its warm-up.
+        ArtifactError: It cannot be loaded, or a warm-up request fails.
     """
     settings = ServerSettings(
         models=(_one_version(saved_model),),
@@ -77,16 +76,16 @@ def our_server(saved_model: Path) -> Iterator[Served]:
 
 @contextmanager
 def stock_server(saved_model: Path) -> Iterator[Served]:
-    """The same behind TF Serving's own binary, where `STOCK_SERVER` names one.
+    """Serves a SavedModel with TF Serving's binary, if `STOCK_SERVER` is set.
 
     Args:
-        saved_model: The version folder; the folder above holds no other.
+        saved_model: The version folder; the only one in its parent.
 
     Yields:
-        How to ask it; nothing if there is no binary.
+        Functions that call it; none if there is no binary.
 
     Raises:
-        ArtifactError: It ends, or does not become ready.
+        ArtifactError: The server exits, or does not become ready.
     """
     binary = os.environ.get(STOCK_SERVER)
     if not binary:
@@ -141,7 +140,7 @@ def _as_texts(client: Client) -> AskTexts:
 
 
 def _streamed(client: RemoteClient) -> AskTexts:
-    """All texts at once, so that they are written side by side."""
+    """Streams all texts in parallel, so that the server batches them."""
 
     def ask(_: str, texts: Texts) -> Mapping[str, np.ndarray]:
         rows = [
@@ -155,7 +154,7 @@ def _streamed(client: RemoteClient) -> AskTexts:
 
 
 def _written(client: RemoteClient, wishes: dict[str, Any]) -> tuple[list[int], Whole]:
-    """The tokens of a text, and the text, which is what its parts are."""
+    """Returns the tokens of a text, and the text as the concatenation of its parts."""
     *parts, whole = client.stream({**wishes, "stop": []})
     told = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, Whole):
@@ -183,7 +182,7 @@ def _in_columns(
 
 
 def _wait_for(process: subprocess.Popen[bytes], addresses: Addresses) -> None:
-    """Asks until it answers."""
+    """Waits until the server responds."""
     end = time.monotonic() + _PATIENCE
     with connect(addresses.rest, _NAME, timeout=1.0) as client:
         while process.poll() is None and time.monotonic() < end:

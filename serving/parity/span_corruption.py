@@ -1,4 +1,4 @@
-"""Holds exported models that fill gaps against Keras."""
+"""Parity of exported span corruption models with Keras."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 
 
 class GapsJudge(WritingJudge):
-    """See `WritingJudge`; texts have gaps, and answers are taken apart by them."""
+    """Checks the text for each sentinel, too; see `WritingJudge`."""
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         answers = ask("serving_default", self._columns(self.expected))
@@ -27,13 +27,13 @@ class GapsJudge(WritingJudge):
         ]
 
     def _gaps(self, one: ExpectedGeneration) -> list[bytes]:
-        """How the gaps of a text are written."""
+        """Returns the literals of a text's sentinels."""
         special, pieces = self.trained.tokenizer.special, self.trained.tokenizer.pieces
         sentinels = [token for token in one.ids.tolist() if token in special.sentinels]
         return [pieces[token].encode() for token in sentinels]
 
     def _fills(self, one: ExpectedGeneration, new: np.ndarray) -> list[bytes]:
-        """What an answer says of each gap, read token by token."""
+        """Returns the text that an output has for each sentinel, token by token."""
         said: dict[int, list[int]] = {}
         ignored: list[int] = []
         tokens = ignored

@@ -1,4 +1,4 @@
-"""Holds exported models that find answers against Keras."""
+"""Parity of exported extractive question answering models with Keras."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ from transbeam.serving.parity.base.parity_texts import labelled_texts
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
-_CHARACTERS_PER_TOKEN = 8  # few texts have as many, so what is cut has more windows
+_CHARACTERS_PER_TOKEN = 8  # few texts have as many, so cut texts have several windows
 
 
 @dataclass(frozen=True)
 class ParityWindow:
-    """What the model reads at once.
+    """A window of a context, with Keras's logits.
 
     Attributes:
         inputs: int32 (T,) each.
-        begin: Where the context begins in it.
-        start: float64 (T,), Keras's logits of first places.
-        end: float64 (T,), of last ones.
+        begin: The position at which the context begins.
+        start: float64 (T,), the start logits.
+        end: float64 (T,), the end logits.
     """
 
     inputs: dict[str, np.ndarray]
@@ -41,7 +41,7 @@ class ParityWindow:
     end: np.ndarray
 
     def best(self, longest: int) -> float:
-        """The score of the best answer in it; minus infinity where there is none."""
+        """Returns the score of the best answer; minus infinity if there is none."""
         inside = range(self.begin, len(self.start) - 1)
         scores = (
             self.start[first] + self.end[last]
@@ -52,13 +52,13 @@ class ParityWindow:
 
     @property
     def none(self) -> float:
-        """The score of there being no answer."""
+        """The no-answer score."""
         return float(self.start[0] + self.end[0])
 
 
 @dataclass(frozen=True)
 class ExpectedAnswers:
-    """What Keras says of one question.
+    """The reference outputs for one question.
 
     Attributes:
         texts: Context and question.
@@ -72,11 +72,11 @@ class ExpectedAnswers:
 
 
 class AnsweringJudge:
-    """See `Judge`.
+    """Checks extractive question answering; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: Contexts with their questions; times are taken with the first.
+        texts: Contexts with their questions; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
@@ -90,7 +90,7 @@ class AnsweringJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "AnsweringJudge":
-        """On the pairs of `labelled_texts`, long ones cut to a few windows."""
+        """Returns a checker on the pairs of `labelled_texts`, cut to a few windows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         pairs = labelled_texts(trained, run_folder)
         return cls(trained, [tuple(text[:most] for text in pair) for pair in pairs])

@@ -1,4 +1,4 @@
-"""Holds exported taggers against Keras."""
+"""Parity of exported token classification models with Keras."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.word_split import split_words
 
 _LONGEST_WORD = 16
-_CHARACTERS_PER_TOKEN = 8  # no text has as many, so what is cut has more than one row
+_CHARACTERS_PER_TOKEN = 8  # no text has as many, so cut texts have several rows
 
 
 @dataclass(frozen=True)
 class ExpectedTags:
-    """What Keras says of one text.
+    """The reference outputs for one text.
 
     Attributes:
         text: The text.
         words: Its W words.
-        pieces: int32 (T,), those of all words.
-        rows: int32 (T',) each, with their frame: what the model reads at once.
-        places: For each row, where its words begin in it.
+        pieces: int32 (T,), the tokens of all words.
+        rows: int32 (T',) each, the rows with special tokens.
+        places: For each row, the positions at which its words begin.
         answer: float64 (W, C), log-probabilities in nats.
     """
 
@@ -50,11 +50,11 @@ class ExpectedTags:
 
 
 class TaggingJudge:
-    """See `Judge`.
+    """Checks token classification; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: What it is asked about; times are taken with the first.
+        texts: The texts; latency is measured on the first.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -67,7 +67,7 @@ class TaggingJudge:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TaggingJudge":
-        """On the texts of `labelled_texts`, the longest cut to a few rows."""
+        """Returns a checker on the texts of `labelled_texts`, cut to a few rows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(
             trained, [text[:most] for (text,) in labelled_texts(trained, run_folder)]
@@ -94,7 +94,7 @@ class TaggingJudge:
             said = one.answer[np.arange(number), tags]
             scores = np.log(found["scores"][:number], dtype=np.float64)
             off = max(off, largest(scores - said))
-            # Of two tags that are equally probable either may be the best.
+            # Either of two equally probable tags may be predicted.
             lost = max(lost, largest(one.answer.max(axis=1) - said))
         limit = self.tolerance.saved_model
         return [
@@ -133,7 +133,7 @@ class TaggingJudge:
 
 
 class _TagReader:
-    """Asks the Keras model about texts, each alone and row by row."""
+    """Runs the Keras model on each text separately, row by row."""
 
     def __init__(self, trained: TrainedRun):
         self.tokenizer, self.model = trained.tokenizer, trained.model
@@ -165,7 +165,7 @@ class _TagReader:
         return found[: self.longest] or ([] if unknown is None else [unknown])
 
     def _rows(self, pieces: list[list[int]]) -> list[tuple[np.ndarray, list[int]]]:
-        """The rows, and where the words begin in each."""
+        """Returns the rows, and the positions at which words begin in each."""
         step = self.room - self.longest + 1
         if sum(map(len, pieces)) <= self.room:
             step = self.room

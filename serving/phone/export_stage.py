@@ -1,10 +1,10 @@
-"""`transbeam export --target phone`: a folder that an app's developer can use.
+"""`transbeam export --target phone`: a folder for an app's developer.
 
-RUN/phone/README.md                what there is, and how to use it
+RUN/phone/README.md                contents and usage
 RUN/phone/model_<variant>.tflite   of each variant
 RUN/phone/phone_tokenizer.json     and the tokenizer in Python, Kotlin and Swift
 RUN/phone/labels.txt
-RUN/phone/phone_report.md          size, time and loss of each variant
+RUN/phone/phone_report.md          size, latency and metric loss of each variant
 """
 
 from collections.abc import Mapping
@@ -59,11 +59,10 @@ README = "README.md"
 
 
 def export_for_phones(invocation: Invocation) -> dict[str, Any]:
-    """Makes the folder of the trained model of a run, or finds it made.
+    """Makes the phone export of a run's trained model, unless it is up to date.
 
-    Every file is held against Keras, in each way that phones run it, and by what it
-    loses of the task's own measure. If one is worse than `export.tolerance` allows,
-    nothing is published.
+    Every file is compared with Keras, in each runtime configuration of phones, and by
+    its task-metric loss. If one exceeds `export.tolerance`, nothing is published.
 
     Returns:
         The stage's result: `path`, `tflite` (path, bytes and the median milliseconds
@@ -72,7 +71,7 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
     Raises:
         ConfigError: `export.tflite` is empty.
         ArtifactError: There is no trained model of this configuration, it is damaged,
-            or a file does not give its answers.
+            or a check of a file failed.
     """
     config = invocation.config
     if not config.export.tflite:
@@ -102,7 +101,7 @@ def _command(invocation: Invocation) -> str:
 
 
 class _Making:
-    """The steps from a trained model to the folder."""
+    """Builds the phone export from a trained model."""
 
     def __init__(self, invocation: Invocation):
         self.run_folder = invocation.run_folder
@@ -144,7 +143,7 @@ class _Making:
         building: Path,
         rounded: RoundedWeights,
     ) -> list[ParityCheck]:
-        """Writes the files that not everybody needs: how they compare."""
+        """Writes the optional files; returns their parity checks."""
         export, rows = trained.config.export, []
         if export.tflite_text:
             self.console.say("converting with the tokenizer inside")
@@ -163,7 +162,7 @@ class _Making:
     def _compared(
         self, trained: TrainedRun, files: Mapping[str, Path], others: list[ParityCheck]
     ) -> Report:
-        with output_held_back():  # oneDNN tells of what this processor lacks
+        with output_held_back():  # oneDNN logs missing CPU features
             judge = judge_of(trained, self.run_folder)
         self.console.say(
             f"comparing each file with Keras on {judge.size} {kind_of(trained)}s"
@@ -197,7 +196,7 @@ class _Making:
 
 
 def _timed(trained: TrainedRun) -> tuple[str, int]:
-    """The signature whose time says most, and the most tokens that it takes."""
+    """Returns the signature whose latency is measured, and its maximum length."""
     endpoints, length = task_of(trained).phone_endpoints(), task_of(trained).max_length
     if DECODE in endpoints:
         return DECODE, 1

@@ -1,1 +1,1 @@
-"""`transbeam predict`: texts and images to formatted predictions."""
+"""`transbeam predict`: formatted predictions for texts and images."""

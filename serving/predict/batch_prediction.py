@@ -1,4 +1,4 @@
-"""Texts from a file, and the answers into one."""
+"""Predictions for the texts of a file, written to a file."""
 
 import json
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ Pair = tuple[str | Path, str | None]
 
 
 def read_texts(file: Path) -> list[Pair]:
-    """Reads what to ask about.
+    """Reads inputs from a file.
 
     Args:
-        file: A text, or the path of an image, a line; in a `.jsonl` an object, with
-            `text` and perhaps `second_text`, or with `image`.
+        file: One text, or the path of one image, per line; in a `.jsonl` one object per
+            line, with `text` and optionally `second_text`, or with `image`.
 
     Raises:
-        DataError: It cannot be read, or a line is none of that.
+        DataError: The file cannot be read, or a line has another form.
     """
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -44,16 +44,16 @@ def read_texts(file: Path) -> list[Pair]:
 def answer_file(
     client: Client, texts: Sequence[Pair], output: Path, console: Console
 ) -> int:
-    """Asks about every text, some requests at once, and writes an answer a line.
+    """Predicts all texts in parallel requests and writes one prediction per line.
 
     Args:
-        client: Asked by several threads.
-        texts: What to ask about.
-        output: The `.jsonl`; written when all is answered.
-        console: Shows how far it is.
+        client: Called by several threads.
+        texts: The inputs.
+        output: The `.jsonl`; written when all predictions are there.
+        console: Shows the progress.
 
     Returns:
-        How many answers there are.
+        The number of predictions.
 
     Raises:
         UserError: As `predict`, or the file cannot be written.

@@ -1,4 +1,4 @@
-"""`transbeam predict`: its arguments, whom it asks, and what it prints."""
+"""`transbeam predict`: arguments, choice of the client, and output."""
 
 import argparse
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from transbeam.configs.schema.export import example_texts
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import read_token
 
-if TYPE_CHECKING:  # it brings numpy, which `--help` can do without
+if TYPE_CHECKING:  # it imports numpy, which `--help` does not need
     from transbeam.serving.client.interface import Client, RemoteClient
 
 DESCRIPTION = """\
@@ -39,7 +39,7 @@ behind a server, ours or TF Serving's (--server):
 
 
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what `transbeam predict` takes."""
+    """Adds the arguments of `transbeam predict`."""
     parser.add_argument(
         "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP
     )
@@ -126,13 +126,13 @@ def predict_command(arguments: argparse.Namespace) -> int:
     """Runs `transbeam predict`.
 
     Args:
-        arguments: Of a parser that went through `add_predict_arguments`.
+        arguments: The parsed arguments; see `add_predict_arguments`.
 
     Returns:
         The exit code.
 
     Raises:
-        UserError: There is nobody or nothing to ask, or the answer is a refusal.
+        UserError: No model or no input is given, or the request is rejected.
     """
     _check(arguments)
     invocation = read_invocation(arguments) if arguments.config else None
@@ -187,7 +187,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def exported_model(invocation: Invocation | None) -> Path:
-    """The SavedModel of a run.
+    """Returns the path of a run's SavedModel.
 
     Args:
         invocation: The run.
@@ -202,7 +202,7 @@ def exported_model(invocation: Invocation | None) -> Path:
 
 
 def local_client(model: Path) -> "Client":
-    """Who asks a SavedModel on this machine.
+    """Returns a client for a SavedModel on this machine.
 
     Raises:
         ArtifactError: There is none.
@@ -232,7 +232,7 @@ def texts_of(
     texts: Sequence[str | Path],
     second_texts: Sequence[str],
 ) -> tuple[Sequence[str | Path], Sequence[str]]:
-    """What was given to ask about, or the run's examples."""
+    """Returns the given texts and second texts, or the run's examples."""
     if texts or second_texts or invocation is None:
         return texts, second_texts
     config = invocation.config
@@ -249,7 +249,7 @@ def answer(
     second_texts: Sequence[str],
     console: Console,
 ) -> list[dict[str, Any]]:
-    """Asks, and prints the answers; see `transbeam.serving.predict.prediction`."""
+    """Predicts and prints; see `transbeam.serving.predict.prediction`."""
     from transbeam.serving.predict.prediction import describe, predict
 
     predictions = predict(client, texts, second_texts)

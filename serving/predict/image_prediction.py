@@ -1,4 +1,4 @@
-"""Asks an exported model about images, by their files."""
+"""Predictions of an exported image classifier for image files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,19 +13,19 @@ INPUTS = ("image_bytes",)
 
 
 def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str, Any]]:
-    """Asks about images.
+    """Classifies images.
 
     Args:
-        client: Of a server, or of a SavedModel on this machine.
-        files: JPEG or PNG.
+        client: A client of a server, or of a local SavedModel.
+        files: Paths of JPEG or PNG files.
 
     Returns:
-        For each file `image`, its path, and what
-        `transbeam.serving.predict.formatting.classification` reads.
+        For each file `image`, its path, and the values of
+        `transbeam.serving.predict.formatting.classification.read`.
 
     Raises:
-        DataError: One cannot be read, or the model cannot decode it.
-        ServerError: A server does not answer, or refuses.
+        DataError: A file cannot be read, or the model cannot decode it.
+        ServerError: A server is unreachable, or rejects the request.
     """
     contents = [read_image(file) for file in files]
     try:
@@ -35,7 +35,7 @@ def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str
             raise
         if len(files) == 1:
             raise DataError(f"{files[0]}: the model refuses it: {error}") from None
-        # Which of them it is, an answer about all does not say.
+        # The error of a batch does not identify the image: retry one by one.
         return [one for file in files for one in predict_images(client, [file])]
     found = []
     for row, file in enumerate(files):

@@ -1,7 +1,7 @@
-"""Asks an exported model about texts or images, as any client would.
+"""Predictions of an exported model for texts or images, through its client interface.
 
-Nothing of the Keras model is used here: what is printed is what TF Serving would
-answer. What kind of model it is, its signature says.
+The Keras model is not used here: the printed outputs are those that TF Serving would
+return. The kind of model is inferred from its signature.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from transbeam.serving.predict.formatting import (
 from transbeam.serving.predict.image_prediction import INPUTS as IMAGES
 from transbeam.serving.predict.image_prediction import predict_images
 
-# What --text is, and --second-text.
+# The inputs of `serving_default` that --text and --second-text provide.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"), IMAGES)
 _NUMBER = frozenset({"score", "truncated"})
 _KNOWN = (
@@ -39,7 +39,7 @@ _KNOWN = (
     _NUMBER,
 )
 _DEFAULT = "serving_default"
-# By what is in a prediction, how people read it.
+# The formatter of a prediction, by a key that it contains.
 _LINES = {
     "masks": masked.lines,
     "classes": classification.lines,
@@ -54,25 +54,25 @@ _LINES = {
 def predict(
     client: Client, texts: Sequence[str | Path], second_texts: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Asks about texts, about pairs of texts, or about images.
+    """Predicts texts, pairs of texts, or images.
 
     Args:
-        client: Of a server, or of a SavedModel on this machine.
-        texts: What to ask about; for a masked language model with a `[MASK]` each. A
-            `Path` is for a model of images, as are its texts.
-        second_texts: The other halves, for a model that reads pairs.
+        client: A client of a server, or of a local SavedModel.
+        texts: The inputs; a masked language model needs a `[MASK]` in each. A `Path`,
+            or any text given to an image model, is an image file.
+        second_texts: The second texts, for a model that reads pairs.
 
     Returns:
-        For each text `text`; `second_text` of a pair; what
-        `transbeam.serving.predict.formatting` reads of the answer, or the `score` of a
-        model that gives numbers; and `truncated`, which says that not all of it was
-        read. Of images see `predict_images`.
+        For each text `text`; `second_text` of a pair; the values of the matching
+        module of `transbeam.serving.predict.formatting`, or the `score` of a
+        regression model; and `truncated`, whether the input was cut. For images see
+        `predict_images`.
 
     Raises:
         ArtifactError: The model has other signatures.
         DataError: As `predict_images`.
-        ConfigError: There is no text, or one that the model cannot be asked about.
-        ServerError: A server does not answer, or refuses.
+        ConfigError: There is no text, or one that the model does not accept.
+        ServerError: A server is unreachable, or rejects the request.
     """
     _check_any(texts)
     names, outputs = _kind_of(client)
@@ -84,7 +84,7 @@ def predict(
         masked.check(texts)
     if outputs == span_corruption.OUTPUTS:
         span_corruption.check(texts)
-    # Half a character is none in UTF-8.
+    # A lone surrogate cannot be encoded as UTF-8.
     columns = {
         name: [text.encode("utf-8", "replace") for text in column]
         for name, column in zip(names, (texts, second_texts), strict=False)
@@ -106,19 +106,19 @@ def stream(
     second_texts: Sequence[str],
     listen: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Has texts written one after the other, and listens meanwhile.
+    """Generates texts one after the other and passes their parts on as they arrive.
 
     Args:
-        client: Of a server of ours.
-        texts: What to write on from, or to answer.
+        client: A client of our server.
+        texts: The prompts or source texts.
         second_texts: As in `predict`.
-        listen: Is given each text, and each part of what is written.
+        listen: Callback for each input text and each generated part.
 
     Returns:
         As `predict`.
 
     Raises:
-        ArtifactError: The model does not write.
+        ArtifactError: The model does not generate text.
         ConfigError: As `predict`.
         ServerError: As `predict`.
     """
@@ -164,7 +164,7 @@ def _read(text: str, answer: dict[str, Any], outputs: frozenset[str]) -> dict[st
 
 
 def describe(prediction: dict[str, Any]) -> str:
-    """One prediction as a few lines, for people."""
+    """Formats one prediction as a few text lines."""
     lines = [prediction["image"] if "image" in prediction else prediction["text"]]
     if "second_text" in prediction:
         lines.append(prediction["second_text"])
@@ -202,7 +202,7 @@ def _no_images(texts: Sequence[str | Path]) -> list[str]:
 def _check_columns(
     texts: Sequence[str | Path], second_texts: Sequence[str], asked: int
 ) -> None:
-    """As many second texts as texts for pairs, and none for single texts."""
+    """Checks that pairs have one second text per text, and single texts none."""
     number = len(texts) if asked == 2 else 0
     if len(second_texts) != number:
         raise ConfigError(
@@ -216,7 +216,7 @@ def _check_columns(
 
 
 def _kind_of(client: Client) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The names of the texts it asks for, and those of what it gives."""
+    """Returns the names of the text inputs and of the outputs of `serving_default`."""
     signatures = client.signatures()
     signature = signatures.get(_DEFAULT)
     inputs = set(signature.inputs) if signature else set()

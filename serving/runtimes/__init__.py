@@ -1,1 +1,1 @@
-"""Exported files, loaded and called: SavedModel and LiteRT."""
+"""Loads and runs exported models: SavedModel and LiteRT."""

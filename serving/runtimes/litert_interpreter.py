@@ -1,4 +1,4 @@
-"""TFLite files in the interpreter that phones have."""
+"""Runs TFLite files in the LiteRT interpreter."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,19 +12,19 @@ from transbeam.configs.system.native_output import output_held_back
 
 
 class TFLiteRunner:
-    """A TFLite file in the interpreter that phones have.
+    """Runs the signatures of a TFLite file in the LiteRT interpreter.
 
-    It takes texts up to the length that the file was made for. Some models could read
-    longer ones; others would answer with whatever stands behind their table of
-    positions.
+    Accepts texts up to the length that the file was converted for. Some models could
+    read longer ones; others would return values from beyond their table of position
+    embeddings.
 
     Args:
-        file: The `.tflite` file, or what it holds.
-        delegate: With XNNPACK, the default; or the builtin kernels alone, which a
-            phone falls back to.
-        resized: Whether texts are asked about as they are, which resizes the inputs
-            that can be; or filled up to the shapes that the file has.
-        num_threads: Of the interpreter.
+        file: The `.tflite` file, or its contents.
+        delegate: Whether to use XNNPACK, the default; otherwise the builtin kernels,
+            the fallback on phones.
+        resized: Whether resizable inputs are resized to the length of each text;
+            otherwise texts are padded to the shapes in the file.
+        num_threads: Threads of the interpreter.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TFLiteRunner:
                 name: runner.get_input_details()
                 for name, runner in self._runners.items()
             }
-            # The delegate is made, and announced, by the first call.
+            # The first call creates the delegate, which logs a message.
             for name, inputs in self._inputs.items():
                 ones = {
                     n: np.ones(of["shape"], of["dtype"]) for n, of in inputs.items()
@@ -69,12 +69,12 @@ class TFLiteRunner:
 
     @property
     def signatures(self) -> list[str]:
-        """Their names."""
+        """The names of the signatures."""
         return list(self._runners)
 
     @property
     def is_resizable(self) -> bool:
-        """Whether it takes texts of any length."""
+        """True if any input can be resized to the length of a text."""
         return any(
             -1 in of["shape_signature"]
             for inputs in self._inputs.values()
@@ -82,21 +82,21 @@ class TFLiteRunner:
         )
 
     def shapes(self, signature: str) -> dict[str, tuple[int, ...]]:
-        """The shape of each input, with the axis of the batch."""
+        """Returns the shape of each input, including the batch axis."""
         inputs = self._inputs_of(signature)
         return {name: tuple(map(int, of["shape"])) for name, of in inputs.items()}
 
     def size(self, signature: str, name: str) -> int:
-        """How many numbers an input holds, at most."""
+        """Returns the size of an input's second axis, its maximum length."""
         return int(self._inputs_of(signature)[name]["shape"][1])
 
     def ask(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """A signature's answers for one text, each without the axis of the batch.
+        """Runs a signature on one text and returns outputs without the batch axis.
 
         Args:
             signature: Its name.
-            **inputs: Rows (N,), not padded; none longer than the file has room for. Or
-                images, all of their size.
+            **inputs: Rows (N,), not padded; none longer than the input's size. Or
+                images, all of the input's size.
 
         Raises:
             ArtifactError: As `run`.
@@ -113,7 +113,7 @@ class TFLiteRunner:
         return {name: answer[0] for name, answer in answers.items()}
 
     def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """A signature's answers to inputs in its own shapes and dtypes.
+        """Runs a signature on inputs that have its shapes and dtypes.
 
         Raises:
             ArtifactError: The file has no such signature.
@@ -131,7 +131,7 @@ class TFLiteRunner:
         return self._runners[signature](**inputs)
 
     def ones(self, signature: str, length: int) -> dict[str, np.ndarray]:
-        """A text of so many tokens, for who only wants to know how long it takes."""
+        """Returns inputs of ones with a given number of tokens, to measure latency."""
         return {
             name: np.ones(
                 (1, length, *of["shape"][2:])
@@ -143,7 +143,7 @@ class TFLiteRunner:
         }
 
     def _inputs_of(self, signature: str) -> dict[str, Any]:
-        """What the file tells of a signature's inputs."""
+        """Returns the interpreter's input details of a signature."""
         if signature not in self._inputs:
             raise ArtifactError(
                 f"{self.where}: there is no signature {signature}; it has "
@@ -152,7 +152,7 @@ class TFLiteRunner:
         return self._inputs[signature]
 
     def _named(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The same, if all of them and no others are given."""
+        """Returns the input details if exactly the expected inputs are given."""
         known = self._inputs_of(signature)
         if inputs.keys() != known.keys():
             raise DataError(
@@ -168,9 +168,9 @@ class TFLiteRunner:
 
 
 def _fits(shape: Sequence[int], own: Sequence[int], signs: Sequence[int]) -> bool:
-    """Whether sizes are a file's own or, where it can be resized, no larger.
+    """Returns whether a shape equals the file's or, on resizable axes, is no larger.
 
-    A file of others, whose converter was told no length, has 1 there and takes any.
+    Third-party files that were converted without a length have 1 there and accept any.
 
     Example:
     >>> [_fits((1, size), (1, 8), (1, -1)) for size in (3, 8, 9)]

@@ -1,4 +1,4 @@
-"""A SavedModel, loaded and called from Python."""
+"""Loads and calls a SavedModel from Python."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# By their inputs' names: texts, files, or numbers.
+# By input name: texts, image files, or numbers.
 Texts = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 # Signature and texts → outputs by name.
 AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
 
 def ask_saved_model(folder: Path) -> AskTexts:
-    """A SavedModel, loaded as Python programs do, once and when it is first asked."""
+    """Returns a function that calls a SavedModel, which is loaded at the first call."""
 
     @cache
     def signatures() -> Any:

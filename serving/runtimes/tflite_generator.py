@@ -1,7 +1,7 @@
-"""The loop that writes with a TFLite file, as an app on a phone has it.
+"""Greedy decoding with a TFLite file, the same loop as in an app on a phone.
 
-A prompt is read in pieces of the sizes that the file has. Then one token is read at a
-time, the likeliest after those before it.
+The prompt is read in chunks of the sizes of the file's `prefill` signatures. Then the
+most probable next token is appended, one at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,11 @@ Ids = Sequence[int] | np.ndarray
 
 
 class TFLiteGeneration(NamedTuple):
-    """What was written.
+    """Generated tokens and their logits.
 
     Attributes:
-        token_ids: int32 (N,), with the token that ended it, if one did.
-        logits: float32 (N, V), what each of them was chosen from.
+        token_ids: int32 (N,), including the stop token that ended generation, if any.
+        logits: float32 (N, V), from which each token was chosen.
     """
 
     token_ids: np.ndarray
@@ -38,10 +38,10 @@ class PhoneWriter:
     """Generates text with a TFLite file's `generation.tflite_signatures`.
 
     Args:
-        model: The file, in the interpreter that phones have.
+        model: The file, loaded in the LiteRT interpreter.
 
     Raises:
-        ArtifactError: A signature that is needed is not there.
+        ArtifactError: A required signature is missing.
     """
 
     def __init__(self, model: TFLiteRunner):
@@ -64,7 +64,7 @@ class PhoneWriter:
 
     @property
     def longest_prompt(self) -> int:
-        """Tokens that can be read before the first is written."""
+        """The maximum number of prompt tokens."""
         return max(self.prefixes, default=self.slots)
 
     def write(
@@ -75,22 +75,21 @@ class PhoneWriter:
         source: Ids | None = None,
         stop_token_ids: Iterable[int] = (),
     ) -> TFLiteGeneration:
-        """Writes the likeliest token, again and again.
+        """Generates tokens greedily.
 
         Args:
-            token_ids: The prompt; in answer to a source what the decoder's rows begin
-                with.
-            max_new_tokens: Most tokens to write; fewer if the prompt leaves less room.
-            source: What the encoder reads, if there is one.
-            stop_token_ids: Those that end a text.
+            token_ids: The prompt; the decoder's first tokens in an encoder-decoder.
+            max_new_tokens: The maximum number of new tokens; fewer if the cache has
+                less room after the prompt.
+            source: The encoder's input, of an encoder-decoder.
+            stop_token_ids: Tokens that end generation.
 
         Raises:
-            DataError: There are no tokens to begin with or to answer, or more of them
-                than the file has room for.
+            DataError: The prompt or the source is empty, or too long for the file.
         """
         ends, written, logits = set(stop_token_ids), [], []
         scores = self.begin(token_ids, source)
-        room = self.slots + 1 - len(token_ids)  # the last one is not read
+        room = self.slots + 1 - len(token_ids)  # the last token needs no cache slot
         for left in range(min(max_new_tokens, room), 0, -1):
             logits.append(scores)
             written.append(int(scores.argmax()))
@@ -104,14 +103,14 @@ class PhoneWriter:
         )
 
     def begin(self, token_ids: Ids, source: Ids | None = None) -> np.ndarray:
-        """Reads what a text begins with; what was read before is forgotten.
+        """Resets the cache and reads a prompt.
 
         Args:
             token_ids: As in `write`.
             source: As in `write`.
 
         Returns:
-            float32 (V,), the scores of the token that comes next.
+            float32 (V,), the logits of the next token.
 
         Raises:
             DataError: As `write`.
@@ -127,7 +126,7 @@ class PhoneWriter:
         return self.read(int(ids[-1]))
 
     def read(self, token: int) -> np.ndarray:
-        """Reads one more token: the scores of the next, float32 (V,).
+        """Reads one more token and returns the logits of the next, float32 (V,).
 
         Raises:
             DataError: The cache is full.
@@ -160,8 +159,8 @@ class PhoneWriter:
     def _call(
         self, signature: str, ids: np.ndarray, first: int, size: int = 1
     ) -> dict[str, np.ndarray]:
-        """Reads some tokens into the cache, of which `first` are there already."""
-        # Positions of what fills up are 0, as LiteRT-LM has it.
+        """Reads tokens into the cache at positions from `first` on."""
+        # Positions of padding are 0, as in LiteRT-LM.
         positions = _padded(np.arange(first, first + len(ids)), size)[0]
         inputs = {"tokens": _padded(ids, size), "input_pos": positions}
         answers = self.model.run(signature, **inputs, **self._kept, **self._source)
@@ -169,7 +168,7 @@ class PhoneWriter:
         return answers
 
     def _encoded(self, source: Ids | None) -> dict[str, np.ndarray]:
-        """What is given to each call beside the cache."""
+        """Returns the encoder's outputs and mask, which each call takes."""
         if ENCODE not in self.model.signatures:
             if source is not None:
                 raise DataError(f"{self.where} has no encoder to read a source with")
@@ -191,7 +190,7 @@ class PhoneWriter:
 
 
 def _sizes(signatures: Iterable[str], prefix: str) -> list[int]:
-    """The sizes of signatures that have one in their name, the smallest first.
+    """Returns the sizes in signature names with a prefix, in ascending order.
 
     Example:
     >>> _sizes(["decode", "prefill_64", "prefill_16"], "prefill_")
@@ -202,7 +201,7 @@ def _sizes(signatures: Iterable[str], prefix: str) -> list[int]:
 
 
 def _piece(sizes: Sequence[int], number: int) -> int:
-    """The size to read with when so many tokens are left.
+    """Returns the chunk size to use for the remaining number of tokens.
 
     Example:
     >>> [_piece([16, 64], number) for number in (70, 63, 3)]
@@ -212,5 +211,5 @@ def _piece(sizes: Sequence[int], number: int) -> int:
 
 
 def _padded(ids: np.ndarray, size: int) -> np.ndarray:
-    """int32 (1, size), with zeros behind."""
+    """Pads ids with zeros on the right: int32 (1, size)."""
     return np.pad(ids, (0, size - len(ids)))[np.newaxis].astype(np.int32)

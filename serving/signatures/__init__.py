@@ -1,1 +1,1 @@
-"""Signatures of exported models, one module a kind of objective."""
+"""Signatures of exported models, one module per kind of objective."""

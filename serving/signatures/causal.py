@@ -1,4 +1,4 @@
-"""How a text goes on: the signatures of a causal language model."""
+"""The signatures of a causal language model."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from transbeam.serving.text_ops.prompts import EncodedPrompt, beginnings
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 _Ragged: Any = tf.RaggedTensor
-_MOST = 64  # new tokens, where nothing is said
+_MOST = 64  # new tokens by default
 _INPUTS = ("token_ids", "padding_mask")
 _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 
@@ -35,35 +35,37 @@ _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 class CausalTask(GenerationTask):
     """The signatures of a causal language model.
 
-    A prompt is read whole, and as many new tokens are written as it leaves room for, if
-    so many are wanted. One that leaves no room is refused.
+    A prompt is never cut for generation; the number of new tokens is limited to the
+    room that it leaves. A prompt that leaves no room is rejected.
 
     Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
 
-    - `serving_default`: `text`, string (B,) → `generated_text` string (B,), how it goes
-      on, by the run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32
-      (B,), the new tokens; `finished` bool (B,), whether it came to an end by itself;
-      `truncated` bool (B,), whether the beginning of the prompt was not read: no
-      token was wanted, and it is longer than what the model reads.
+    - `serving_default`: `text`, string (B,) → `generated_text` string (B,), the
+      continuation by the run's `evaluation.method`; `token_ids` int32 (B, N) and
+      `length` int32 (B,), the new tokens; `finished` bool (B,), whether generation
+      ended by itself; `truncated` bool (B,), whether the beginning of the prompt was
+      cut, which happens only if no new tokens were requested and it is longer than the
+      model's maximum.
     - `generate`: `text`, `max_new_tokens` (-1 for the default), `temperature` (0 for
-      the likeliest token), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
+      greedy decoding), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
       `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
       `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
-      for all texts → the same. `stop` is a string that ends a text and is not part of
-      it; several have `stops.SEPARATOR` between them.
+      for all texts → the same. `stop` is a string that ends generation and is not part
+      of the output; several are joined with `stop_strings.SEPARATOR`.
     - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
-      the same, the likeliest text that a beam search finds, and `score` float32 (B,):
-      its log-probability divided by its length to the power `length_penalty`.
-    - `generate_ids`: `token_ids` int32 (B, T), `length` int32 (B,) and what `generate`
-      takes but for `stop` → `token_ids`, `length`, `finished`. `search_ids` likewise.
+      the same, for the best hypothesis of a beam search, and `score` float32 (B,): its
+      log-probability divided by its length to the power `length_penalty`.
+    - `generate_ids`: `token_ids` int32 (B, T), `length` int32 (B,) and the inputs of
+      `generate` except `stop` → `token_ids`, `length`, `finished`. `search_ids`
+      likewise.
     - `score`: `text` → `log_likelihood` float32 (B,), in nats, of the text as a whole
-      document; `num_tokens` int32 (B,), of how many tokens it is the sum; `truncated`.
+      document; `num_tokens` int32 (B,), the number of scored tokens; `truncated`.
     - `score_ids`: `token_ids`, `length` → `log_likelihood`, `num_tokens`.
     - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
-      (B, T, V), of what comes after each token.
+      (B, T, V), of the next token at each position.
     - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
-    - `attention`: `text` → who looks at whom; see `attention_endpoint`.
-    - `stream_…`: see `Streaming`.
+    - `attention`: `text` → attention weights; see `attention_endpoint`.
+    - `stream_…`: see `StreamingSignatures`.
 
     Args:
         trained: The tokenizer and the model.
@@ -77,7 +79,7 @@ class CausalTask(GenerationTask):
         self.model = trained.model
         self.tokenizer = trained.tokenizer
         self.max_length = config.model.max_sequence_length
-        most = self.max_length - 1  # a prompt has one token at least
+        most = self.max_length - 1  # a prompt has at least one token
         wanted = config.evaluation.max_new_tokens or _MOST
         evaluation, seed = config.evaluation, config.seed
         writer = TextGenerator(trained.tokenizer, evaluation, min(wanted, most), seed)

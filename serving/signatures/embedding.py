@@ -1,4 +1,4 @@
-"""The vector of a text: the signatures of a body, and a part of a masked model's."""
+"""The signatures of an encoder: text embeddings, also of masked language models."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ SEQUENCE = ("token_ids", "padding_mask")
 
 
 class Embedder:
-    """Makes one vector of each text, as `export.embedding_pooling` says.
+    """Computes one embedding per text, with pooling by `export.embedding_pooling`.
 
     Shapes: `B` texts, `T` tokens of the longest, `D` hidden width.
 
@@ -33,21 +33,22 @@ class Embedder:
         self.encoder = TextEncoder(self.tokenizer, self.max_length)
 
     def phone_endpoint(self) -> Endpoint:
-        """The same of the ids of one text."""
+        """Returns the signature on the ids of one text."""
         return Endpoint(self.embed_ids, [ids_spec(name, 1, None) for name in SEQUENCE])
 
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """One vector for each text: the mean of its tokens' last vectors, or another.
+        """Computes one embedding per text by pooling the last hidden states.
 
-        The pieces that frame a text (`[CLS]`, `[SEP]`) count as tokens, so that the
-        empty text has a vector, too.
+        `[CLS]` and `[SEP]` count as tokens, so that the empty text has an embedding,
+        too.
 
         Args:
             text: string (B,), any bytes.
 
         Returns:
-            `embedding`: float32 (B, D), of length 1 if `export.normalize_embeddings`
-            says so. `truncated`: bool (B,).
+            `embedding`: float32 (B, D), of unit length if
+                `export.normalize_embeddings`.
+            `truncated`: bool (B,).
         """
         encoded = self.encoder.text(self.tokenizer.tokenize(text))
         vectors = self.embed_ids(encoded.token_ids, encoded.padding_mask)
@@ -56,7 +57,7 @@ class Embedder:
     def embed_ids(
         self, token_ids: tf.Tensor, padding_mask: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The same of ids (B, T): `embedding`, float32 (B, D)."""
+        """Computes `embedding`, float32 (B, D), from ids (B, T)."""
         inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
         vectors = self.body(inputs, training=False)["sequence_output"]  # (B, T, D)
         vector = self._pooled(tf.cast(vectors, tf.float32), padding_mask)
@@ -65,7 +66,7 @@ class Embedder:
         return {"embedding": vector}
 
     def _pooled(self, vectors: tf.Tensor, padding_mask: tf.Tensor) -> tf.Tensor:
-        """One vector of each row's real tokens, (B, T, D) to (B, D)."""
+        """Pools the hidden states of each row's real tokens, (B, T, D) to (B, D)."""
         if self.pooling == "first":
             return vectors[:, 0]
         real = tf.expand_dims(padding_mask, axis=2)
@@ -74,17 +75,17 @@ class Embedder:
             return tf.reduce_max(tf.where(real > 0, vectors, least), axis=1)
         weights = tf.cast(real, tf.float32)
         total = tf.reduce_sum(vectors * weights, axis=1)
-        # Of length 1 it is the same, undivided.
+        # L2 normalization makes the division superfluous.
         return total if self.normalize else total / tf.reduce_sum(weights, axis=1)
 
 
 class EmbeddingTask:
-    """The signatures of an encoder whose head has learned nothing.
+    """The signatures of an encoder whose head was not trained.
 
     - `serving_default` and `embed`: `text`, string (B,) → `embedding`; see
       `Embedder.embed`.
-    - `tokenize`: `text` → the ids that it reads.
-    - `attention`: `text` → who looks at whom; see `attention_endpoint`.
+    - `tokenize`: `text` → the model's token ids.
+    - `attention`: `text` → attention weights; see `attention_endpoint`.
 
     Args:
         trained: The tokenizer and the model.
@@ -110,7 +111,7 @@ class EmbeddingTask:
         return {"embed": self.embedder.phone_endpoint()}
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The ids the model reads for a text: what a phone has to reproduce.
+        """Tokenizes texts for the model, as an app on a phone must do itself.
 
         Args:
             text: string (B,), any bytes.
@@ -128,7 +129,7 @@ class EmbeddingTask:
 
 
 def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The signature `tokenize` of a task that reads one text at a time."""
+    """The signature `tokenize` of models that read one text at a time."""
     encoded = encoder.text(encoder.tokenizer.tokenize(text))
     return {
         "token_ids": encoded.token_ids,
@@ -138,13 +139,13 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def body_of(model: keras.Model) -> keras.Model:
-    """The part of a masked language model below its head, with the same weights.
+    """Returns the encoder of a masked language model, which shares its weights.
 
     Args:
-        model: As `build_model` makes it, not packed.
+        model: A model built by `build_model`, for rows that are not packed.
 
     Returns:
-        The inputs are the model's without `masked_positions`; the output is
+        A model with the same inputs except `masked_positions`; its output is
         `sequence_output` (B, T, D).
     """
     sequence_output = model.get_layer("masked_tokens").input[0]

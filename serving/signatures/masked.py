@@ -1,4 +1,4 @@
-"""What stands behind each `[MASK]` of a text, and the vector of a text."""
+"""The signatures of a masked language model: mask filling and text embeddings."""
 
 from typing import Any
 
@@ -16,13 +16,12 @@ from transbeam.serving.text_ops.text_encoder import TextEncoder
 class MaskedTask:
     """The signatures of a masked language model.
 
-    From `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
-    `attention_endpoint`). From ids: `fill_mask`, for who judges a model, has records of
-    ids and wants all scores, and for phones. There is no embedding of ids but on
-    phones.
+    On `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
+    `attention_endpoint`). On ids: `fill_mask`, for evaluation on records, which needs
+    all logits, and for phones. Embeddings of ids are available on phones only.
 
-    Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text that has most,
-    `K` guesses, `D` hidden width, `V` vocabulary.
+    Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text with most masks,
+    `K` candidates, `D` hidden width, `V` vocabulary size.
 
     Args:
         trained: The tokenizer and the model.
@@ -63,9 +62,9 @@ class MaskedTask:
         }
 
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The most probable pieces for each `[MASK]`, in the order of the text.
+        """Returns the most probable pieces for each `[MASK]`, in the order of the text.
 
-        Here, and only here, a literal `[MASK]` is the special piece.
+        Only in this signature is a literal `[MASK]` the special token.
 
         Args:
             text: string (B,), any bytes.
@@ -74,8 +73,7 @@ class MaskedTask:
             `fills`: string (B, M, K), the best first; a piece that continues a word
             begins with `##`. `scores`: float32 (B, M, K), their probabilities over
             the whole vocabulary. `truncated`: bool (B,); a `[MASK]` that was cut off
-            has no place in M. Texts with fewer than M masks have `""` and 0 in the
-            places left over.
+            has no place in M. Texts with fewer than M masks are padded with `""` and 0.
         """
         tokens = tokenize_with_masks(self.tokenizer, text)
         encoded = self.encoder.text(tokens)
@@ -97,10 +95,10 @@ class MaskedTask:
     def fill_mask(
         self, token_ids: tf.Tensor, padding_mask: tf.Tensor, masked_positions: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The scores of all pieces at some places of texts that are ids already.
+        """Computes logits over the vocabulary at given positions of token ids.
 
         Args:
-            token_ids: int32 (B, T), a text each, with the pieces that frame it.
+            token_ids: int32 (B, T), one text per row, with its special tokens.
             padding_mask: int32 (B, T), 1 for a real token.
             masked_positions: int32 (B, P).
 
@@ -115,7 +113,7 @@ class MaskedTask:
         return {"logits": self.model(inputs, training=False)["logits"]}
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The ids the model reads for a text: what a phone has to reproduce.
+        """Tokenizes texts for the model, as an app on a phone must do itself.
 
         Args:
             text: string (B,), any bytes.
@@ -134,6 +132,6 @@ class MaskedTask:
 
 
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:
-    """Where each row of a boolean (B, T) is true, int32 (B, None)."""
+    """Returns the indices of true values in each row of (B, T), int32 (B, None)."""
     shape = tf.shape(chosen)
     return chosen_in_rows(tf.broadcast_to(tf.range(shape[1]), shape), chosen)

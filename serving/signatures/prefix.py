@@ -1,4 +1,4 @@
-"""How a text goes on that is seen both ways: a prefix language model's signatures."""
+"""The signatures of a prefix language model."""
 
 from typing import Any
 
@@ -30,20 +30,20 @@ _SCORED = [
 class PrefixTask(CausalTask):
     """The signatures of a prefix language model.
 
-    The prompt is the prefix, whose tokens all see each other. The signatures are those
-    of `CausalTask`, but that not a whole text has a probability: its end has, given
-    its beginning.
+    The prompt is the prefix, with bidirectional attention. The signatures are those of
+    `CausalTask`, but scores are conditional: of a target given its prefix, not of a
+    whole text.
 
     - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
-      nats, of a document that begins with the one, given that, going on with the other
-      to its end; `num_tokens` int32 (B,), of how many tokens it is the sum;
-      `truncated`. Both are tokenized together, as a document is, and a piece that
-      reaches from the one into the other is not given. Of too long a document the
-      beginning is not read, and the target loses its end if it is too long alone.
+      nats, of `target_text` and the end of the document, given `text`; `num_tokens`
+      int32 (B,), the number of scored tokens; `truncated`. The two are tokenized
+      together, as in a document, and a token that spans both is part of the target. If
+      the document is too long its beginning is cut; a target that is too long by itself
+      is cut at its end.
     - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
-      how many tokens are given → `log_likelihood`, `num_tokens`.
+      the number of given tokens → `log_likelihood`, `num_tokens`.
     - `logits_ids`: `token_ids`, `padding_mask` and `prefix_mask` int32 (B, T), 1 for
-      the tokens that all of the text sees → `logits` float32 (B, T, V).
+      the tokens of the prefix → `logits` float32 (B, T, V).
 
     Args:
         trained: The tokenizer and the model.
@@ -59,12 +59,12 @@ class PrefixTask(CausalTask):
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
         calls, sizes = phone_calls(self.trained)
-        # No prompt that fits may be cut into pieces.
+        # A prompt cannot be read in chunks, so one size is that of the whole cache.
         return prefix_endpoints(calls, sorted({*sizes, calls.slots}))
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         inputs, truncated = super()._looked_at(text)
-        # The text is what comes before, all of it.
+        # The whole text is the prefix.
         return {**inputs, "prefix_mask": inputs["padding_mask"]}, truncated
 
     def score_target(self, text: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -106,7 +106,7 @@ class PrefixTask(CausalTask):
 
 
 def _common(whole: tf.RaggedTensor, beginning: tf.RaggedTensor) -> tf.Tensor:
-    """How many tokens rows have in common before the first that differs: int64 (B,)."""
+    """Returns the length of the longest common prefix of two rows: int64 (B,)."""
     of_whole = whole.to_tensor(-1)
     of_beginning = beginning.to_tensor(-2, shape=tf.shape(of_whole, tf.int64))
     same: Any = of_whole == of_beginning

@@ -1,6 +1,6 @@
-"""A model of sentence pairs as a classifier of pairs: what is the second to the first?
+"""Converts a sentence pair model to a text pair classifier.
 
-Its other head, which guesses hidden tokens, was there to learn from, and is left out.
+The masked language modeling head served pretraining only and is dropped.
 """
 
 from dataclasses import replace

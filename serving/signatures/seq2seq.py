@@ -1,4 +1,4 @@
-"""What a sequence-to-sequence model writes in answer to a text."""
+"""The signatures of a sequence-to-sequence model."""
 
 from typing import Any
 
@@ -46,39 +46,40 @@ _INPUTS = (
 
 
 class Seq2SeqTask(GenerationTask):
-    """The signatures of a model that answers a text with a text.
+    """The signatures of a sequence-to-sequence model.
 
-    A text that is longer than a record of the training's loses its end.
+    A text longer than the training records is cut at its end.
 
-    Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest answer.
+    Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest output.
 
-    - `serving_default`: `text`, and `second_text` where the template of `text_to_text`
-      has it, string (B,) → `generated_text` string (B,), by the run's
+    - `serving_default`: `text`, and `second_text` if the template of `text_to_text`
+      contains it, string (B,) → `generated_text` string (B,), by the run's
       `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
-      `finished` bool (B,), whether the answer came to an end by itself; `truncated`
-      bool (B,), whether not all of the text was read.
+      `finished` bool (B,), whether generation ended by itself; `truncated`
+      bool (B,), whether the text was cut.
     - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
-      (-1 for the default), `temperature` (0 for the likeliest token), `top_k` (0 for
+      (-1 for the default), `temperature` (0 for greedy decoding), `top_k` (0 for
       all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),
       `no_repeat_ngram_size` (0 for none), `logit_bias` (such as `"11:2.5,50256:-100"`)
-      and `stop`, a string that ends an answer (several with `stops.SEPARATOR` between
-      them) → the same.
+      and `stop`, a string that ends generation (several are joined with
+      `stop_strings.SEPARATOR`) → the same.
     - `search`: a text as above, `max_new_tokens`, `num_beams` and `length_penalty`,
-      (B,) each → the same, the likeliest answer that a beam search finds, and `score`
+      (B,) each → the same, for the best hypothesis of a beam search, and `score`
       float32 (B,): its log-probability divided by its length to the power
       `length_penalty`.
-    - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and what `generate`
-      takes but for `stop` → `token_ids`, `length`, `finished`. `search_ids` likewise.
+    - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and the inputs of
+      `generate` except `stop` → `token_ids`, `length`, `finished`. `search_ids`
+      likewise.
     - `score`: a text as above and `target_text` → `log_likelihood` float32 (B,), in
-      nats, of that answer; `num_tokens` int32 (B,), of how many tokens it is the sum;
+      nats, of the target; `num_tokens` int32 (B,), the number of scored tokens;
       `truncated`.
     - `logits_ids`: `encoder_token_ids` and `encoder_padding_mask` int32 (B, S),
       `decoder_token_ids` and `decoder_padding_mask` int32 (B, T) → `logits` float32
-      (B, T, V), of what comes after each token of the decoder's.
+      (B, T, V), of the next token at each decoder position.
     - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
-    - `attention`: a text as above and `target_text` → who looks at whom; see
+    - `attention`: a text as above and `target_text` → attention weights; see
       `attention_endpoint`.
-    - `stream_…`: see `Streaming`.
+    - `stream_…`: see `StreamingSignatures`.
 
     Args:
         trained: The tokenizer and the model.
@@ -99,7 +100,7 @@ class Seq2SeqTask(GenerationTask):
         self.max_length = config.data.sequence_length
         of_records = decoder_length(config)
         self.decoder_length = min(of_records, config.model.max_sequence_length)
-        # The first token of the decoder's rows is no answer.
+        # The first token of the decoder's rows is not generated.
         most = config.model.max_sequence_length - 1
         wanted = config.evaluation.max_new_tokens or of_records
         evaluation, seed = config.evaluation, config.seed
@@ -170,7 +171,7 @@ class Seq2SeqTask(GenerationTask):
         return dict(zip(names, self._sources(texts), strict=True))
 
     def read(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens of texts, and of answers to them: int32 (B, None)."""
+        """Tokenizes source or target texts: int32 (B, None)."""
         return self.tokenizer.tokenize(texts)
 
     def _looked_at(self, *inputs: tf.Tensor) -> Any:
@@ -179,7 +180,7 @@ class Seq2SeqTask(GenerationTask):
         longest = min(self.decoder_length, LONGEST - 1)
         written, written_length, cut = self._targets(target, longest)
         mask = tf.sequence_mask(written_length, tf.shape(written)[1], dtype=tf.int32)
-        # The piece that ends an answer is written, and never read.
+        # The end token is a target, but never an input of the decoder.
         read = {
             "decoder_token_ids": written[:, :-1],
             "decoder_padding_mask": mask[:, 1:],
@@ -187,14 +188,14 @@ class Seq2SeqTask(GenerationTask):
         return {**self._encoder_inputs(ids, length), **read}, truncated | cut
 
     def _targets(self, target: tf.Tensor, longest: int) -> Any:
-        """Answers from the piece that begins them to the one that ends them.
+        """Tokenizes targets, with the decoder's start token and the end token.
 
         Args:
             target: string (B,).
-            longest: Tokens of an answer, the one that ends it among them.
+            longest: The maximum number of target tokens, including the end token.
 
         Returns:
-            As `_sources`, with one token more.
+            As `_sources`, with one more token, the start token.
         """
         special = self.tokenizer.special
         answers = self.read(target)
@@ -206,7 +207,7 @@ class Seq2SeqTask(GenerationTask):
     def _sources(
         self, texts: Any, longest: int | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What is read: ids (B, S), lengths (B,), and whether texts are cut (B,)."""
+        """Tokenizes sources: ids (B, S), lengths (B,), and if each was cut (B,)."""
         longest = longest or self.max_length
         named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
         parts: list[Any] = []
@@ -224,6 +225,6 @@ class Seq2SeqTask(GenerationTask):
 
     @property
     def _first(self) -> int:
-        """The piece that answers begin with."""
+        """The decoder's start token."""
         special = self.tokenizer.special
         return special.pad if special.begin is None else special.begin

@@ -1,4 +1,4 @@
-"""What stands in each gap of a text."""
+"""The signatures of a model trained by span corruption."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,20 +14,20 @@ _WITH_FILLS = ("serving_default", "generate", "search")
 
 
 class SpanCorruptionTask(Seq2SeqTask):
-    """The signatures of a model that was trained by span corruption.
+    """The signatures of a model trained by span corruption.
 
-    They are those of `Seq2SeqTask`: the text has gaps, written `<extra_id_0>`,
-    `<extra_id_1>`, …, and the answer has each of them with what stands there behind it,
-    which is also how `score` reads a `target_text`. Where it is written from a text
-    there are two outputs more:
+    They are those of `Seq2SeqTask`: the text contains the sentinels `<extra_id_0>`,
+    `<extra_id_1>`, …, and the output has each of them, followed by the text that
+    replaces it. The `target_text` of `score` has the same form. Signatures that
+    generate from a text have two more outputs:
 
-    - `gaps`: string (B, G), how the gaps of a text are written, in their order, and
-      `""` after the last one. What was cut off, or is no special piece, is not there.
-    - `fills`: string (B, G), what stands in each of them; `""` where the answer says
-      nothing.
+    - `gaps`: string (B, G), the sentinels of a text, in their order, padded with `""`.
+      Sentinels that were cut off or are not in the vocabulary are missing.
+    - `fills`: string (B, G), the text for each of them; `""` if the output has none.
 
-    Here, and only here, such a literal is a special piece. What stands between two gaps
-    is tokenized alone: a piece that continues a word does not follow one.
+    Only in these signatures is such a literal a special token. The text between two
+    sentinels is tokenized separately: it never begins with a piece that continues a
+    word.
 
     Args:
         trained: The tokenizer and the model.
@@ -46,7 +46,7 @@ class SpanCorruptionTask(Seq2SeqTask):
     def _with_fills(self, function: Callable[..., Mapping[str, Any]]) -> Callable:
         def call(text: tf.Tensor, *wishes: tf.Tensor) -> dict[str, Any]:
             written = function(text, *wishes)
-            # A refusal is told of alone; see `after`.
+            # If a check fails its error alone is reported; see `after`.
             asked = self.tokenize(*after(written["length"], text))["token_ids"]
             answer = written["token_ids"], written["length"]
             fills = fills_of(self.tokenizer, asked, *answer)

@@ -1,4 +1,4 @@
-"""Where in a text the answer to a question stands."""
+"""The signatures of an extractive question answering model."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from transbeam.serving.text_ops.text_encoder import TextEncoder
 QUESTION = tf.TensorSpec([None], tf.string, name="question")
 CONTEXT = tf.TensorSpec([None], tf.string, name="context")
 
-# The score of what cannot be, such as an answer in an empty text.
+# The score of impossible spans, such as an answer in an empty text.
 NEVER = -1e30
 
 
@@ -24,9 +24,9 @@ class BestSpans(NamedTuple):
     """The best span of each row.
 
     Attributes:
-        first: int32 (R,), its first place.
-        last: int32 (R,), its last place.
-        score: float32 (R,), what speaks for the two, added.
+        first: int32 (R,), its first position.
+        last: int32 (R,), its last position.
+        score: float32 (R,), the sum of the start and end logits.
     """
 
     first: tf.Tensor
@@ -40,8 +40,8 @@ class SpanAnswers(NamedTuple):
     Attributes:
         first: int32 (R,), the first token in the text.
         last: int32 (R,), the last one.
-        score: float32 (R,), what speaks for the two, added.
-        none: float32 (R,), what speaks for there being no answer.
+        score: float32 (R,), the sum of the start and end logits.
+        none: float32 (R,), the no-answer score.
     """
 
     first: tf.Tensor
@@ -51,24 +51,25 @@ class SpanAnswers(NamedTuple):
 
 
 class SpanQATask:
-    """The signatures of a model that finds answers in texts.
+    """The signatures of an extractive question answering model.
 
-    A text that is too long for the model is read in windows that overlap, as the
-    training's records are; the best window has the answer.
+    A text that is too long for the model is split into overlapping windows, as in the
+    training records; the answer is that of the best window.
 
     Shapes: `B` questions, `T` tokens of the longest row.
 
     - `serving_default`: `question` and `context`, string (B,) → `answer` string (B,),
-      the best stretch of the context; `start` and `end` int32 (B,), its places in code
-      points; `score` float32 (B,), the logits of its first and its last token, added;
-      `no_answer_score` float32 (B,), what speaks for there being none, in the window
-      where that is least: a model that was taught questions without an answer says by
-      a higher one that there is none. `truncated` bool (B,), whether the question was
-      cut. In an empty context the answer is `""`, its score -1e30.
-    - `read_ids`: ids, a window a row → `start_logits` and `end_logits` float32 (B, T).
+      the best span of the context; `start` and `end` int32 (B,), its offsets in code
+      points; `score` float32 (B,), the sum of its start and end logits;
+      `no_answer_score` float32 (B,), the same sum at the first position, the minimum
+      over windows: a model trained with unanswerable questions predicts no answer where
+      it is the higher one. `truncated` bool (B,), whether the question was cut. In an
+      empty context the answer is `""`, its score -1e30.
+    - `read_ids`: ids, a window per row → `start_logits` and `end_logits` float32 (B,
+      T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
       of the context alone; `question_ids`, `question_length`.
-    - `attention`: `question` and `context`, one window of them → who looks at whom; see
+    - `attention`: `question` and `context`, one window of them → attention weights; see
       `attention_endpoint`.
 
     Args:
@@ -112,7 +113,7 @@ class SpanQATask:
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
-        # So that places are of whole characters.
+        # Replaces invalid UTF-8, so that offsets count whole characters.
         context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
         questions, texts = (
             self.tokenizer.tokenize(question),
@@ -120,8 +121,7 @@ class SpanQATask:
         )
         batch = tf.shape(context)[0]
         found, text = self._best_in_windows(self._windows(questions, texts))
-        # The least that speaks for there being no answer, and of equally good windows
-        # the first.
+        # The smallest no-answer score of all windows; on ties the first window wins.
         none = tf.math.unsorted_segment_min(found.none, text, batch)
         score = tf.math.unsorted_segment_max(found.score, text, batch)
         rows = tf.range(tf.size(found.score))
@@ -170,7 +170,7 @@ class SpanQATask:
         return inputs, encoded.truncated
 
     def _best_in_windows(self, windows: TextWindows) -> tuple[SpanAnswers, tf.Tensor]:
-        """The best answer in each window, and the text that the window is of."""
+        """Returns the best answer in each window, and the index of its text."""
 
         def read(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
             rows = windows.rows(begin, end)
@@ -201,15 +201,15 @@ class SpanQATask:
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
 ) -> BestSpans:
-    """The best span of each row that lies inside and is not too long.
+    """Finds the best span of each row that lies inside and is not too long.
 
-    Of equally good ones the shortest, of these the first.
+    On ties the shortest span wins, then the first.
 
     Args:
-        start: float32 (R, T). What speaks for a place as the first one.
-        end: float32 (R, T). As the last one.
-        inside: bool (R, T). Where a span may lie: one stretch.
-        longest: Places of a span at most.
+        start: float32 (R, T), the start logits.
+        end: float32 (R, T), the end logits.
+        inside: bool (R, T), where a span may lie: contiguous.
+        longest: The maximum number of tokens in a span.
 
     Example:
     >>> start, end = tf.constant([[9.0, 0, 1, 0]]), tf.constant([[9.0, 5, 0, 2]])

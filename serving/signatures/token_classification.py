@@ -1,4 +1,4 @@
-"""Which tag each word of a text has, and which entities the tags mark."""
+"""The signatures of a token classification model: a tag per word, and entities."""
 
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from transbeam.serving.text_ops.text_encoder import TextEncoder
 from transbeam.serving.text_ops.utf8_characters import Characters
 from transbeam.serving.text_ops.word_split import SplitWords, split_words
 
-# A longer word loses its end; no word may fill half of what the model can read.
+# Maximum tokens of a word; a longer one is cut. Words are kept below half of a row.
 _LONGEST_WORD = 16
 _Ragged: Any = tf.RaggedTensor
 _INPUTS = ("token_ids", "padding_mask")
@@ -29,12 +29,13 @@ _WORDS = tf.TensorSpec([None, None], tf.string, name="words")
 
 
 class WordRows(NamedTuple):
-    """The words of texts as rows for the model, N words in R rows.
+    """The tokens of N words in R rows for the model.
 
     Attributes:
-        tokens: int32 (R, None), the pieces of words that stand side by side.
+        tokens: int32 (R, None), the tokens of consecutive words.
         rows: int64 (N,), the row of each word.
-        places: int64 (N,), its first piece in the framed row.
+        places: int64 (N,), the position of its first token in the row with special
+            tokens.
     """
 
     tokens: tf.RaggedTensor
@@ -43,27 +44,26 @@ class WordRows(NamedTuple):
 
 
 class TokenClassificationTask:
-    """The signatures of a tagger.
+    """The signatures of a token classification model.
 
-    A text longer than the model can read goes on in a further row, cut between two
-    words as the training's records are, so that each word has a tag. Of a word of more
-    than 16 pieces the model reads the first 16.
+    A text longer than the model's maximum continues in a further row, split between two
+    words as in the training records, so that each word has a tag. Of a word of more
+    than 16 tokens the model reads the first 16.
 
-    Shapes: `B` texts, `W` words of the text that has most, `E` entities of the text
-    that has most, `T` tokens, `C` tags. Places after a text's last word or entity have
-    `""` and 0.
+    Shapes: `B` texts, `W` words of the text with most words, `E` entities of the text
+        with
+    most entities, `T` tokens, `C` tags. Rows are padded with `""` and 0.
 
     - `serving_default`: `text`, string (B,) → `words` string (B, W); `starts` and
-      `ends` int32 (B, W), their places in code points; `tags` string (B, W) and
+      `ends` int32 (B, W), their offsets in code points; `tags` string (B, W) and
       `scores` float32 (B, W), their probabilities. Where the tags mark entities, also
       `entities` and `entity_types` string (B, E), `entity_starts` and `entity_ends`
       int32 (B, E).
-    - `tag_words`: `words`, string (B, W), after a text's last one `""` → `tags`,
-      `scores`.
+    - `tag_words`: `words`, string (B, W), padded with `""` → `tags`, `scores`.
     - `tag_ids`: ids → `logits` float32 (B, T, C); a word's are those at its first
-      piece.
-    - `tokenize`: `text` → `token_ids` int32 (B, T), the pieces of its words and no
-      others; `word_ids` int32 (B, T), the word that each is of; `length` int32 (B,).
+      token.
+    - `tokenize`: `text` → `token_ids` int32 (B, T), without special tokens; `word_ids`
+      int32 (B, T), the word index of each token; `length` int32 (B,).
 
     Args:
         trained: The tokenizer and the model.
@@ -115,7 +115,7 @@ class TokenClassificationTask:
 
     def tag_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tag_words`."""
-        # Up to the last one; "" before it is a word like a control character.
+        # Up to the last word; "" before it is a word like a control character.
         count = tf.where(words != "", tf.range(1, tf.shape(words)[1] + 1), 0)
         number = tf.reduce_max(tf.pad(count, [[0, 0], [1, 0]]), axis=1)
         ragged = _Ragged.from_tensor(words, lengths=number)
@@ -154,9 +154,9 @@ class TokenClassificationTask:
         return {name: getattr(encoded, name) for name in _INPUTS}, encoded.truncated
 
     def _choose(self, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The most probable tag of all words (N,), and its probability."""
+        """Returns the most probable tag of each word (N,), and its probability."""
         pieces = self._pieces(words)
-        # Words are in the order of their rows.
+        # Words are sorted by their rows.
         first_words = tf.searchsorted(
             pieces.rows, tf.range(pieces.tokens.nrows() + 1), out_type=tf.int64
         )
@@ -177,11 +177,11 @@ class TokenClassificationTask:
         return best, scores
 
     def _pieces(self, words: tf.RaggedTensor) -> WordRows:
-        """Puts the words of texts into rows, several where a text is too long for one.
+        """Packs the words of texts into rows, several rows for a long text.
 
-        Of a text with several, row k has the words whose last piece is one of those
-        from number k * `step` to before number (k + 1) * `step`. The first of them may
-        begin earlier, so a row has up to `step` and a word's length less one: `room`.
+        Row k of a long text has the words whose last token is one of those from number
+        k * `step` to before number (k + 1) * `step`. The first of these words may begin
+        earlier, so a row has up to `step` + `longest_word` - 1 tokens, which is `room`.
         """
         room, longest = self.room, self.longest_word
         step = room - longest + 1
@@ -201,7 +201,7 @@ class TokenClassificationTask:
         return WordRows(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of all words (N, None), each as it is inside its sentence."""
+        """Tokenizes all words (N, None), each as inside its sentence."""
         texts = words.values
         if self.tokenizer.word_prefix:
             prefixed = tf.strings.join([self.tokenizer.word_prefix, texts])
@@ -221,14 +221,14 @@ def entities(
     *,
     strict: bool = False,
 ) -> dict[str, tf.RaggedTensor]:
-    """What the tags of words mark, by the rules of CoNLL's shared tasks.
+    """Extracts the entities that word tags mark, by the rules of CoNLL's shared tasks.
 
     Args:
         text: string (B,).
-        words: Of these texts, N in all.
+        words: The words of these texts, N in all.
         tag_ids: int64 (N,).
-        tags: What they mean.
-        strict: Whether to leave out what the tags' scheme does not have.
+        tags: The meaning of the tags.
+        strict: Whether to drop entities that are invalid in the tagging scheme.
 
     Returns:
         `entities`, `entity_types`, `entity_starts` and `entity_ends`, each (B, None).
@@ -268,6 +268,6 @@ def entities(
 
 
 def _differs(values: tf.Tensor) -> tf.Tensor:
-    """Whether each is another than the one before: bool (N,), the first is."""
+    """Returns whether each value differs from the previous one: bool (N,)."""
     changed = values[1:] != values[:-1]
     return tf.concat([tf.ones_like(values[:1], tf.bool), changed], axis=0)

@@ -1,10 +1,11 @@
-"""Which characters of texts stretches of their tokens stand for, in the graph.
+"""Character offsets of token spans, in the graph.
 
-Tokens know nothing of the characters they were made from. Where tokens are bytes of the
-text, these are counted. Elsewhere words are tokenized one by one: a stretch begins in
-one of them and ends in another, and an edge inside a word is where the word's beginning
-alone gives just the tokens before it. An edge that is not there moves outwards to the
-next one that is. Where words give other tokens than their text, a stretch is all of it.
+Tokens do not store the characters that they were made from. If tokens are bytes of the
+text, these are counted. Otherwise words are tokenized one by one: a span begins in one
+word and ends in another, and a boundary inside a word is the prefix of the word whose
+tokens are exactly those before it. A boundary without such a prefix moves outwards to
+the next one that has. If the words' tokens differ from the text's, the span is the
+whole text.
 """
 
 from typing import Any, NamedTuple
@@ -22,19 +23,19 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 )
 
 _Ragged: Any = tf.RaggedTensor
-# What Python calls white space.
+# Python's definition of white space.
 _SPACE = r"[\s\x{b}\x{1c}-\x{1f}\x{85}\p{Z}]"
 _WORD = r"[^\s\x{b}\x{1c}-\x{1f}\x{85}\p{Z}]+"
-_LONGEST = 64  # characters of a word among which edges are looked for
+_LONGEST = 64  # characters of a word that are searched for boundaries
 _NOTHING = -1
 
 
 class Stretch(NamedTuple):
-    """Stretches of texts, one each.
+    """One span of each text.
 
     Attributes:
-        begin: int32 (B,), what stands before it.
-        end: int32 (B,), what stands before its end.
+        begin: int32 (B,), the offset of its begin.
+        end: int32 (B,), the offset after its end.
     """
 
     begin: tf.Tensor
@@ -47,16 +48,16 @@ def character_spans(
     of_tokens: Stretch,
     tokenizer: Tokenizer,
 ) -> Stretch:
-    """The characters of stretches of tokens, without white space at their ends.
+    """Converts token spans to character spans, without white space at both ends.
 
     Args:
         texts: string (B,), UTF-8.
-        tokens: int32 (B, None), what the tokenizer makes of them.
-        of_tokens: Of each text, in tokens; not empty.
-        tokenizer: Made the tokens.
+        tokens: int32 (B, None), the tokens of these texts.
+        of_tokens: A span of each text, in tokens; not empty.
+        tokenizer: The tokenizer that made the tokens.
 
     Returns:
-        The stretches, in code points.
+        The spans, in code points.
     """
     found = _by_words(texts, tokens, of_tokens, tokenizer)
     table = piece_bytes(tokenizer)
@@ -77,10 +78,10 @@ def _by_bytes(
     sizes: tf.Tensor,
     tokenizer: Tokenizer,
 ) -> tuple[Stretch, tf.Tensor]:
-    """In bytes, and of which texts that is so: bool (B,)."""
+    """Computes byte spans from token sizes, and whether they are exact: bool (B,)."""
     ends = tf.cumsum(tokens.with_values(sizes), axis=1)
     length = tf.strings.length(texts)
-    # A space that the tokenizer put before the text is none of it.
+    # A space that the tokenizer added before the text does not count.
     added = tf.reduce_sum(tokens.with_values(sizes), axis=1) - length
     told = tokenizer.detokenize(tokens)
     same = _without_leading_spaces(told) == _without_leading_spaces(texts)
@@ -92,8 +93,8 @@ def _by_bytes(
 def _by_words(
     texts: tf.Tensor, tokens: tf.RaggedTensor, of_tokens: Stretch, tokenizer: Tokenizer
 ) -> Stretch:
-    """In bytes."""
-    # The splitter takes a zero byte for the end of the text.
+    """Computes byte spans by tokenizing the words one by one."""
+    # `regex_split_with_offsets` treats a zero byte as the end of the text.
     words, begins, ends = tf_text.regex_split_with_offsets(
         tf.strings.regex_replace(texts, r"\x00", "\x01"),
         f"{_WORD}|{_SPACE}+",
@@ -122,7 +123,7 @@ def _by_words(
 
 
 def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
-    """All words (N,) with what makes each the tokens that it is in its text."""
+    """Returns all words (N,), prefixed so that their tokens are those in the text."""
     if not tokenizer.word_prefix:
         return words.values
     first = place_of_each(words) == 0
@@ -138,14 +139,14 @@ def _edge(
     *,
     is_end: bool,
 ) -> tf.Tensor:
-    """Bytes of words before an edge between their tokens: int32 (B,).
+    """Returns the byte offsets of token boundaries in words: int32 (B,).
 
     Args:
         words: string (B,).
         ids: int32 (B, None), their tokens.
-        before: int32 (B,), how many of these stand before the edge.
-        tokenizer: Made them.
-        is_end: Whether an edge that is not there moves on, and not back.
+        before: int32 (B,), the number of tokens before the boundary.
+        tokenizer: The tokenizer that made them.
+        is_end: Whether a boundary without an offset moves forward instead of back.
     """
     length = tf.strings.length(words, unit="UTF8_CHAR")
     size = tf.minimum(tf.reduce_max(tf.pad(length, [[0, 1]])), _LONGEST)
@@ -166,7 +167,7 @@ def _edge(
     same = tf.reduce_all((found == expected) | (found == _NOTHING), axis=2)
     count = tf.cast(ids.row_lengths(), tf.int32)[:, None]
     there = same & (cut < length[:, None]) & (number < count) & (count > 1)
-    # Of the edges on the right side the nearest, and of its places the last.
+    # The nearest boundary in the search direction, and the last of its offsets.
     rank = (-number if is_end else number) * (size + 1) + cut
     side = number >= before[:, None] if is_end else number <= before[:, None]
     lowest = tf.int32.min
@@ -180,7 +181,7 @@ def _edge(
 
 
 def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
-    """Whole characters alone."""
+    """Converts byte spans to spans of whole characters."""
     begin, end = (
         tf.strings.length(
             tf.strings.substr(texts, tf.zeros_like(edge), edge), unit="UTF8_CHAR"
@@ -195,7 +196,7 @@ def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
 
 
 def _stripped(texts: tf.Tensor, found: Stretch) -> Stretch:
-    """Without the white space at both ends."""
+    """Strips white space from both ends of the spans."""
     size = found.end - found.begin
     said = tf.strings.substr(texts, found.begin, size, unit="UTF8_CHAR")
     late = tf.strings.regex_replace(said, f"^{_SPACE}+", "")
@@ -210,7 +211,7 @@ def _without_leading_spaces(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _at(rows: tf.RaggedTensor, place: tf.Tensor) -> Any:
-    """One of each row's values, (B,); nothing or 0 where there is none."""
+    """Returns the value at an index of each row, (B,); "" or 0 beyond the row."""
     inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
     at = tf.cast(rows.row_starts(), place.dtype) + place
     empty = tf.constant("" if rows.dtype == tf.string else 0, rows.dtype)
@@ -219,7 +220,7 @@ def _at(rows: tf.RaggedTensor, place: tf.Tensor) -> Any:
 
 
 def _row(rows: tf.RaggedTensor, place: tf.Tensor) -> tf.RaggedTensor:
-    """One of each row's rows, (B, None); empty where there is none."""
+    """Returns the inner row at an index of each row, (B, None); empty beyond it."""
     inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
     at = tf.cast(rows.row_starts(), place.dtype) + place
     nothing = _Ragged.from_row_lengths(tf.zeros([0], rows.dtype), [0])
@@ -229,9 +230,9 @@ def _row(rows: tf.RaggedTensor, place: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _equal_rows(one: tf.RaggedTensor, other: tf.RaggedTensor) -> tf.Tensor:
-    """Bool (B,)."""
+    """Returns whether rows are equal, bool (B,)."""
     alike = one.row_lengths() == other.row_lengths()
-    # Those alone, so that their values stand side by side.
+    # Rows of equal length only, so that their values are aligned.
     left, right = (
         kept_of_each(x, tf.gather(alike, row_of_each(x))) for x in (one, other)
     )

@@ -1,6 +1,6 @@
-"""Questions beside windows of long texts, in the graph, as the training's records are.
+"""Overlapping windows of long texts with their questions, in the graph.
 
-[CLS] question [SEP] window of the text [SEP]
+[CLS] question [SEP] window of the text [SEP], as in the training records.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from transbeam.serving.text_ops.text_encoder import right_padded
 
 
 class WindowRows(NamedTuple):
-    """Windows as the model reads them, R rows.
+    """R windows as inputs of the model.
 
     Attributes:
         token_ids: int32 (R, T).
         padding_mask: int32 (R, T).
-        segment_ids: int32 (R, T), 1 on the window and the piece that ends it.
+        segment_ids: int32 (R, T), 1 on the window and the `[SEP]` after it.
         inside: bool (R, T), where an answer may lie.
-        to_text: int32 (R,), what is added to a place here to have it in the text.
+        to_text: int32 (R,), added to a position here gives the position in the text.
     """
 
     token_ids: tf.Tensor
@@ -42,13 +42,13 @@ class TextWindows:
     """R windows of B texts.
 
     Attributes:
-        questions: int32 (B, None), as much of them as is read.
+        questions: int32 (B, None), cut to their maximum length.
         texts: int32 (B, None).
-        special: The pieces that frame them.
-        length: Tokens of a row at most.
-        text: int64 (R,), which text each is of, ascending.
+        special: The special tokens.
+        length: The maximum number of tokens of a row.
+        text: int64 (R,), the index of the text of each window, ascending.
         start: int32 (R,), the first of its tokens in the text.
-        size: int32 (R,), how many it has.
+        size: int32 (R,), its number of tokens.
     """
 
     questions: tf.RaggedTensor
@@ -70,7 +70,7 @@ class TextWindows:
         stride: int,
         longest_question: int,
     ) -> "TextWindows":
-        """Windows as long as there is room, up to the first that reaches the end."""
+        """Splits texts into windows of maximum length, until one reaches the end."""
         questions = questions[:, :longest_question]
         number = tf.cast(texts.row_lengths(), tf.int32)
         room = length - 3 - tf.cast(questions.row_lengths(), tf.int32)
@@ -85,13 +85,13 @@ class TextWindows:
 
     @property
     def longest(self) -> tf.Tensor:
-        """Tokens of the longest row, int32 scalar."""
+        """The number of tokens of the longest row, int32 scalar."""
         asked = tf.gather(self.questions.row_lengths(), self.text)
         lengths = tf.cast(asked, tf.int32) + self.size + 3
         return tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
 
     def rows(self, begin: tf.Tensor, end: tf.Tensor) -> WindowRows:
-        """Some of the windows, from one of them to before another."""
+        """Returns the windows from `begin` to before `end` as inputs of the model."""
         text, start, size = (x[begin:end] for x in (self.text, self.start, self.size))
         asked = tf.gather(self.questions, text)
         before = tf.cast(asked.row_lengths(), tf.int32) + 2  # of its first token

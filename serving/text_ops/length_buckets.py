@@ -1,7 +1,7 @@
-"""Widths that rows of tokens are filled up to, so that only few shapes are ever seen.
+"""Length buckets for padding, so that models are run with few distinct shapes.
 
-Each new shape costs a program something the first time: memory is laid out and kernels
-are chosen anew. With few shapes a warm-up has met them all.
+TensorFlow allocates memory and selects kernels when a shape first occurs. With few
+shapes, warm-up requests can cover them all.
 """
 
 import numpy as np
@@ -12,10 +12,10 @@ _LEAST_STEP = 8
 
 
 def widths(max_length: int) -> tuple[int, ...]:
-    """16, 24, 32, … 64, 80, 96, 112, 128, 160, … and `max_length`.
+    """Returns the bucket widths: 16, 24, 32, … 64, 80, 96, 112, 128, 160, …
 
-    Eights at first, then quarters of a power of two: rows are filled up by an eighth at
-    the mean, and a width more costs a warm-up one request for each signature.
+    Steps are 8 at first, then a quarter of a power of two: an eighth of each row is
+    padding on average, and each further width costs a warm-up request per signature.
 
     Example:
     >>> widths(100)
@@ -30,11 +30,11 @@ def widths(max_length: int) -> tuple[int, ...]:
 
 
 def bucket(longest: tf.Tensor, max_length: int) -> tf.Tensor:
-    """The narrowest of `widths` with room for a row.
+    """Returns the smallest of `widths` that fits a row.
 
     Args:
         longest: int32 scalar, tokens of the longest row; at most `max_length`.
-        max_length: The longest row there is.
+        max_length: The maximum number of tokens of a row.
 
     Example:
     >>> int(bucket(tf.constant(17), 100))

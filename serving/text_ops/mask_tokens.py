@@ -1,4 +1,4 @@
-"""`[MASK]` in texts, and pieces as answers, whatever the tokenizer."""
+"""`[MASK]` in input texts, and tokens as output pieces, for any tokenizer."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ _Ragged: Any = tf.RaggedTensor
 
 
 def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
-    """As `tokenize`, but a literal `[MASK]` is the piece that hides a token.
+    """Tokenizes texts in which a literal `[MASK]` is the mask token.
 
     See `tokenize_with_marks`.
 
     Args:
-        tokenizer: Has a mask, whatever it writes for it.
+        tokenizer: Has a mask token, which may be written differently.
         texts: string (N,).
 
     Returns:
@@ -36,12 +36,12 @@ def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTens
 
 
 def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
-    """Each piece as it is answered: a word, or after `##` what continues one.
+    """Returns the output form of each token: a word, or `##` and a continuation.
 
-    That is how WordPiece writes them; others mark the pieces that begin a word.
+    This is WordPiece's convention; other tokenizers mark the pieces that begin a word.
 
     Args:
-        tokenizer: Any.
+        tokenizer: Any tokenizer.
 
     Returns:
         UTF-8, none empty, in the order of the ids.
@@ -57,7 +57,7 @@ def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
     for number, (piece, text) in enumerate(zip(tokenizer.pieces, read, strict=True)):
         if not ordinary[number]:
             found.append(piece.encode())
-        elif not text.strip(b" "):  # a word's beginning, of which the rest follows
+        elif not text.strip(b" "):  # the space before a word
             found.append(b" ")
         elif tokenizer.starts_word[number]:
             found.append(text.lstrip(b" "))

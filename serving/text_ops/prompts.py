@@ -1,4 +1,4 @@
-"""What a decoder writes on from, in the graph: rows that end in one column."""
+"""Left-padded prompts for decoders, in the graph."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -33,13 +33,13 @@ class EncodedPrompt(NamedTuple):
     def from_tokens(
         cls, tokens: tf.RaggedTensor, most: tf.Tensor, widest: int, pad: int
     ) -> "EncodedPrompt":
-        """The last tokens of texts.
+        """Keeps the last tokens of each text.
 
         Args:
             tokens: int32 (B, None), at least one each.
-            most: int32 (B,), how many each may have; at least 1.
-            widest: No row has more.
-            pad: Fills up.
+            most: int32 (B,), the maximum number of tokens of each; at least 1.
+            widest: The maximum number of tokens of all rows.
+            pad: The padding id.
         """
         lengths = tf.cast(tokens.row_lengths(), tf.int32)
         kept = tf.minimum(lengths, most)
@@ -47,7 +47,7 @@ class EncodedPrompt(NamedTuple):
         width = bucket(tf.reduce_max(tf.pad(kept, [[0, 1]])), widest)
         place = tf.range(width)[None] - (width - kept)[:, None]  # (B, P)
         real: Any = place >= 0
-        flat = tf.pad(tokens.values, [[0, 1]])  # also where there is nothing
+        flat = tf.pad(tokens.values, [[0, 1]])  # never empty, for `tf.gather`
         ids = tf.gather(flat, tf.where(real, starts[:, None] + place, 0))
         return cls(
             kept_of_each(tokens, tf.logical_not(is_before(tokens, lengths - kept))),
@@ -58,10 +58,10 @@ class EncodedPrompt(NamedTuple):
 
 
 def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """Texts as the beginnings of documents, as the records of `causal` have them.
+    """Adds the start token to texts, as in the records of `causal`.
 
-    Where one piece stands for begin and end it stands at the end only; then it begins
-    a text that has no token of its own, for there has to be one.
+    If start and end are the same token it is added at the end of documents only; here
+    it is added to texts without tokens, because a prompt needs at least one.
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:
@@ -70,12 +70,12 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
 
 
 def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """What is text among ids: no padding, begin or end."""
+    """Removes padding, start and end tokens."""
     return _without(tokens, tokenizer, ())
 
 
 def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """The text among generated ids: not the id that ended it, either."""
+    """Removes padding, start, end and stop tokens from generated ids."""
     return _without(tokens, tokenizer, tokenizer.special.stop)
 
 
@@ -93,5 +93,5 @@ def _without(
 
 
 def as_utf8(texts: tf.Tensor) -> tf.Tensor:
-    """Texts that end amid a character, made whole."""
+    """Replaces invalid UTF-8, such as an incomplete character at the end."""
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")

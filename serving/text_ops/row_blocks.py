@@ -1,11 +1,11 @@
-"""Many rows for a model, some at a time: what it needs then does not grow with them."""
+"""Runs a model on blocks of rows, to bound its peak memory."""
 
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-# Tokens that a model reads at once: those of 32 rows of 512, for which there has to be
-# memory anyway. With fewer, what each block costs by itself begins to count.
+# Tokens of a block: those of 32 rows of 512, for which memory is needed anyway. With
+# fewer, the overhead of each block begins to matter.
 _TOKENS = 2**14
 
 
@@ -15,17 +15,17 @@ def in_blocks(
     work: Callable[[tf.Tensor, tf.Tensor], Sequence[tf.Tensor]],
     dtypes: Sequence[tf.DType],
 ) -> list[tf.Tensor]:
-    """Does some work for rows, a block of them after the other.
+    """Applies a function to rows, one block after the other.
 
     Args:
-        count: int32 scalar, the rows. The work is done once if there are none.
+        count: int32 scalar, the number of rows. If 0 the function is called once.
         width: int32 scalar, tokens of the longest row; at least 1.
-        work: From the number of the first row of a block, and of the one behind its
-            last, to what comes of it: tensors of one dimension, of any length.
-        dtypes: Of these tensors.
+        work: From the index of the first row of a block, and of the one after its
+            last, to tensors of one dimension, of any length.
+        dtypes: The dtypes of these tensors.
 
     Returns:
-        What came of all blocks, put together in the order of the rows.
+        The results of all blocks, concatenated in the order of the rows.
 
     Example:
     >>> squares = lambda begin, end: [tf.range(begin, end) ** 2]
@@ -45,7 +45,7 @@ def in_blocks(
         kept = [all.write(place, x) for all, x in zip(found, parts, strict=True)]
         return [place + 1, *kept]
 
-    # One at a time: side by side they would need the memory of all of them.
+    # Parallel iterations would need the memory of several blocks.
     _, *found = tf.while_loop(
         lambda place, *_: place < number,
         one_block,

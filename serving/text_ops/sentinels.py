@@ -1,10 +1,10 @@
-"""Gaps in texts, and what an answer puts into each, in the graph.
+"""Sentinels in texts, and the text that an output has for each, in the graph.
 
-A gap is written as T5 writes it: `<extra_id_0>` for the first of a text, then
-`<extra_id_1>`. The answer has each of them again, with what stands there behind it:
+Sentinels are written as in T5: `<extra_id_0>` for the first of a text, then
+`<extra_id_1>`. The output repeats each of them, followed by the text that replaces it:
 
     text    Thank you <extra_id_0> me to your party <extra_id_1> week
-    answer  <extra_id_0> for inviting <extra_id_1> last
+    output  <extra_id_0> for inviting <extra_id_1> last
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ _NO_GAP = -1
 
 
 def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
-    """As `tokenize`, but a literal `<extra_id_0>` is the sentinel of that name.
+    """Tokenizes texts in which a literal `<extra_id_0>` is the sentinel of that name.
 
-    With a number that the tokenizer has no sentinel for it is ordinary text. See
+    Literals with a number that the tokenizer has no sentinel for are ordinary text. See
     `tokenize_with_marks`.
 
     Args:
-        tokenizer: Has a sentinel at least.
+        tokenizer: Has at least one sentinel.
         texts: string (N,).
 
     Returns:
@@ -37,18 +37,18 @@ def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTenso
 
 
 def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
-    """How the gaps of texts are written, in their order.
+    """Returns the literals of the sentinels in texts, in their order.
 
     Args:
         tokenizer: Has sentinels.
         asked: int32 (B, S), the texts.
 
     Returns:
-        string (B, G); `""` after the last gap of a text.
+        string (B, G), padded with `""`.
     """
     sentinels = list(tokenizer.special.sentinels)
     found = _gaps(tokenizer, asked)[:, :, tf.newaxis] == sentinels  # (B, G, sentinels)
-    # What is no gap is none of the sentinels, and so counts as the one after them.
+    # Padding matches no sentinel and gets the index after the last one.
     place = tf.where(found, tf.range(len(sentinels)), len(sentinels))
     names = [*(tokenizer.pieces[id] for id in sentinels), ""]
     return tf.gather(names, tf.reduce_min(place, axis=2))
@@ -57,18 +57,18 @@ def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
 def fills_of(
     tokenizer: Tokenizer, asked: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor
 ) -> tf.Tensor:
-    """What answers have for the gaps of their texts.
+    """Returns the text that outputs have for each sentinel of their input.
 
     Args:
         tokenizer: Has sentinels.
-        asked: int32 (B, S), the texts.
-        token_ids: int32 (B, N), the answers.
-        lengths: int32 (B,), of the answers.
+        asked: int32 (B, S), the input texts.
+        token_ids: int32 (B, N), the outputs.
+        lengths: int32 (B,), of the outputs.
 
     Returns:
-        string (B, G), UTF-8, in the order of the gaps, without spaces around; `""` for
-        a gap that is not in the answer, and after the last one of a text. Of a sentinel
-        that the answer has twice the first counts.
+        string (B, G), UTF-8, in the order of the sentinels, without spaces at both
+        ends; `""` for a sentinel that is not in the output, and for padding. If the
+        output repeats a sentinel its first occurrence counts.
     """
     gaps = _gaps(tokenizer, asked)[:, :, tf.newaxis]  # (B, G, 1)
     shape = tf.shape(token_ids)
@@ -93,7 +93,7 @@ def fills_of(
 
 
 def _gaps(tokenizer: Tokenizer, asked: tf.Tensor) -> Any:
-    """The sentinels of texts, int32 (B, G)."""
+    """Returns the sentinels of texts, int32 (B, G), padded with `_NO_GAP`."""
     gaps = chosen_in_rows(asked, _is_sentinel(tokenizer, asked))
     return gaps.to_tensor(_NO_GAP)
 

@@ -1,4 +1,4 @@
-"""Special pieces that a client may write in a text, each as a literal, in the graph."""
+"""Special tokens that clients write as literals in a text, in the graph."""
 
 import re
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _Ragged: Any = tf.RaggedTensor
 def tokenize_with_marks(
     tokenizer: Tokenizer, texts: tf.Tensor, marks: Mapping[str, int]
 ) -> tf.RaggedTensor:
-    """As `tokenize`, but some literals are pieces that stand for other text.
+    """Tokenizes texts in which some literals are special tokens.
 
-    What stands between two of them is tokenized alone. Spaces before one belong to what
-    it stands for, as they belong to the pieces of a word.
+    The text between two of them is tokenized separately. Spaces before a literal are
+    dropped, because it replaces text that would include them, as a word's tokens do.
 
     Args:
-        tokenizer: Any.
+        tokenizer: Any tokenizer.
         texts: string (N,).
         marks: The ids of the literals; at least one.
 
@@ -34,14 +34,14 @@ def tokenize_with_marks(
     """
     any_mark = "|".join(map(re.escape, marks))
     one, *_ = marks
-    # A mark in front, so that a text without anything has a part, too.
+    # A literal is added in front, so that an empty text has a part, too.
     texts_of_one = tf.strings.regex_replace(texts, any_mark, one)
     parts: Any = tf.strings.split(tf.strings.join([one, texts_of_one]), one)[:, 1:]
     place = place_of_each(parts)
     is_last = place == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
     stripped = tf.strings.regex_replace(parts.values, r" +$", "")
     tokens = tokenizer.tokenize(tf.where(is_last, parts.values, stripped))
-    # All but the marks taken away, each on a line of its own; `\C` is any byte.
+    # Keeps the literals alone, one per line; `\C` is any byte.
     listed = tf.strings.regex_replace(texts, rf"\C*?({any_mark})|\C+", "\\1\n")
     written = tf.strings.split(listed, "\n").values[:, tf.newaxis]
     which = tf.where(written == list(marks))[:, 1]

@@ -1,29 +1,29 @@
-"""Strings that end a text, whatever pieces they are made of, in the graph."""
+"""Stop strings, found in the generated text across token boundaries, in the graph."""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-# Stands between the strings of one row: ASCII's "unit separator", made for this.
+# Separates the strings of one row: ASCII's "unit separator".
 SEPARATOR = "\x1f"
-# Strings of one text: each is looked for after each token.
+# Maximum strings per text: each is searched for after each token.
 MOST = 256
 
 
 class StopStrings(NamedTuple):
-    """The strings that end each text.
+    """The stop strings of each text.
 
     Attributes:
-        strings: string (B, S), empty where there is none.
+        strings: string (B, S), padded with `""`.
     """
 
     strings: tf.Tensor
 
     @classmethod
     def from_joined(cls, joined: tf.Tensor) -> "StopStrings":
-        """From strings (B,): several of one row with `SEPARATOR` between them.
+        """Splits strings (B,): several of one row are joined with `SEPARATOR`.
 
-        Fails in the graph with `InvalidArgument` where a row has more than `MOST`.
+        Fails in the graph with `InvalidArgument` if a row has more than `MOST`.
         """
         strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
         number = tf.reduce_sum(tf.cast(strings != "", tf.int32), axis=1)
@@ -36,22 +36,22 @@ class StopStrings(NamedTuple):
 
     @property
     def longest(self) -> tf.Tensor:
-        """Bytes of the longest: int32 scalar."""
+        """The number of bytes of the longest string: int32 scalar."""
         lengths = tf.reshape(tf.strings.length(self.strings), [-1])
         return tf.reduce_max(tf.pad(lengths, [[0, 1]]))
 
     def find(self, texts: tf.Tensor, since: tf.Tensor) -> tf.Tensor:
-        r"""Finds the first string in each text, of those that have just come.
+        r"""Finds the first stop string in each text that ends in its new part.
 
-        A string that is longer than the text is not looked at, so the work is by the
-        length of texts, and of strings that may be in them.
+        Strings longer than the text are skipped, so the cost depends on the lengths of
+        the texts and of the strings that fit.
 
         Args:
             texts: string (B,).
-            since: int32 (B,), bytes after which a string has to end.
+            since: int32 (B,), the byte offset after which a string has to end.
 
         Returns:
-            int32 (B,), the byte that it begins at, or the text's length.
+            int32 (B,), the byte offset of the string's begin, or the text's length.
 
         Example:
         >>> stops = StopStrings.from_joined(tf.constant(["b\x1fd", "", "x", "b"]))
@@ -66,7 +66,7 @@ class StopStrings(NamedTuple):
         chosen = tf.cast(tf.where(possible), tf.int32)  # (P, 2), text and string
         rows, strings = chosen[:, 0], tf.gather_nd(self.strings, chosen)
         sizes = tf.strings.length(strings)
-        # Of a text only as much is copied as the longest of these reaches back.
+        # Only the tail that the longest of these can reach is copied.
         reach = tf.reduce_max(tf.pad(sizes, [[0, 1]]))
         cut = tf.maximum(since - reach, 0)
         tails = tf.strings.substr(texts, cut, ends - cut)

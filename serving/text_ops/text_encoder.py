@@ -1,8 +1,8 @@
-"""Texts as a model reads them, in the graph: framed, cut and padded.
+"""Encodes texts for a model, in the graph: special tokens, truncation and padding.
 
-The tokenizer runs inside, so a client sends strings and nothing else, and a server
-that batches requests cannot spoil a mask: the padding is made here, from the texts.
-The frames are those of the training records.
+The tokenizer runs in the graph, so clients send strings only, and batching by a server
+cannot corrupt a padding mask: it is computed here, from the texts. Special tokens are
+placed as in the training records.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from transbeam.serving.text_ops.length_buckets import bucket
 
 @dataclass(frozen=True)
 class Encoded:
-    """Texts in rows of ids, padded to the bucket of the longest.
+    """Texts as rows of ids, padded to the bucket of the longest.
 
     Attributes:
         token_ids: int32 (B, T).
-        lengths: int32 (B,). Real tokens of each row.
-        truncated: bool (B,). Whether something was cut off.
-        segment_ids: int32 (B, T), 1 on the second text of a pair and the piece that
-            ends it.
+        lengths: int32 (B,), the number of real tokens of each row.
+        truncated: bool (B,), whether the text was cut.
+        segment_ids: int32 (B, T), 1 on the second text of a pair and the `[SEP]` after
+            it.
     """
 
     token_ids: tf.Tensor
@@ -45,11 +45,11 @@ class Encoded:
 
 
 class TextEncoder:
-    """Frames texts and pairs of texts, and cuts what is too long.
+    """Adds special tokens to texts and pairs of texts, and truncates them.
 
     Args:
-        tokenizer: Has a piece before a text and one after it.
-        max_length: Tokens a row may have.
+        tokenizer: Has a token before a text and one after it.
+        max_length: The maximum number of tokens of a row.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_length: int):
@@ -57,11 +57,11 @@ class TextEncoder:
         self.max_length = max_length
 
     def shorter(self, max_length: int) -> "TextEncoder":
-        """One whose rows have no more tokens than that, either."""
+        """Returns an encoder whose rows have at most `max_length` tokens, too."""
         return TextEncoder(self.tokenizer, min(self.max_length, max_length))
 
     def text(self, tokens: tf.RaggedTensor) -> Encoded:
-        """`[CLS] text [SEP]`; a text that is too long loses its end.
+        """Encodes `[CLS] text [SEP]`; a text that is too long is cut at its end.
 
         Args:
             tokens: int32 (B, None).
@@ -74,7 +74,7 @@ class TextEncoder:
         return self._padded(framed, lengths, tokens.row_lengths() > room)
 
     def pair(self, first: tf.RaggedTensor, second: tf.RaggedTensor) -> Encoded:
-        """`[CLS] text [SEP] second text [SEP]`.
+        """Encodes `[CLS] text [SEP] second text [SEP]`.
 
         A pair that is too long loses tokens at the end of its longer text, until both
         are equally long; then of both in turn, the second text first.
@@ -108,12 +108,12 @@ class TextEncoder:
 def right_padded(
     tokens: tf.RaggedTensor, max_length: int, pad: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Rows as wide as the bucket of the longest; what is too long loses its end.
+    """Pads rows to the bucket of the longest; rows that are too long are truncated.
 
     Args:
         tokens: int32 (B, None).
-        max_length: Tokens a row may have.
-        pad: Fills up.
+        max_length: The maximum number of tokens of a row.
+        pad: The padding id.
 
     Returns:
         int32 (B, T), their lengths int32 (B,), and whether each was cut, bool (B,).
@@ -126,5 +126,5 @@ def right_padded(
 
 
 def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The first tokens of each row."""
+    """Returns the first tokens of each row."""
     return kept_of_each(tokens, is_before(tokens, lengths))

@@ -1,8 +1,8 @@
-"""Places of characters in texts and of their bytes, in the graph.
+"""Converts between byte and character offsets of texts, in the graph.
 
-`tf.strings.substr` and `tf.strings.length` want a copy of its text for each stretch
-that is asked about, which for all words of a long text is its length squared. Here all
-texts lie side by side once, as bytes.
+`tf.strings.substr` and `tf.strings.length` need a copy of the text for each span, which
+for all words of a long text is quadratic in its length. Here all texts are concatenated
+once, as bytes.
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 _SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
-# As signed numbers, the bytes that go on with a character are those below this one.
+# As signed numbers, UTF-8 continuation bytes are those below this one.
 _FIRST_BYTE = -64
 
 
@@ -19,8 +19,8 @@ class Characters(NamedTuple):
 
     Attributes:
         values: uint8 (N,), the bytes of all texts.
-        starts: int64 (B,), where each text begins among them.
-        before: int32 (N + 1,), how many characters begin before each byte.
+        starts: int64 (B,), the offset of each text in them.
+        before: int32 (N + 1,), the number of characters that begin before each byte.
     """
 
     values: tf.Tensor
@@ -31,12 +31,11 @@ class Characters(NamedTuple):
     def from_texts(cls, texts: tf.Tensor, silent: int | None = None) -> "Characters":
         """Counts the characters of texts.
 
-        A byte that goes on with a character is none, as in TensorFlow, also where it
-        goes on with nothing.
+        Continuation bytes are not counted, as in TensorFlow, even without a first byte.
 
         Args:
             texts: string (B,), any bytes.
-            silent: A byte that is not counted either.
+            silent: Another byte that is not counted.
         """
         lengths = tf.cast(tf.strings.length(texts), tf.int64)
         values = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
@@ -48,11 +47,11 @@ class Characters(NamedTuple):
         return cls(values, starts, tf.concat([[0], before], axis=0))
 
     def places(self, text: tf.Tensor, bytes_before: tf.Tensor) -> tf.Tensor:
-        """Characters before bytes of texts, int32 (P,).
+        """Converts byte offsets in texts to character offsets, int32 (P,).
 
         Args:
-            text: int64 (P,), which text.
-            bytes_before: int64 (P,), the number of the byte in it.
+            text: int64 (P,), the index of the text.
+            bytes_before: int64 (P,), the byte offset in it.
 
         Example:
         >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))
@@ -66,12 +65,12 @@ class Characters(NamedTuple):
     def stretches(
         self, text: tf.Tensor, begins: tf.Tensor, ends: tf.Tensor
     ) -> tf.Tensor:
-        r"""Stretches of texts, string (P,).
+        r"""Returns substrings of texts by character offsets, string (P,).
 
         Args:
-            text: int64 (P,), which text.
-            begins: int32 (P,), the number of the first character.
-            ends: int32 (P,), of the one behind the last.
+            text: int64 (P,), the index of the text.
+            begins: int32 (P,), the index of the first character.
+            ends: int32 (P,), of the one after the last.
 
         Example:
         >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))
@@ -79,7 +78,7 @@ class Characters(NamedTuple):
         [b'\xc3\xa9', b'a']
         """
         first = tf.gather(self.before, tf.gather(self.starts, text))
-        # The last byte that as many characters begin before: a character's first.
+        # The last byte with that number of characters before it: the first of one.
         edges = tf.searchsorted(
             self.before, tf.concat([first + begins, first + ends], 0), side="right"
         )

@@ -1,8 +1,8 @@
-"""Texts as words with their places, in the graph: what a tagger is asked about.
+"""Splits texts into words with their offsets, in the graph, for token classification.
 
-Who has words already gives them as they are. For raw text these rules stand in, which
-are those of English treebanks as far as regular expressions go; `bench.splitting` says
-how far that is.
+Clients that have words already send them as they are. Raw text is split by these rules,
+which approximate those of English treebanks with regular expressions;
+`bench.splitting` measures how well.
 """
 
 import re
@@ -19,9 +19,9 @@ _LETTER = r"[\p{L}\p{M}\p{N}_]"
 _SPACE = r"[\s\p{Z}\p{C}]"
 _RUNS = "|".join(f"{re.escape(mark)}{{2,}}" for mark in string.punctuation)
 _NOT = r"[nN]['’][tT]\b"
-# Stands before what is a word of its own and has no space there.
+# Marks a word boundary without a space.
 _CUT = "\x02"
-# From the special to the general: the first that fits is taken.
+# From the special to the general: the first alternative that matches wins.
 _WORD = "|".join(
     [
         r"https?://[^\s\p{Z}\p{C}]*[\p{L}\p{N}/]",
@@ -29,7 +29,7 @@ _WORD = "|".join(
         r"\p{Han}",
         _NOT,
         rf"{_LETTER}+(?:[.@]{_LETTER}+)*",  # also U.S and a@b.org
-        r"['’]\p{L}+",  # of it's
+        r"['’]\p{L}+",  # the 's of it's
         _RUNS,  # ... and --
         r"[^\p{L}\p{M}\p{N}_\s\p{Z}\p{C}]",
     ]
@@ -37,13 +37,13 @@ _WORD = "|".join(
 
 
 class SplitWords(NamedTuple):
-    """Words of texts and where they stand.
+    """The words of texts and their offsets.
 
     Attributes:
         texts: string (B, None), as written.
-        starts: int32 (B, None). The place of each word's first character, counted in
-            Unicode code points as Python counts.
-        ends: int32 (B, None). The place after its last.
+        starts: int32 (B, None), the offset of each word's first character, in
+            Unicode code points as in Python.
+        ends: int32 (B, None), the offset after its last.
     """
 
     texts: tf.RaggedTensor
@@ -52,14 +52,14 @@ class SplitWords(NamedTuple):
 
 
 def split_words(texts: tf.Tensor) -> SplitWords:
-    """The words of texts.
+    """Splits texts into words.
 
-    A word is a run of letters and digits, a number, an address of the web, a mark or a
-    run of one mark, or a Chinese character; what follows an apostrophe is a word of its
-    own, and so is the "n't" of "don't". Spaces and control characters stand between.
+    A word is a run of letters and digits, a number, a URL, a punctuation mark or a run
+    of one mark, or a Chinese character; an apostrophe begins a new word, and so does
+    the "n't" of "don't". Spaces and control characters separate words.
 
     Args:
-        texts: string (B,), any bytes; what is not UTF-8 sticks to no word.
+        texts: string (B,), any bytes; invalid UTF-8 is not part of any word.
 
     Example:
     >>> words = split_words(tf.constant(["It's 5.20 in Zürich..."]))
@@ -68,7 +68,7 @@ def split_words(texts: tf.Tensor) -> SplitWords:
     >>> words.starts[0].numpy().tolist()
     [0, 2, 5, 10, 13, 19]
     """
-    # The splitter takes a zero byte for the end of the text.
+    # `regex_split_with_offsets` treats a zero byte as the end of the text.
     texts = tf.strings.regex_replace(texts, rf"[\x00{_CUT}]", " ")
     texts = tf.strings.regex_replace(texts, rf"(\p{{L}})({_NOT})", rf"\1{_CUT}\2")
     words, begins, ends = tf_text.regex_split_with_offsets(

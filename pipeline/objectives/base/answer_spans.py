@@ -1,9 +1,9 @@
-"""From the characters of an answer to its tokens.
+"""Maps the characters of an answer to its tokens.
 
-Tokens know nothing of the characters they were made from. But the tokens of the text
-up to a place are the first of the tokens of the whole text, unless the place is
-inside a token: so the text before an answer and the text up to its end are tokenized
-too, and held against the whole.
+Tokenizers report no character offsets. But the tokens of a prefix of a text are the
+first tokens of the whole text, unless the prefix ends inside a token: so the text
+before an answer and the text up to its end are tokenized too, and compared with the
+whole.
 """
 
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.ndarray:
-    """Where the first answer to each question stands, blanks at its ends left out.
+    """Returns the offsets of each question's first answer, stripped of white space.
 
     Args:
         batch: Texts with `answers`.
-        reasons: Why a document cannot be used; answers that are not where they are
-            said to be are added.
+        reasons: Why a document cannot be used; reasons for answers that do not match
+            their offset are added.
 
     Returns:
-        int64 (D, 2). Character offsets of its start and its end in `text`; -1 where
-        there is no answer.
+        int64 (D, 2). Character offsets of its start and its end in `text`; -1 if there
+        is no answer.
     """
     found = np.full((len(batch), 2), -1, np.int64)
     texts = batch.texts()
@@ -50,9 +50,9 @@ class AnswerSpans:
     """The tokens of answers; all arrays (D,).
 
     Attributes:
-        first: int64. Place in the text of the first token.
-        last: int64. Place of the last token, itself included; -1: no answer.
-        exact: bool. False where the answer begins or ends inside a token.
+        first: int64. Index in the text of the first token.
+        last: int64. Index of the last token, inclusive; -1: no answer.
+        exact: bool. False if the answer begins or ends inside a token.
     """
 
     first: np.ndarray
@@ -63,16 +63,16 @@ class AnswerSpans:
 def answer_tokens(
     texts: np.ndarray, characters: np.ndarray, tokens: TokenRows, tokenizer: Tokenizer
 ) -> AnswerSpans:
-    """Finds the tokens that answers are made of.
+    """Finds the tokens of answers.
 
-    An answer that begins or ends inside a token gets whole tokens: from the one it
-    begins in to the end of the word it ends in.
+    An answer that begins or ends inside a token is extended to whole tokens: from the
+    token in which it begins to the end of the word in which it ends.
 
     Args:
         texts: object (D,). UTF-8.
         characters: int64 (D, 2). Start and end of each answer; -1 for none.
         tokens: The tokens of the texts.
-        tokenizer: Made them.
+        tokenizer: The tokenizer that made them.
     """
     asked = np.flatnonzero(characters[:, 1] >= 0)
     decoded = [texts[row].decode("utf-8") for row in asked]
@@ -80,7 +80,7 @@ def answer_tokens(
     first, first_exact = _tokens_before(decoded, starts, asked, tokens, tokenizer)
     after, after_exact = _tokens_before(decoded, ends, asked, tokens, tokenizer)
 
-    # Where an answer ends inside a token, it goes on to where the next word starts.
+    # An answer that ends inside a token is extended to the next word start.
     word_starts = np.flatnonzero(tokenizer.starts_word[tokens.ids])
     place = tokens.row_splits[:-1][asked] + after + 1
     next_word = np.append(word_starts, len(tokens.ids))[
@@ -89,7 +89,7 @@ def answer_tokens(
     word_end = np.minimum(next_word, tokens.row_splits[1:][asked])
     after = np.where(after_exact, after, word_end - tokens.row_splits[:-1][asked])
 
-    # An answer of nothing but what tokenizers leave out gets the token next to it.
+    # An answer of only characters that tokenizers drop gets the adjacent token.
     exact = first_exact & after_exact & (after > first)
     first = np.minimum(first, tokens.lengths[asked] - 1)
     last = np.maximum(after - 1, first)
@@ -108,16 +108,16 @@ def _tokens_before(
     tokens: TokenRows,
     tokenizer: Tokenizer,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many tokens of each text stand before a place, and whether it is between two.
+    """Counts the tokens before an offset; tells whether it is a token boundary.
 
     Args:
         texts: The texts, N.
-        places: Offsets in characters, N.
+        places: Character offsets, N.
         rows: int64 (N,). The row of each text in `tokens`.
         tokens: The tokens of the texts, and of others.
-        tokenizer: Made them.
+        tokenizer: The tokenizer that made them.
     """
-    # One space less: to some tokenizers it belongs to the word after it.
+    # Without a trailing space: for some tokenizers it belongs to the next word.
     begun = [
         text[:place].removesuffix(" ").encode("utf-8")
         for text, place in zip(texts, places, strict=True)
@@ -132,9 +132,9 @@ def _tokens_before(
     alike = np.minimum(differs[np.searchsorted(differs, before)] - before, count)
     exact = alike == prefix.lengths
 
-    # Of a word without pieces the beginning looks like the whole.
+    # The prefix of an unknown word is also one unknown piece.
     inside = np.array(list(map(_inside_word, texts, places)), np.bool_)
-    last = np.append(prefix.ids, -1)[prefix.row_splits[1:] - 1]  # of some ids or none
+    last = np.append(prefix.ids, -1)[prefix.row_splits[1:] - 1]  # prefixes may be empty
     unclear = exact & inside & (last == tokenizer.special.unknown) & (alike > 0)
     return alike - unclear, exact & ~unclear
 

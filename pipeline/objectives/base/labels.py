@@ -1,4 +1,4 @@
-"""What the objectives with labelled documents share."""
+"""Helpers for objectives with labeled documents."""
 
 import math
 from collections.abc import Sequence
@@ -14,24 +14,24 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def label_feature(labels: Sequence[str]) -> Feature:
-    """One class for each record."""
+    """Returns the feature for the class of a record."""
     return Feature("label", "int32", (), f"the class: a place in {list(labels)}")
 
 
 def number_feature() -> Feature:
-    """One number for each record."""
+    """Returns the feature for the number of a record."""
     return Feature("label", "float32", (), "the number that is right")
 
 
 def reasons_against(
     batch: DocumentBatch, columns: Sequence[str], labels: Sequence[str] | None = None
 ) -> list[str | None]:
-    """Why each document is not what an objective needs; None for one that is.
+    """Returns the reason why each document cannot be used; None if it can be.
 
     Args:
         batch: The documents.
-        columns: What a document must have.
-        labels: What its label may be, where it needs one.
+        columns: The required columns.
+        labels: The allowed labels, if a label is required.
     """
     reasons: list[str | None] = [None] * len(batch)
     for column in columns:
@@ -51,11 +51,11 @@ def reasons_against(
 def reasons_against_numbers(
     batch: DocumentBatch, columns: Sequence[str]
 ) -> list[str | None]:
-    """The same where a label is to be a number, which float32 can hold.
+    """Returns the reasons if labels must be finite float32 numbers.
 
     Args:
         batch: The documents.
-        columns: What a document must have, the label among them.
+        columns: The required columns, including the label.
     """
     reasons = reasons_against(batch, columns)
     for row, label in enumerate(batch.values("label")):
@@ -67,14 +67,14 @@ def reasons_against_numbers(
 
 
 def as_number(label: str) -> float:
-    """What a label says, in float32; not a number if it says something else.
+    """Parses a label as float32; NaN if it is not a number.
 
     Example:
     >>> as_number(" 4.25 "), as_number("4,25"), as_number("1e99")
     (4.25, nan, inf)
     """
     try:
-        # Underscores are Python's own way to write numbers.
+        # Underscores in numbers are a feature of Python alone.
         number = math.nan if "_" in label else float(label)
     except ValueError:
         return math.nan
@@ -83,29 +83,29 @@ def as_number(label: str) -> float:
 
 
 def usable_rows(batch: DocumentBatch, reasons: Sequence[str | None]) -> np.ndarray:
-    """int64. The rows without a reason against them, by key: not by arrival."""
+    """Returns the usable rows, int64, in the order of their keys."""
     by_key = np.argsort(batch.keys, kind="stable")
     return by_key[np.array([reasons[row] is None for row in by_key], np.bool_)]
 
 
 def rejected_rows(reasons: Sequence[str | None]) -> list[tuple[int, str]]:
-    """The rows with a reason against them, as `Records.rejected` has them."""
+    """Returns the unusable rows with their reasons, for `Records.rejected`."""
     return [(row, reason) for row, reason in enumerate(reasons) if reason is not None]
 
 
 def label_ids(batch: DocumentBatch, labels: Sequence[str]) -> np.ndarray:
-    """int32 (D,). The place of each document's label, which must be one of them."""
+    """Returns the index of each document's label in `labels`, int32 (D,)."""
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places[label] for label in batch.values("label")], np.int32)
 
 
 def label_numbers(batch: DocumentBatch) -> np.ndarray:
-    """float32 (D,). The number that each document's label says."""
+    """Returns the number in each document's label, float32 (D,)."""
     return np.array([as_number(label) for label in batch.values("label")], np.float32)
 
 
 def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:
-    """How many tokens that are not special the records have, and how many unknown."""
+    """Counts the ordinary tokens of the records, and the unknown ones among them."""
     unknown = tokenizer.special.unknown
     return {
         "tokens": sum(len(content.ids) for content in contents),
@@ -116,5 +116,5 @@ def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:
 
 
 def one_each(rows: np.ndarray) -> Placement:
-    """Each document whole in a record of its own, in the order of the rows."""
+    """Places each document at the start of a record of its own, in row order."""
     return Placement(np.arange(len(rows)), rows, np.zeros(len(rows), np.int64))

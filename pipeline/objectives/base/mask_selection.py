@@ -1,7 +1,7 @@
-"""Which tokens of a record are hidden: single ones, whole words or runs of words.
+"""Selects the tokens to mask in a record: single ones, whole words or n-grams.
 
-Tokens that are hidden together are a *unit*: a word, or several. Units are taken in
-random order while the number of tokens wanted allows; one too long is passed over.
+Tokens that are masked together are a *unit*: a word, or several. Units are selected in
+random order up to the requested number of tokens; longer ones are skipped.
 `transbeam.trainer.input.dynamic_masking` does the same in TensorFlow.
 """
 
@@ -12,9 +12,9 @@ from transbeam.pipeline.records.packing.sequence_packing import Packed
 
 
 class TokenBits:
-    """64 random bits for each token, by its document and its place in it.
+    """64 random bits for each token, by its document and its position in it.
 
-    They depend on the same things as the numbers of
+    They depend on the same inputs as the numbers of
     `transbeam.pipeline.documents.randomness.uniform`.
 
     Args:
@@ -25,16 +25,16 @@ class TokenBits:
     def __init__(self, packed: Packed, key: int) -> None:
         self._packed = packed
         self._chunk_before = packed.first_chunks(slice(None))[:, np.newaxis] - 1
-        # What is the same for a whole chunk is computed once for it.
+        # The part that is constant in a chunk is computed once per chunk.
         places = (packed.chunks.offsets.astype(np.uint64) + np.uint64(1)) * GOLDEN
         self._by_chunk = mix(packed.chunks.keys ^ np.uint64(key)) + places
 
     def select(self, rows: slice, columns: np.ndarray | None = None) -> np.ndarray:
-        """uint64. The bits of some records' tokens; of padding, any.
+        """Returns the bits of some records' tokens, uint64; arbitrary at padding.
 
         Args:
-            rows: Which records.
-            columns: int (rows, n). Which tokens of each. None: all.
+            rows: The records.
+            columns: int (rows, n). Positions of tokens in each record. None: all.
         """
         ordinal = self._packed.document_ids[rows]
         position = self._packed.position_ids[rows]
@@ -49,12 +49,12 @@ class TokenBits:
 
 
 def wanted_tokens(content: np.ndarray, fraction: float, slots: int) -> np.ndarray:
-    """int64 (records,). How many tokens to hide: the share, rounded, at least one.
+    """Returns the number of tokens to mask, int64 (records,): rounded, at least one.
 
     Args:
-        content: int (records,). Tokens to choose from.
-        fraction: The share.
-        slots: The most there can be.
+        content: int (records,). The number of maskable tokens.
+        fraction: The share of tokens to mask.
+        slots: The maximum.
     """
     wanted = np.clip(np.rint(content * fraction), 1, slots)
     return np.minimum(wanted, content).astype(np.int64)
@@ -63,19 +63,19 @@ def wanted_tokens(content: np.ndarray, fraction: float, slots: int) -> np.ndarra
 def word_ids(
     packed: Packed, rows: slice, starts_word: np.ndarray | None = None
 ) -> np.ndarray:
-    """Numbers the words of each of some records from 1; 0 on framing and padding.
+    """Numbers the words of each record from 1; 0 at special tokens and padding.
 
     Args:
         packed: The records.
-        rows: Which of them.
-        starts_word: bool (V,). Whether a piece begins a new word. None: each does.
+        rows: The records to number.
+        starts_word: bool (V,). Whether a piece begins a new word. None: all do.
 
     Returns:
         int32 (records, L).
     """
     content = starts = packed.is_content[rows]
     if starts_word is not None:
-        # A chunk begins with a word, even if it begins within one.
+        # The start of a chunk counts as a word start, even within a word.
         document_ids = packed.document_ids[rows]
         goes_on = np.zeros_like(content)
         goes_on[:, 1:] = document_ids[:, 1:] == document_ids[:, :-1]
@@ -85,7 +85,7 @@ def word_ids(
 
 
 def length_shares(longest: int) -> np.ndarray:
-    """float64. The chance of each length of an n-gram, 1 … longest: as 1/n.
+    """Returns the probability of each n-gram length 1 … longest, as 1/n, float64.
 
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942), ALBERT, section 4.1
@@ -96,7 +96,7 @@ def length_shares(longest: int) -> np.ndarray:
 
 
 def stopping_chances(longest: int) -> np.ndarray:
-    """The chance that a run of n words, n = 1 … longest, gets no further word.
+    """Returns the probability that an n-gram ends after n words, n = 1 … longest.
 
     Example:
     >>> stopping_chances(2).round(3).tolist()
@@ -109,22 +109,22 @@ def stopping_chances(longest: int) -> np.ndarray:
 def join_words(
     words: np.ndarray, document_ids: np.ndarray, draws: np.ndarray, longest: int
 ) -> np.ndarray:
-    """Joins neighbouring words of a document into units of up to `longest` words.
+    """Joins adjacent words of a document into units of up to `longest` words.
 
     Args:
         words: int32 (records, L). From `word_ids`.
         document_ids: int32 (records, L).
         draws: float64 (records, L) in [0, 1).
-        longest: Words of a unit at most.
+        longest: The maximum number of words per unit.
 
     Returns:
-        int32 (records, L). Units numbered from 1; 0 where no word is.
+        int32 (records, L). Units numbered from 1; 0 outside of words.
     """
     if longest == 1:
         return words
     stop = stopping_chances(longest)
     units = np.zeros_like(words)
-    run = np.zeros(len(words), np.int64)  # words of the unit so far
+    run = np.zeros(len(words), np.int64)  # number of words in the current unit
     unit = np.zeros(len(words), np.int32)
     for column in range(words.shape[1]):
         word = words[:, column]
@@ -142,20 +142,20 @@ def join_words(
 def choose(
     units: np.ndarray, bits: np.ndarray, wanted: np.ndarray, slots: int
 ) -> np.ndarray:
-    """Chooses units in random order, as many tokens of each record as wanted.
+    """Selects units in random order, up to the requested number of tokens per record.
 
-    So that each record has something to learn, a first unit is also taken if it is
-    longer than that.
+    The first unit is selected even if it is longer, so that each record has a masked
+    token.
 
     Args:
-        units: int32 (records, L). Which tokens go together, from 1; 0: not for choice.
-        bits: uint64 (records, L). Random; those at a unit's first token count.
-        wanted: int64 (records,). Tokens to choose.
-        slots: Tokens to choose at most, come what may.
+        units: int32 (records, L). The unit of each token, from 1; 0: not maskable.
+        bits: uint64 (records, L). Random; those at a unit's first token are used.
+        wanted: int64 (records,). The number of tokens to select.
+        slots: The absolute maximum of tokens.
 
     Returns:
-        int64 (records, slots). The columns of the chosen tokens, ascending; L in slots
-        that are left over.
+        int64 (records, slots). The columns of the selected tokens, ascending; L in
+        unused slots.
     """
     length = units.shape[1]
     starts = units > 0
@@ -175,7 +175,7 @@ def choose(
 
 
 def first_columns(order: np.ndarray, wanted: np.ndarray, slots: int) -> np.ndarray:
-    """The first columns of each record's order, as `choose` returns them."""
+    """Returns the first columns of each record's order, in the format of `choose`."""
     used = np.arange(slots) < wanted[:, np.newaxis]
     columns = np.where(used, order[:, :slots], order.shape[1])
     columns.sort(axis=1)
@@ -183,14 +183,14 @@ def first_columns(order: np.ndarray, wanted: np.ndarray, slots: int) -> np.ndarr
 
 
 def random_order(is_choice: np.ndarray, bits: np.ndarray) -> np.ndarray:
-    """int64 (records, L). The columns in random order, those to choose from first.
+    """Returns the columns in random order, selectable ones first, int64 (records, L).
 
     Args:
         is_choice: bool (records, L).
         bits: uint64 (records, L).
     """
-    # Each number carries its column: sorting numbers is far faster than sorting
-    # indices, and no two are equal.
+    # Each number contains its column: sorting numbers is much faster than argsort, and
+    # all numbers are distinct.
     length = bits.shape[1]
     width = max(1, (length - 1).bit_length())
     scores = (bits >> np.uint64(33)).astype(np.uint32)
@@ -202,7 +202,7 @@ def random_order(is_choice: np.ndarray, bits: np.ndarray) -> np.ndarray:
 
 
 def _that_fit(sizes: np.ndarray, wanted: np.ndarray, slots: int) -> np.ndarray:
-    """Goes through units (records, U) in order and takes those that still fit."""
+    """Selects units (records, U) greedily in order, as far as they fit."""
     taken = np.zeros(sizes.shape, np.bool_)
     total = np.zeros(len(sizes), np.int64)
     for rank in range(sizes.shape[1]):

@@ -1,4 +1,4 @@
-"""Which sentences make a pair of segments, and what the second one is."""
+"""Samples pairs of segments for sentence-pair objectives."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.pipeline.documents.randomness import mix, stage_key, uniform
 from transbeam.pipeline.objectives.base.sentences import Sentences
 
-# Documents with more others beside them than this have strangers enough.
+# A part with more documents than this needs no documents of other parts as negatives.
 ENOUGH = 16
 
 
 @dataclass(frozen=True)
 class SegmentPairs:
-    """Pairs of segments, in an order that stirs them.
+    """Pairs of segments, in shuffled order.
 
     Attributes:
-        keys: uint64 (N,). A hash of each pair's document and place in it.
+        keys: uint64 (N,). A hash of each pair's document and position in it.
         documents: int64 (N, 2). The document of each segment.
         starts: int64 (N, 2). The segment's first token in the row of all ids.
-        lengths: int64 (N, 2). Its tokens.
-        labels: int32 (N,). 1 if the second segment is not the one that follows.
-        left_out: Tokens that are in no pair.
+        lengths: int64 (N, 2). The segment's number of tokens.
+        labels: int32 (N,). 1 if the second segment does not follow the first.
+        left_out: The number of tokens that are in no pair.
     """
 
     keys: np.ndarray
@@ -44,22 +44,22 @@ def choose_pairs(
     identities: np.ndarray,
     num_strangers: int = 0,
 ) -> SegmentPairs:
-    """Goes through the documents and makes pairs.
+    """Samples pairs from the documents.
 
-    As many sentences as fit are taken and cut in two at random. If the second segment
-    is drawn from another document, the sentences it would have had are taken again.
-    Documents of a single sentence have no part in it.
+    As many sentences as fit are taken and split into two segments at random. If the
+    second segment is drawn from another document, the sentences that it replaces are
+    used again. Documents of a single sentence are skipped.
 
     Args:
         sentences: The sentences; any two have at most `capacity` tokens.
-        keys: uint64 (D,). The documents' hashes, from which all chances come.
+        keys: uint64 (D,). The documents' hashes, which seed all random numbers.
         config: The task and the share of short pairs.
         seed: The run's seed.
-        capacity: Tokens of a pair at most.
-        identities: uint64 (D,). Equal for documents that are copies of one another, of
-            which no wrong pair is made.
-        num_strangers: How many of the documents, the last ones, are there to take
-            wrong second segments from, where the others are too few.
+        capacity: The maximum number of tokens of a pair.
+        identities: uint64 (D,). Equal for copies of a document, which are never paired
+            as negatives.
+        num_strangers: The number of documents at the end that serve only as a source of
+            negative second segments, if the others are too few.
     """
     walk = _Walk(sentences, keys, config, seed, capacity, identities, num_strangers)
     for document in walk.documents:
@@ -79,7 +79,7 @@ def choose_pairs(
 
 
 def _ranges_of(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int, int]]:
-    """For each document, where its copies stand among some that are ordered."""
+    """Returns, for each document, the range of its copies among sorted documents."""
     there = identities[ordered]
     begin = np.searchsorted(there, identities, side="left")
     end = np.searchsorted(there, identities, side="right")
@@ -87,13 +87,13 @@ def _ranges_of(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int, i
 
 
 class _Walk:
-    """The way through the documents, in the order of their keys.
+    """Samples pairs while it iterates over the documents in the order of their keys.
 
     Attributes:
-        documents: Those with two sentences or more; no other can begin a pair.
-        rows: Of each pair: the document, the place in it, start and length of the
-            first segment, the document, start and length of the second, the label.
-        left_out: Tokens of sentences that were left alone at a document's end.
+        documents: The documents with two or more sentences, which can begin a pair.
+        rows: For each pair: document, position in it, start and length of the first
+            segment; document, start and length of the second; the label.
+        left_out: The number of tokens of single sentences at the ends of documents.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class _Walk:
         self.documents = by_key[sentences.per_document[by_key] > 1].tolist()
         others = self.documents
         if num_strangers and len(np.unique(identities[others])) <= ENOUGH:
-            # Those without a token have nothing to give.
+            # Only those with at least one token.
             others = num_own + np.flatnonzero(sentences.per_document[num_own:])
         self._others = np.asarray(others, np.int64)
         self._others = self._others[np.argsort(identities[self._others], kind="stable")]
@@ -129,7 +129,7 @@ class _Walk:
             key = stage_key(seed, f"pairs/{purpose}")
             return uniform(key, keys[owner], place).tolist()
 
-        # One chance of each kind for each sentence a pair may begin with.
+        # One random number of each kind per sentence with which a pair may begin.
         self._is_short, self._short = draw("is short"), draw("short")
         self._cut, self._wrong = draw("cut"), draw("wrong")
         self._other, self._begin = draw("other"), draw("begin")
@@ -142,7 +142,7 @@ class _Walk:
         self.left_out += self._edges[stop] - self._edges[here]
 
     def _pair(self, document: int, here: int, stop: int) -> int:
-        """Makes the pair that begins with a sentence; returns where to go on."""
+        """Makes the pair that begins with a sentence; returns the next sentence."""
         edges = self._edges
         aim = self._capacity
         if self._is_short[here] < self._config.short_fraction:
@@ -155,7 +155,7 @@ class _Walk:
         if wrong and self._config.task == "next_sentence":
             other = self._other_than(document, here)
             if other is None:
-                wrong = False  # the only document there is has no other beside it
+                wrong = False  # there is no other document
             else:
                 most = self._capacity - length
                 second = self._elsewhere(other, here, aim - length, most)
@@ -168,7 +168,7 @@ class _Walk:
         return after
 
     def _other_than(self, document: int, here: int) -> int | None:
-        """Another document, if there is one, that is no copy of this one."""
+        """Draws another document that is not a copy of this one, or None."""
         begin, end = self._ranges[document]
         number = len(self._others) - (end - begin)
         if not number:
@@ -179,7 +179,7 @@ class _Walk:
     def _elsewhere(
         self, document: int, here: int, aim: int, most: int
     ) -> tuple[int, int, int]:
-        """Document, start and length of a segment of another document."""
+        """Draws a segment of another document: returns document, start and length."""
         begin, stop = self._first[document], self._first[document + 1]
         begin += int(self._begin[here] * (stop - begin))
         after = self._fitting(begin, stop, aim, at_least=1)
@@ -187,7 +187,7 @@ class _Walk:
         return document, start, min(self._edges[after] - start, most)
 
     def _fitting(self, here: int, stop: int, tokens: int, *, at_least: int) -> int:
-        """Where as many sentences end as have so many tokens."""
+        """Returns the end of the sentences from `here` that fit into `tokens`."""
         limit = self._edges[here] + tokens
         least = here + at_least
         return max(bisect_right(self._edges, limit, least, stop + 1) - 1, least)

@@ -1,4 +1,4 @@
-"""Documents as rows of sentences."""
+"""Splits documents into sentences and tokenizes them."""
 
 import re
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from transbeam.pipeline.records.packing.sequence_packing import cut_documents
 from transbeam.pipeline.records.token_rows import tokenize_texts
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
-# Where a sentence ends: after its mark, what closes behind it, and white space (after
-# an East Asian mark white space is not written); or at the end of a line.
+# Sentence ends: after the final punctuation, closing quotes or brackets, and white
+# space (which East Asian scripts do not have); or at the end of a line.
 _END = {
     "punctuation": re.compile(
         r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*\n\s*"
@@ -22,9 +22,9 @@ _END = {
 
 
 def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
-    """Cuts a text into sentences, which together are the text.
+    """Splits a text into sentences, whose concatenation is the text.
 
-    A full stop of an abbreviation ends one too; that does no harm here.
+    The period of an abbreviation ends a sentence too, which does no harm here.
 
     Example:
     >>> split_sentences('He left. "Why?" Nobody knew')
@@ -35,7 +35,7 @@ def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
 
 
 def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
-    """Tells whether a text has a second sentence.
+    """Returns whether a text has at least two sentences.
 
     Example:
     >>> has_two_sentences("One. Two"), has_two_sentences("Only one. ")
@@ -46,14 +46,13 @@ def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
 
 
 def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
-    """Some sentences of a text, from one that begins where chance says.
+    """Returns consecutive sentences of a text, from a given relative position.
 
     Args:
         text: A text.
-        rule: Where a sentence ends, a key of `_END`.
-        share: A number from 0 to 1: where in the text to look for a beginning.
-        characters: The most to take; the last sentence may be cut there, if it is the
-            only one.
+        rule: The kind of sentence end, a key of `_END`.
+        share: A number from 0 to 1: the relative position in the text.
+        characters: The maximum length; a single sentence is cut there.
 
     Example:
     >>> stretch_of("One. Two. Three. Four.", "punctuation", 0.1, 12)
@@ -71,11 +70,11 @@ def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences of many documents, as stretches of one row of ids.
+    """The sentences of many documents, as ranges of one array of ids.
 
     Attributes:
-        ids: int32 (tokens,). All sentences one after another.
-        edges: int64 (S + 1,). Where each sentence starts, and the end.
+        ids: int32 (tokens,). All sentences, concatenated.
+        edges: int64 (S + 1,). The start of each sentence, and the end.
         first: int64 (D + 1,). The first sentence of each document, and the end.
     """
 
@@ -85,7 +84,7 @@ class Sentences:
 
     @property
     def per_document(self) -> np.ndarray:
-        """int64 (D,). Sentences of each document."""
+        """The number of sentences of each document, int64 (D,)."""
         return np.diff(self.first)
 
 
@@ -96,9 +95,9 @@ def tokenize_sentences(
 
     Args:
         batch: The documents.
-        tokenizer: Makes the ids.
-        rule: Where a sentence ends, a key of `_END`.
-        longest: A sentence of more tokens is cut, and each piece counts as one.
+        tokenizer: The run's tokenizer.
+        rule: The kind of sentence end, a key of `_END`.
+        longest: Longer sentences are cut, and each part counts as a sentence.
     """
     split = [
         [sentence.encode("utf-8") for sentence in split_sentences(text.decode(), rule)]

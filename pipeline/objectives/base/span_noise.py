@@ -1,12 +1,12 @@
-"""Which tokens of a text are cut out, in spans.
+"""Selects the noise spans of a text for span corruption.
 
-Every token of every text has the same chance, however short the text:
+Every token of every text has the same probability, however short the text:
 
-- The number of noise tokens is `noise_density` of the text, rounded up or down by
-  chance, so that the share is met on average (rounding to at least one would cut out
-  a third of a text of three tokens).
-- Spans and gaps are laid in a circle that is turned by chance. Laid in a line, as in
-  T5's own code, the first token is never cut out and the last one always is.
+- The number of noise tokens is `noise_density` of the text, rounded up or down at
+  random, so that the share is met on average (rounding to at least one would remove a
+  third of a text of three tokens).
+- Spans and gaps form a circle that is rotated at random. In a line, as in T5's own
+  code, the first token is never noise and the last one always is.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ from transbeam.pipeline.records.token_arrays import ranges
 
 
 def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.ndarray:
-    """Whether each token is cut out, text after text: bool (tokens,).
+    """Returns the noise mask of the concatenated texts, bool (tokens,).
 
     Args:
         chunks: The texts, none of them empty.
-        config: The shares.
+        config: Has the noise density and the mean span length.
         seed: The run's seed.
     """
 
@@ -34,8 +34,8 @@ def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.nd
     spans = (noise / config.mean_noise_span_length + draw("spans")).astype(np.int64)
     spans = np.clip(spans, 1, np.maximum(np.minimum(noise, tokens - noise), 1))
 
-    # In each text as many gaps as spans, gap before span; one of them may be empty
-    # where there is nothing or everything to cut out.
+    # Each text has as many gaps as spans, each gap before its span; one of them is
+    # empty if no token or every token is noise.
     lengths = np.empty((spans.sum(), 2), np.int64)
     salt = mix(chunks.keys ^ chunks.offsets.astype(np.uint64))
     lengths[:, 0] = random_parts(
@@ -56,14 +56,14 @@ def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.nd
 def random_parts(
     totals: np.ndarray, parts: np.ndarray, documents: np.ndarray, key: int
 ) -> np.ndarray:
-    """Cuts numbers into parts of at least one; all ways are equally likely.
+    """Splits integers into parts of at least one, uniformly at random.
 
     Args:
         totals: int64 (N,).
-        parts: int64 (N,). How many parts each has, at least one and at most the total;
-            or one if the total is 0.
-        documents: uint64 (N,). The result depends on them,
-        key: and on this, from `stage_key`.
+        parts: int64 (N,). The number of parts of each, at least one and at most the
+            total; or one if the total is 0.
+        documents: uint64 (N,). Hashes that seed the result.
+        key: Seeds the result, too; from `stage_key`.
 
     Returns:
         int64 (sum of `parts`,). The parts of the first number, of the second, …
@@ -73,8 +73,8 @@ def random_parts(
     >>> int(random_parts(np.array([9]), np.array([4]), one, 0).sum())
     9
     """
-    # A number is a row of units, each of which may begin a part: the first one does,
-    # and of the rest those with the smallest random numbers.
+    # A total is a row of units, each of which may begin a part: the first one does, and
+    # of the others those with the smallest random numbers.
     owner = np.repeat(np.arange(len(totals)), totals)
     unit = ranges(totals)
     unit_bits = int(totals.max(initial=1)).bit_length()
@@ -83,7 +83,7 @@ def random_parts(
         mix(documents ^ np.uint64(key))[owner] + unit.astype(np.uint64) * GOLDEN
     )
     draws[unit == 0] = 0
-    # Sorted by owner, then by chance; each number carries its unit.
+    # Sorted by owner, then by random bits; each number contains its unit.
     order = (draws >> np.uint64(owner_bits + unit_bits)) << np.uint64(unit_bits)
     order |= unit.astype(np.uint64)
     order |= owner.astype(np.uint64) << np.uint64(64 - owner_bits)

@@ -1,4 +1,4 @@
-"""The special pieces an objective cannot do without."""
+"""Checks for the special tokens that an objective requires."""
 
 from typing import Literal
 
@@ -13,10 +13,10 @@ from transbeam.pipeline.tokenizers.base.interface import SpecialIds, Tokenizer
 
 
 def check_special(special: SpecialIds, run: RunConfig) -> None:
-    """Refuses a tokenizer that lacks what the run's objective needs.
+    """Rejects a tokenizer without the special tokens of the run's objective.
 
     Raises:
-        ConfigError: With what is missing, and what to do.
+        ConfigError: A token is missing; the message has a remedy.
     """
     for piece in pieces_needed(run.objective):
         if getattr(special, piece) is None:
@@ -29,10 +29,10 @@ def check_special(special: SpecialIds, run: RunConfig) -> None:
 def needed(
     tokenizer: Tokenizer, run: RunConfig, name: Literal["begin", "end", "mask"]
 ) -> int:
-    """The id of a special piece.
+    """Returns the id of a special token.
 
     Raises:
-        ConfigError: The tokenizer has no such piece.
+        ConfigError: The tokenizer has no such token.
     """
     piece = getattr(tokenizer.special, name)
     if piece is None:
@@ -41,7 +41,7 @@ def needed(
 
 
 def needed_sentinels(tokenizer: Tokenizer, run: RunConfig) -> list[int]:
-    """The ids of the sentinels that the spans of one text may take.
+    """Returns the ids of the sentinels for the spans of one text.
 
     Raises:
         ConfigError: The tokenizer has fewer.

@@ -1,4 +1,4 @@
-"""Bucketing: records of a few lengths, one document each, in place of packing."""
+"""Bucketing: records of a few lengths with one document each, instead of packing."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +14,9 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def bucket_runs(run: RunConfig) -> list[RunConfig]:
-    """The configuration of each bucket: the run's, with the bucket's length.
+    """Returns the run's configuration for each bucket, with the bucket's length.
 
-    A packed run is its own only bucket.
+    A packed run is a single bucket.
     """
     layout = run.data.layout
     if not isinstance(layout, BucketedLayoutConfig):
@@ -37,12 +37,12 @@ def bucket_runs(run: RunConfig) -> list[RunConfig]:
 def by_bucket(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
 ) -> Iterator[tuple[RunConfig, np.ndarray]]:
-    """Which documents go into which bucket: the shortest that holds them.
+    """Assigns documents to the shortest bucket that they fit into.
 
-    One that is longer than all goes into the longest, where it is cut.
+    Documents that are too long for all go into the longest, where they are truncated.
 
     Yields:
-        A bucket's configuration, and the rows of its documents in the batch.
+        The configuration of a bucket, and the rows of its documents in the batch.
     """
     runs = bucket_runs(run)
     if len(runs) == 1:
@@ -58,7 +58,7 @@ def by_bucket(
 def _framed_lengths(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig
 ) -> np.ndarray:
-    """int64 (D,). Tokens of each document and of what goes around its texts."""
+    """Counts the tokens of each document including special tokens, int64 (D,)."""
     special = tokenizer.special
     begin, end = special.begin is not None, special.end is not None
     if run.objective.kind == "token_classification":

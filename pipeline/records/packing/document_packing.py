@@ -1,4 +1,4 @@
-"""Documents laid into records; what the objectives on plain text share."""
+"""Packs documents into records, for the objectives on plain text."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 def lay_documents(
     rows: TokenRows, keys: np.ndarray, run: RunConfig, special: SpecialIds
 ) -> Packed:
-    """Records of documents, each chunk between the pieces that frame a text."""
+    """Packs documents, each chunk between begin and end tokens."""
     length = run.data.sequence_length
     frame = (special.begin is not None) + (special.end is not None)
     return pack(
@@ -34,13 +34,13 @@ def lay_documents(
 def lay_streams(
     rows: TokenRows, keys: np.ndarray, run: RunConfig, special: SpecialIds
 ) -> tuple[TokenRows, Packed]:
-    """Records of documents that are framed as a whole, before they are cut.
+    """Packs documents that get begin and end tokens before they are cut into chunks.
 
-    A chunk that does not begin or end its document does not claim to. GPT-2 has one
-    piece for both; it then stands at the end only.
+    Only the first chunk of a document has a begin token, and only the last one an end
+    token. GPT-2 has one token for both, which is added at the end only.
 
     Returns:
-        The framed documents, without the empty ones; and the records of them.
+        The documents with these tokens, without the empty ones; and their records.
     """
     begin = special.begin if special.begin != special.end else None
     frame = (begin is not None) + (special.end is not None)

@@ -1,18 +1,18 @@
-"""Packing pairs: several pairs of texts side by side, each text on its own side.
+"""Packs pairs of texts into records with two sides.
 
-`transbeam.pipeline.records.packing.sequence_packing` goes through the chunks and looks
-for a record. With two sides to fill it pays to go through the records and look for a
-pair: of the pairs that fit, the one after which the emptier side is fullest. So both
-sides fill at the same pace, and neither is full while the other has room.
+`transbeam.pipeline.records.packing.sequence_packing` iterates over chunks and selects a
+record. With two sides it is better to iterate over records and select a pair: of the
+pairs that fit, the one after which the emptier side is fullest. So both sides are
+filled evenly, and neither is full while the other has room.
 
 References:
     - [Panigrahy et al., 2011](https://www.microsoft.com/en-us/research/publication/heuristics-for-vector-bin-packing/),
-      the bin-centric norm-based greedy, here with the maximum norm
+      bin-centric norm-based greedy, here with the maximum norm
 """
 
 import numpy as np
 
-BLOCK_PAIRS = 2**15  # packed together; the time grows with the square
+BLOCK_PAIRS = 2**15  # packed at once; the time grows quadratically
 
 
 def pack_pairs(
@@ -21,13 +21,13 @@ def pack_pairs(
     """Groups pairs into records.
 
     Args:
-        first: int (N,). What each pair takes of the first side of a record, at least 1.
-        second: int (N,). What it takes of the second, at least 1. Of equal pairs the
+        first: int (N,). The size of each pair's first side, at least 1.
+        second: int (N,). The size of its second side, at least 1. Of equal pairs the
             first is used first.
-        capacities: What the two sides hold; no pair takes more of either.
+        capacities: The sizes of both sides of a record; no pair is larger.
 
     Returns:
-        For each record the pairs in it, by index.
+        For each record the indices of its pairs.
 
     Example:
     >>> pack_pairs(np.array([6, 4, 4]), np.array([5, 6, 3]), (10, 10))
@@ -47,7 +47,7 @@ def _pack_block(
     width, depth = capacities
     sizes, left = np.unique(first * (depth + 1) + second, return_counts=True)
     takes_first, takes_second = np.divmod(sizes, depth + 1)
-    # The pairs of each size, and how many of them are used.
+    # The pairs of each size, and the number of used ones.
     by_size = np.argsort(first * (depth + 1) + second, kind="stable")
     begin, used = np.cumsum(left) - left, np.zeros_like(left)
 
@@ -57,7 +57,7 @@ def _pack_block(
         room = np.array([width, depth])
         fitting = np.flatnonzero(left)
         while len(fitting):
-            # Rooms as shares of their sides, over a common denominator.
+            # The free shares of both sides, over a common denominator.
             first_room = (room[0] - takes_first[fitting]) * depth
             second_room = (room[1] - takes_second[fitting]) * width
             larger = np.maximum(first_room, second_room)

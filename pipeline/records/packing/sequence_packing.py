@@ -1,8 +1,8 @@
-"""Packing: several documents side by side in one record, hardly any padding.
+"""Packing: several documents in one record, with hardly any padding.
 
-A long document is first cut into chunks that fill a record. Then the chunks share
-records so that these are full. No document that fits is cut, and the result depends
-on lengths, keys and offsets alone.
+Long documents are first cut into chunks that fill a record. Then chunks are combined
+into full records. No document that fits is cut, and the result depends on lengths, keys
+and offsets alone.
 """
 
 from dataclasses import dataclass, fields
@@ -18,13 +18,13 @@ BLOCK_TOKENS = 2**15
 
 @dataclass(frozen=True)
 class Chunks:
-    """Stretches of documents, each at most a record long; all arrays are (N,).
+    """Chunks of documents, each at most a record long; all arrays are (N,).
 
     Attributes:
-        starts: int64. Where each begins in the array of all documents' ids.
+        starts: int64. Start of each chunk in the array of all documents' ids.
         lengths: int64.
         keys: uint64. Hash of the document.
-        offsets: int64. Place of the chunk's first token within the document.
+        offsets: int64. Index of the chunk's first token within the document.
         documents: int64. Row of the document.
     """
 
@@ -38,7 +38,7 @@ class Chunks:
         return len(self.starts)
 
     def take(self, rows: np.ndarray | slice) -> "Chunks":
-        """The chunks of some rows, by index, in that order."""
+        """Selects chunks by index, in that order."""
         return Chunks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -46,9 +46,9 @@ def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chu
     """Cuts documents into chunks of at most `longest` tokens.
 
     Args:
-        row_splits: int64 (D + 1,). Where each document starts, and the end.
+        row_splits: int64 (D + 1,). The start of each document, and the end.
         keys: uint64 (D,). The documents' hashes.
-        longest: Tokens of content a record can hold.
+        longest: The maximum number of content tokens per record.
 
     Example:
     >>> cut_documents(np.array([0, 5, 5, 7]), np.arange(3, dtype="u8"), 4).lengths
@@ -70,15 +70,14 @@ def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chu
 
 @dataclass(frozen=True)
 class Packed:
-    """Records side by side, and the chunks in them.
+    """Packed records and their chunks.
 
     Attributes:
-        token_ids: int32 (records, sequence_length), with the framing pieces.
+        token_ids: int32 (records, sequence_length), with special tokens.
         document_ids: int32, the same shape: 1, 2, … per record; 0 on padding.
         position_ids: int32, the same shape: from 0 in each chunk; 0 on padding.
-        is_content: bool, the same shape: True on tokens that are neither framing nor
-            padding.
-        chunks: The chunks in the order they lie in the records.
+        is_content: bool, the same shape: True except on special tokens and padding.
+        chunks: The chunks in the order of the records.
         record: int64 (N,). The record of each chunk, ascending.
     """
 
@@ -93,7 +92,7 @@ class Packed:
         return len(self.token_ids)
 
     def first_chunks(self, rows: slice) -> np.ndarray:
-        """int64 (rows,). The first chunk of each of some records."""
+        """Returns the first chunk of each of some records, int64 (rows,)."""
         return np.searchsorted(self.record, np.arange(len(self))[rows])
 
     @property
@@ -102,7 +101,7 @@ class Packed:
 
     @property
     def lengths(self) -> np.ndarray:
-        """int64 (records,). Tokens of each record that are not padding."""
+        """The number of tokens of each record without padding, int64 (records,)."""
         return np.count_nonzero(self.document_ids, axis=1)
 
 
@@ -116,16 +115,16 @@ def pack(
     end: int | None = None,
     together: bool = True,
 ) -> Packed:
-    """Lays chunks into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
+    """Packs chunks into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
 
     Args:
-        ids: int32, the ids of all documents in one row.
-        chunks: Which stretches of it; with their frame no longer than a record.
+        ids: int32, the concatenated ids of all documents.
+        chunks: The chunks; with special tokens no longer than a record.
         sequence_length: Tokens per record.
-        pad: Fills the rest of a record.
-        begin: Goes before each chunk, if there is one.
-        end: Goes after each chunk, if there is one.
-        together: Put several chunks into a record; else each has one of its own.
+        pad: The id of padding.
+        begin: The token before each chunk, if any.
+        end: The token after each chunk, if any.
+        together: Whether a record may have several chunks.
     """
     frame = (begin is not None) + (end is not None)
     chunks = by_content(chunks)
@@ -139,7 +138,7 @@ def pack(
 
 
 def by_content(chunks: Chunks) -> Chunks:
-    """The chunks in an order that stirs them and does not depend on their arrival."""
+    """Shuffles chunks by their content, independent of their original order."""
     content = mix(chunks.keys ^ mix(chunks.offsets.astype(np.uint64)))
     return chunks.take(np.argsort(content, kind="stable"))
 
@@ -148,18 +147,18 @@ def in_records(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorts chunks by record, and the records by their first chunk.
 
     Args:
-        record: int64 (N,). The record of each chunk. Those of long chunks were filled
-            first: in the order of their first chunks long and short ones are stirred.
+        record: int64 (N,). The record of each chunk. Records of long chunks were filled
+            first: the order of their first chunks shuffles the records.
 
     Returns:
-        int64 (N,), the chunks as they lie in the records; and int64 (N,), their
+        int64 (N,), the chunks in the order of the records; and int64 (N,), their
         records, ascending from 0.
     """
     first = np.empty(record.max(initial=-1) + 1, np.int64)
-    first[record[::-1]] = np.arange(len(record))[::-1]  # the last one written stays
+    first[record[::-1]] = np.arange(len(record))[::-1]  # the last write wins
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
-    # Sorting numbers is far faster than sorting indices: carry the index in them.
+    # Sorting numbers that contain their index is much faster than argsort.
     count = max(len(record), 1)
     order = np.sort(rank[record] * count + np.arange(len(record))) % count
     return order, rank[record[order]]
@@ -172,7 +171,7 @@ def _laid(
     sequence_length: int,
     special: tuple[int, int | None, int | None],
 ) -> Packed:
-    """The arrays, for chunks in the order they are to lie in the records."""
+    """Makes the arrays of chunks that are in the order of the records."""
     records = int(record[-1]) + 1 if len(record) else 0
     shape = (records, sequence_length)
     packed = Packed(
@@ -191,7 +190,7 @@ def _laid(
 
 
 def row_blocks(records: int, sequence_length: int) -> list[slice]:
-    """Runs of records so short that work on their arrays stays in the cache."""
+    """Returns slices of records whose arrays fit into the CPU cache."""
     step = max(1, BLOCK_TOKENS // sequence_length)
     return [slice(i, min(i + step, records)) for i in range(0, records, step)]
 
@@ -213,7 +212,7 @@ def _lay_block(
     token_ids = packed.token_ids[rows].reshape(-1)
     is_content = packed.is_content[rows].reshape(-1)
 
-    # A row of segments: the chunks of a record, then its padding (of any length).
+    # Segments: the chunks of a record, followed by its padding (of any length).
     per_record = np.bincount(record)
     room = packed.token_ids.shape[1] - np.bincount(record, framed).astype(np.int64)
     last = np.cumsum(per_record)
@@ -234,7 +233,7 @@ def _lay_block(
     padding = document_ids == 0
     position_ids[padding] = 0
 
-    # Where each token is from; for framing and padding just any token.
+    # The source of each token; arbitrary for special tokens and padding.
     origin = np.repeat(by_segment(chunks.starts - before), lengths) + position_ids
     ids.take(origin, mode="clip", out=token_ids)
     token_ids[padding] = pad

@@ -1,1 +1,1 @@
-"""Decoding of source bytes to text, lines and pixels."""
+"""Decodes source bytes to text, lines and pixels."""

@@ -1,17 +1,17 @@
-"""Detection of a file's encoding from its bytes, with a confidence.
+"""Detects a file's encoding from its bytes, with a confidence.
 
-The rule, the same on every machine:
+The algorithm, with the same result on every machine:
 
-1. A byte order mark decides, and so do the escape sequences of ISO 2022.
-2. What is valid UTF-8 is UTF-8; text in any other encoding hardly ever is, but for
-   UTF-16 without a mark, which is full of NULs.
-3. Of all other encodings `chardet` says how well the bytes fit its models of languages.
-   Readings that no text has, with symbols between letters for example, are left out.
-   The best one is taken if it fits well enough, is far enough ahead of the next one
-   that reads as another text, and is also the best one of the lines with such bytes
-   alone; otherwise the encoding cannot be told.
+1. A byte order mark determines the encoding, and so do escape sequences of ISO 2022. 2.
+Valid UTF-8 is UTF-8; text in any other encoding is hardly ever valid, except for UTF-16
+   without a mark, which contains many NULs.
+3. For all other encodings `chardet` scores how well the bytes fit its language models.
+   Implausible decodings, for example with symbols between letters, are excluded. The
+   best one is used if its score is high enough, is far enough above that of the next
+   one that decodes to another text, and is also the best for the lines with non-ASCII
+   bytes alone; otherwise detection fails.
 
-chardet adds up integers and divides once, so its scores do not depend on the machine.
+chardet sums integers and divides once, so its scores do not depend on the machine.
 """
 
 import codecs
@@ -24,14 +24,14 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.pipeline.sources.decoding.mojibake import odd_share
 
 THRESHOLD = 0.5
-# Below these, texts in languages that chardet has no model of are taken for others;
-# a short text shares less with a model. Measured by `python -m bench.encodings`.
+# Below these scores, texts in languages without a model are misdetected; short texts
+# have lower scores. Measured by `python -m bench.encodings`.
 _LOWEST_SCORE, _LOWEST_SCORE_IF_SHORT, _SHORT_BYTES = 0.25, 0.14, 1000
 _LOWEST_LEAD = 0.1
 _MOST_ODD = 0.05
 _EVIDENCE_BYTES = 1 << 16
 _ASCII = bytes(range(128))
-# Those that are no larger than what files of their kind hold, by Python's names.
+# Supersets of encodings that files labeled as the subset often use, by Python's names.
 _SUPERSETS = {
     "ascii": "utf-8",
     "iso8859-1": "cp1252",
@@ -43,7 +43,7 @@ _SUPERSETS = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
 }
-# UTF-32's mark begins with that of UTF-16, so it is looked for first.
+# UTF-32's mark begins with that of UTF-16, so it is tested first.
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -51,7 +51,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Sequences that switch to another character set: RFC 1468, RFC 1557 and their kin.
+# Sequences that switch to another character set: RFC 1468, RFC 1557 and similar ones.
 _ISO_2022 = re.compile(rb"\x1b(?:\$[@AB]|\$\([@-D]|\([IJ]|\$\)C)")
 _CONTROLS = re.compile(r"[\x80-\x9f]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -60,7 +60,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 class Detection(NamedTuple):
     """A codec and the confidence in it, from 0 to 1.
 
-    Above `THRESHOLD` it is relied on. It is 1 where a mark or valid UTF-8 decides.
+    Results above `THRESHOLD` are accepted. It is 1 for byte order marks and UTF-8.
     """
 
     codec: str
@@ -74,24 +74,24 @@ class _Reading(NamedTuple):
 
 
 def marked(sample: bytes) -> str | None:
-    """The codec that a byte order mark names."""
+    """Returns the codec of a byte order mark."""
     return next((codec for mark, codec in _MARKS if sample.startswith(mark)), None)
 
 
 def tells_nothing(sample: bytes) -> bool:
-    """Whether bytes are the same text in nearly all encodings: plain ASCII."""
+    """Returns whether bytes are plain ASCII, the same text in nearly all encodings."""
     return sample.isascii() and not _ISO_2022.search(sample) and not wide_codec(sample)
 
 
 def detect(sample: bytes, *, cut: bool = False) -> Detection:
-    r"""Detects the encoding by the rule of this module.
+    r"""Detects the encoding by the algorithm of this module.
 
     Args:
         sample: A file's bytes, or its first ones.
-        cut: Whether it may end within a character.
+        cut: Whether the sample may end within a character.
 
     Raises:
-        UnicodeDecodeError: The encoding cannot be told.
+        UnicodeDecodeError: The encoding is uncertain.
 
     Example:
     >>> detect("naïve".encode("utf-8"))
@@ -133,14 +133,14 @@ def _text(sample: bytes, codec: str, cut: bool) -> str | None:
 
 
 def _superset(codec: str, sample: bytes, cut: bool) -> str:
-    """The larger codec where it reads the sample alike: more may follow in the file."""
+    """Returns the superset of a codec if it decodes the sample to the same text."""
     larger = _SUPERSETS.get(codec, codec)
     same = _text(sample, larger, cut) == _text(sample, codec, cut)
     return larger if same else codec
 
 
 def wide_codec(sample: bytes) -> str | None:
-    """UTF-16 or UTF-32 without a mark, whose spaces and line ends hold NULs."""
+    """Detects UTF-16 or UTF-32 without a mark, by the NULs of spaces and line ends."""
     if b"\0" not in sample:
         return None
     best, _ = _best_two(sample[:_EVIDENCE_BYTES])
@@ -148,10 +148,10 @@ def wide_codec(sample: bytes) -> str | None:
 
 
 def _evidence(sample: bytes) -> tuple[bytes, bytes]:
-    """A stretch of text that is not all ASCII, and its lines that are not.
+    """Returns a part of the sample with non-ASCII bytes, and its non-ASCII lines.
 
-    What is ASCII is alike in nearly all encodings, and most of a text may be. Of the
-    rest of the sample, lines follow with bytes that the stretch does not have.
+    ASCII is the same in nearly all encodings, and may be most of a text. Lines from the
+    rest of the sample are appended if they contain new bytes.
     """
     if sample.isascii() or b"\0" in sample:  # ISO 2022, or UTF-16 without a mark
         return sample[:_EVIDENCE_BYTES], sample[:_EVIDENCE_BYTES]
@@ -169,7 +169,7 @@ def _evidence(sample: bytes) -> tuple[bytes, bytes]:
 
 
 def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
-    """The best reading, and the next one that is another text and may be meant."""
+    """Returns the best decoding and the next plausible one with another text."""
     readings = _readings(evidence)
     best = next(readings, None)
     rivals = (reading for reading in readings if best and _is_rival(best, reading))
@@ -177,7 +177,7 @@ def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
 
 
 def _is_rival(best: _Reading, other: _Reading) -> bool:
-    """Whether another reading may be meant, by the characters that are not the same."""
+    """Returns whether another decoding is plausible, by the differing characters."""
     if best.text == other.text:
         return False
     places = _differences(best.text, other.text)
@@ -185,8 +185,8 @@ def _is_rival(best: _Reading, other: _Reading) -> bool:
 
 
 def _readings(evidence: bytes) -> Iterator[_Reading]:
-    """The texts that bytes may be, best first."""
-    # Most corpora are read without: it takes 20 ms to import.
+    """Yields the plausible decodings of bytes, best first."""
+    # Imported late: most corpora do not need it, and it takes 20 ms.
     import chardet
 
     found = chardet.detect_all(
@@ -206,23 +206,23 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
         try:
             check_encoding(codec)
         except ConfigError:
-            continue  # EBCDIC, of which lines cannot be told apart
+            continue  # EBCDIC, whose line ends are ambiguous
         if text not in is_odd:
             share = odd_share(text, [m.start() for m in _NOT_ASCII.finditer(text)])
             is_odd[text] = bool(_CONTROLS.search(text)) or share > _MOST_ODD
         if not is_odd[text]:
-            lowest = lowest or score / 2  # what is further behind decides nothing
+            lowest = lowest or score / 2  # lower scores have no effect
             yield _Reading(codec, score, text)
 
 
 def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
-    """The weaker of two ratios: how well it fits, and how far it is ahead."""
+    """Returns the minimum of two ratios: for the score and for the lead."""
     lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
     fit = best.score / (best.score + lowest)
     if second is None:
         return fit
-    # Texts that differ in few characters must have scores that differ little, so the
-    # lead counts by the character.
+    # Texts that differ in few characters have similar scores, so the lead is divided by
+    # the number of differing characters.
     places = _differences(best.text, second.text)
     if all(_may_be_a_symbol(best.text, second.text, at) for at in places):
         return 0.0
@@ -231,14 +231,14 @@ def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
 
 
 def _may_be_a_symbol(text: str, other: str, at: int) -> bool:
-    """Whether a letter stands alone: where it is œ, it may well have been ½."""
+    """Returns whether an isolated letter may be a symbol, such as œ for ½."""
     around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
     is_alone = not any(map(str.isalpha, around))
     return text[at].isalpha() and is_alone and not other[at].isalpha()
 
 
 def _differences(one: str, other: str) -> Sequence[int]:
-    """The places of the characters that are not the same; all, if they do not pair."""
+    """Returns the indices of differing characters; all if the lengths differ."""
     if len(one) != len(other):
         return range(min(len(one), len(other)))
     return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]

@@ -1,31 +1,33 @@
-"""Encoded images to the pixels of a record.
+"""Decodes image files to the pixels of a record.
 
-The graph of an exported model does the same with TensorFlow's ops; the export compares.
+The graph of an exported model does the same with TensorFlow's ops; the export compares
+them.
 """
 
 import io
 
 from PIL import Image, ImageOps
 
-# Not all that Pillow knows: some formats are programs, run by other programs.
+# A subset of Pillow's formats: some, such as EPS, are programs that others execute.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def decode_image(raw: bytes, size: int, channels: int = 3) -> bytes:
-    """A file's image (of several frames, the first), turned as its camera was held.
+    """Decodes an image file (the first of several frames), oriented by EXIF.
 
-    All of it is shown in a square, whatever its proportions.
+    The whole image is resized to a square, without preserving the aspect ratio.
 
     Args:
-        raw: The file.
-        size: Height and width.
+        raw: The content of the file.
+        size: The height and width of the result.
         channels: 1 for grey, 3 for RGB.
 
     Returns:
-        Pixels in row order, a byte a channel.
+        Pixels in row-major order, one byte per channel.
 
     Raises:
-        Exception: Of Pillow's, many; or ValueError: it has more than 8 bits a channel.
+        Exception: Pillow raises many kinds; ValueError for more than 8 bits per
+            channel.
     """
     image = Image.open(io.BytesIO(raw), formats=_FORMATS)
     if image.mode[0] in "IF":

@@ -1,4 +1,4 @@
-"""Mojibake: signs that a text was decoded with the wrong codec."""
+"""Mojibake: detects text that was decoded with the wrong codec."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from functools import lru_cache
 
 
 def odd_share(text: str, places: Sequence[int]) -> float:
-    """The share of odd characters among those at some places.
+    """Computes the share of odd characters among those at some indices.
 
     Example:
     >>> odd_share("donÆt", [3]), odd_share("c½ur déjà", [1, 6])
@@ -20,16 +20,16 @@ def odd_share(text: str, places: Sequence[int]) -> float:
 
 @lru_cache(1 << 16)
 def _is_odd(before: str, character: str, after: str) -> bool:
-    """Whether a character hints at a wrong codec.
+    """Returns whether a character suggests a wrong codec.
 
-    Unassigned characters do, and inside a word symbols and capitals between small
-    letters.
+    These are unassigned characters and, inside a word, symbols and uppercase letters
+    between lowercase ones.
     """
     category = unicodedata.category(character)
     if category in ("Cn", "Co"):
         return True
     if character == "¶" and after.isalpha():
-        return True  # no paragraph begins like that, but words of Greek in ISO 8859-7
+        return True  # not a pilcrow, but a Greek word in ISO 8859-7
     if not (_is_of_a_word(before) and _is_of_a_word(after)):
         return False
     if category == "Lu":
@@ -38,7 +38,7 @@ def _is_odd(before: str, character: str, after: str) -> bool:
 
 
 def _is_of_a_word(character: str) -> bool:
-    # Two bytes that were one character are two symbols in a row.
+    # Two bytes of one character are decoded to two adjacent symbols.
     return character.isalpha() or (not character.isascii() and _is_symbol(character))
 
 

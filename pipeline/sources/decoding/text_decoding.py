@@ -1,4 +1,4 @@
-"""Bytes to text: encodings declared, or detected (`encoding_detection`)."""
+"""Decodes bytes to text, in a declared or detected encoding (`encoding_detection`)."""
 
 import codecs
 import re
@@ -21,7 +21,7 @@ from transbeam.pipeline.sources.files.file_access import open_beginning
 from transbeam.pipeline.sources.files.reading_report import report_encoding
 
 _SAMPLE_BYTES = 1 << 20
-# White space and escape sequences of terminals are not among them.
+# Without white space and the ESC of terminal sequences.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROLS, _FEW = 0.25, 6
 _UNWRITTEN = 16 * "\0"
@@ -29,15 +29,15 @@ _BEGINNING_BYTES = 1 << 12
 
 
 def decode(raw: bytes, encoding: str) -> str:
-    r"""The text that bytes stand for, without a byte order mark.
+    r"""Decodes bytes to text without a byte order mark.
 
     Args:
-        raw: A whole file, or a piece of one cut where a character ends.
-        encoding: A codec's name, or `detect`. For the pieces of one file, take
-            `codec_of` the file, so that all are read alike.
+        raw: A whole file, or a part of one that ends at a character boundary.
+        encoding: A codec's name, or `detect`. For parts of a file use `codec_of` of the
+            file, so that all parts have the same codec.
 
     Raises:
-        UnicodeDecodeError: They are no text in that encoding.
+        UnicodeDecodeError: The bytes are not valid in the encoding.
 
     Example:
     >>> decode(b"\xef\xbb\xbfcaf\xc3\xa9", "utf-8"), decode(b"caf\xe9", "latin-1")
@@ -50,13 +50,13 @@ def decode(raw: bytes, encoding: str) -> str:
 def undecodable(
     error: UnicodeDecodeError, encoding: str, source: str, offset: int
 ) -> Rejected:
-    r"""The quarantine entry of bytes that `decode` refused.
+    r"""Returns the quarantine entry of bytes that `decode` rejected.
 
     Args:
-        error: What `decode` raised.
-        encoding: What it was given.
+        error: The exception that `decode` raised.
+        encoding: The encoding that was passed to `decode`.
         source: The file's name within the corpus.
-        offset: Where it stands for `decode`'s first byte, in bytes.
+        offset: The offset of the first byte in the file.
 
     Example:
     >>> try:
@@ -76,14 +76,14 @@ def undecodable(
 
 
 def not_text(text: str, source: str, offset: int) -> Rejected | None:
-    r"""The quarantine entry of characters that no text is made of.
+    r"""Returns the quarantine entry of decoded binary data; None for text.
 
-    A single control character in a text is left to the cleaning.
+    Single control characters in a text are handled by the cleaning.
 
     Args:
-        text: What `decode` made of some bytes.
+        text: The decoded characters.
         source: The file's name within the corpus.
-        offset: Where it stands.
+        offset: The offset of the text in the file.
 
     Example:
     >>> not_text("begin" + 16 * "\0", "a.txt", 0).reason
@@ -93,7 +93,7 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
     >>> not_text("nul\0nul", "a.txt", 0) is None
     True
     """
-    if "\0" not in text:  # which all such files have, and is looked for at once
+    if "\0" not in text:  # a fast test: all such files contain NUL
         return None
     if _UNWRITTEN in text:
         reason, what = "a stretch of NUL bytes", "as in a file not written to its end; "
@@ -106,11 +106,11 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
 
 
 def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
-    r"""Refuses a file whose lines end as no other file's do.
+    r"""Rejects a file whose line ends are carriage returns alone.
 
     Args:
-        beginning: Up to the first line feed, or all of the file if there is none.
-        codec: What it is read by.
+        beginning: The file up to the first line feed, or all of it if there is none.
+        codec: The codec of the file.
 
     Raises:
         BrokenFile: Carriage returns alone end its lines.
@@ -121,7 +121,7 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
     BrokenFile: ('line ends are carriage returns alone', ...
     """
     if b"\n" in beginning or len(line_end(codec)) > 1:
-        return  # nor did systems with such lines write wide characters
+        return  # systems with such line ends did not use wide characters
     if sum(1 for line in beginning.split(b"\r") if line.strip()) > 1:
         raise BrokenFile(
             "line ends are carriage returns alone",
@@ -130,14 +130,14 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
 
 
 def refuse_other_mark(beginning: bytes, codec: str) -> None:
-    r"""Refuses a file of UTF-16 or UTF-32 that is read in another encoding.
+    r"""Rejects a UTF-16 or UTF-32 file that is read in another encoding.
 
     Args:
-        beginning: Its first bytes.
-        codec: What they are read by.
+        beginning: The first bytes of the file.
+        codec: The codec of the file.
 
     Raises:
-        BrokenFile: They are a byte order mark that says otherwise.
+        BrokenFile: The byte order mark contradicts the codec.
 
     Example:
     >>> refuse_other_mark(b"\xff\xfet\0", "utf-8")
@@ -154,10 +154,10 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
 
 
 def codec_of(file: SourceFile, encoding: str) -> str:
-    """The codec for the pieces of a file: what a mark or `detect` leaves open, settled.
+    """Returns the codec for parts of a file, by its byte order mark or `detect`.
 
     Raises:
-        BrokenFile: The encoding is `detect` and cannot be told.
+        BrokenFile: The encoding is `detect` and uncertain.
     """
     return settled_codec(lambda: open_beginning(file), encoding, file.name)
 
@@ -167,7 +167,7 @@ def settled_codec(
     encoding: str,
     source: str,
 ) -> str:
-    """The same for anything that can be opened and read, such as a zip's member."""
+    """Returns the same for any stream, such as a zip member."""
     name = encoding if encoding == DETECT else codecs.lookup(encoding).name
     if name not in (DETECT, "utf-16", "utf-32"):
         return encoding
@@ -175,8 +175,7 @@ def settled_codec(
         if name != DETECT:
             beginning = stream.read(_BEGINNING_BYTES)
             told = marked(beginning) or wide_codec(beginning) or ""
-            # Little-endian unless something tells: nearly all such files are from
-            # Windows.
+            # Little-endian by default: nearly all such files are from Windows.
             return told if told.startswith(name) else f"{name}-le"
         sample = _sample(stream)
     try:
@@ -191,7 +190,7 @@ def settled_codec(
 
 
 def _sample(stream: BinaryIO) -> bytes:
-    """The first block that tells encodings apart."""
+    """Returns the first block that is not plain ASCII."""
     while block := stream.read(_SAMPLE_BYTES):
         if not tells_nothing(block):
             return block

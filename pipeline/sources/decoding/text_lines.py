@@ -1,6 +1,6 @@
-"""The lines of text files, each with its place.
+"""Reads the lines of text files with their offsets.
 
-A line belongs to the span its first byte lies in, so that a file may be cut anywhere.
+A line belongs to the span of its first byte, so that a file may be split anywhere.
 """
 
 import sys
@@ -28,9 +28,9 @@ class Line:
     r"""A line of a file.
 
     Attributes:
-        offset: Bytes before it (in the decompressed file).
-        text: Its characters with the line end; bytes that are no text as `\xff`.
-        rejected: The entry for the quarantine where the line is no text.
+        offset: Its byte offset in the (decompressed) file.
+        text: Its characters with the line end; undecodable bytes as `\xff`.
+        rejected: The quarantine entry if the line is not text.
     """
 
     offset: int
@@ -44,19 +44,19 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Tells whether the line has no line end: the file may be cut in it."""
+        """True if the line has no line end: the file may be truncated in it."""
         return not self.text.endswith("\n")
 
 
 def lines(span: Span, encoding: str) -> Iterator[Line]:
-    """The lines that begin in a span.
+    """Yields the lines that begin in a span.
 
     Raises:
-        BrokenFile: The file is truncated or damaged, or its encoding cannot be told.
+        BrokenFile: The file is truncated or damaged, or its encoding is uncertain.
     """
     file = span.file
     codec = codec_of(file, encoding)
-    # The size of a compressed file does not say where its text ends.
+    # The end of a compressed file's text does not follow from its size.
     end = sys.maxsize if span.end == file.size else span.end
     with open_file(file) as stream:
         gaps = gaps_in(stream)
@@ -82,14 +82,14 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
 def torn_entry(
     raw: bytes, gaps: Sequence[int], source: str, offset: int, *, whole: bool
 ) -> Rejected | None:
-    """The quarantine entry of bytes among which something is missing.
+    """Returns the quarantine entry of bytes with a gap; None without one.
 
     Args:
         raw: The bytes.
-        gaps: As `gaps_in` gives them.
+        gaps: The result of `gaps_in`.
         source: The file's name within the corpus.
-        offset: Where the bytes begin.
-        whole: Whether they are known to end where they should.
+        offset: The offset of the first byte.
+        whole: Whether their end is known to be complete.
 
     Example:
     >>> torn_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason
@@ -107,12 +107,12 @@ def torn_entry(
 def raw_lines(
     stream: BinaryIO, start: int, newline: bytes
 ) -> Iterator[tuple[int, bytes]]:
-    r"""Offset and bytes of the lines that begin at `start` or later.
+    r"""Yields offset and bytes of the lines that begin at `start` or later.
 
     Args:
         stream: A file at its beginning; seekable if `start` is not 0.
-        start: Byte to begin at, anywhere in a line or a character.
-        newline: The bytes of a newline, which may be two or four.
+        start: A byte offset, possibly within a line or a character.
+        newline: The bytes of a newline, one, two or four.
 
     Example:
     >>> import io
@@ -122,7 +122,7 @@ def raw_lines(
     width = len(newline)
     offset = 0
     if start > 0:
-        # The character before `start` may be the newline that ends the line before.
+        # The character before `start` may be the newline of the previous line.
         offset = -(-start // width) * width - width
         stream.seek(offset)
         offset += len(_raw_line(stream, newline))
@@ -133,13 +133,13 @@ def raw_lines(
 
 
 def _raw_line(stream: BinaryIO, newline: bytes) -> bytes:
-    """Reads up to and with a newline."""
+    """Reads up to and including a newline."""
     raw = stream.readline()
     if len(newline) == 1:
         return raw
     raw += stream.read(-len(raw) % len(newline))
     while not raw.endswith(newline) and (more := stream.readline()):
-        # The byte of a newline may be half of another character.
+        # The byte of a newline may be a part of another character.
         raw += more
         raw += stream.read(-len(raw) % len(newline))
     return raw

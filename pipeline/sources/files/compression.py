@@ -1,13 +1,13 @@
-"""Compressed files, member after member, and what can be saved of a damaged one.
+"""Decompresses files member by member, and recovers the rest of damaged ones.
 
 A gzip file is a series of members, a bzip2 or xz file of streams, a zstandard file of
-frames; here all are called members. What a member unpacks to is handed on only when its
-checksum has been found right; bzip2 has one for each block of some 900 kB. Of a damaged
-member nothing is used, and reading goes on with the next one that can be unpacked.
+frames; here all are called members. The content of a member is released only when its
+checksum has been verified; bzip2 has one for each block of some 900 kB. Damaged members
+are skipped, and reading continues with the next one that can be decompressed.
 
-A checksum that comes only after much text cannot be waited for: from then on text is
-handed on as it comes, and damage leaves an amount that nobody knows in doubt. So does a
-file that ends inside a member.
+Only a limited amount of text is buffered until a checksum: beyond it text is released
+without verification, and damage makes an unknown amount doubtful. So does a file that
+ends inside a member.
 """
 
 import bz2
@@ -27,31 +27,31 @@ from transbeam.pipeline.sources.files.damage import Damage
 
 _BLOCK_BYTES = 1 << 16
 _SCAN_BYTES = 1 << 20
-# Text that waits for its checksum, at most.
+# The maximum size of text that is buffered until its checksum.
 _WAITING_BYTES = 1 << 25
-# What may have to be read of a member before it unpacks to anything (bzip2).
+# The maximum input of a member before its first output (bzip2).
 _PROBE_BYTES = 1 << 21
-# Zeros that may fill up the last block of a medium; a block that was not written is
-# more.
+# The maximum number of zeros that pad the last block of a medium; an unwritten block
+# has more.
 _MOST_PADDING = 511
 _ZEROS = "a stretch of zeros in the place of a compressed stream"
-# How far back a reader's buffer may be behind what was unpacked.
+# The maximum lag of a reader's buffer behind the decompressed text.
 _BUFFERED = 1 << 18
-# The largest window `zstd --long` can ask for; the default limit is 2**27.
+# The largest window of `zstd --long`; the default limit is 2**27.
 _LONGEST_ZSTD_WINDOW = 1 << 31
 _ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
 @dataclass(frozen=True)
 class Compression:
-    """A kind of compressed file.
+    """A compression format.
 
     Attributes:
-        name: What it is called.
-        beginning: The bytes a member begins with.
-        make: Makes a decompressor of one member.
-        checks_blocks: Whether a decompressor hands text on only when its checksum was
-            found right.
+        name: Its name.
+        beginning: The magic bytes of a member.
+        make: Makes a decompressor for one member.
+        checks_blocks: Whether a decompressor returns text only after it has verified
+            the checksum.
     """
 
     name: str
@@ -88,16 +88,16 @@ COMPRESSIONS = {
 
 
 class DecompressedText(io.RawIOBase):
-    """The text of a compressed file, as far as it can be read.
+    """The decompressed text of a file, as far as it can be read.
 
     Args:
-        stream: The file as it is, from its start; seekable.
-        compression: Its kind.
-        size: Its bytes.
+        stream: The compressed file, from its start; seekable.
+        compression: Its format.
+        size: Its size in bytes.
 
     Attributes:
-        gaps: Where in the text something is missing, in bytes from its start.
-        damage: What could not be read so far.
+        gaps: Offsets in the text at which something is missing, in bytes.
+        damage: The damaged parts so far.
         cut: Whether the file ends inside a member.
     """
 
@@ -107,17 +107,17 @@ class DecompressedText(io.RawIOBase):
         self._size = size
         self._decompressor: Any = None
         self._input = b""
-        self._fed = 0  # bytes of the file that a decompressor has had
-        self._fed_for_text = 0  # the same when it gave text last
-        self._num_zeros = 0  # bytes passed since the last member
-        self._member = 0  # where in the file the member begins
-        self._waiting: deque[bytes] = deque()  # text whose checksum is to come
+        self._fed = 0  # bytes of the file passed to decompressors
+        self._fed_for_text = 0  # the same at the last output
+        self._num_zeros = 0  # bytes skipped since the last member
+        self._member = 0  # offset of the current member
+        self._waiting: deque[bytes] = deque()  # text before its checksum
         self._num_waiting = 0
-        self._checked = True  # whether all text handed on had a checksum behind it
+        self._checked = True  # whether all released text was verified
         self._ready: deque[bytes] = deque()
-        self._offset = 0  # bytes of text handed on
-        self._unpacked = 0  # bytes of text that are ready or were handed on
-        self._places: deque[tuple[int, int]] = deque([(0, 0)])  # in text, in file
+        self._offset = 0  # bytes of text read
+        self._unpacked = 0  # bytes of text ready or read
+        self._places: deque[tuple[int, int]] = deque([(0, 0)])  # offsets in text, file
         self.damage: list[Damage] = []
         self.gaps: list[int] = []
         self.cut = False
@@ -141,7 +141,7 @@ class DecompressedText(io.RawIOBase):
         return size
 
     def source_offset(self, offset: int) -> int:
-        """The place in the file of a place in the text, about."""
+        """Returns the approximate offset in the file of an offset in the text."""
         texts = [text for text, _ in self._places]
         index = min(bisect_left(texts, offset), len(texts) - 1)
         (text, place), (text_0, place_0) = (
@@ -158,7 +158,7 @@ class DecompressedText(io.RawIOBase):
         super().close()
 
     def _advance(self) -> bool:
-        """Unpacks the next block; false at the end of the file."""
+        """Decompresses the next block; returns False at the end of the file."""
         block = self._input or self._stream.read(_BLOCK_BYTES)
         self._input = b""
         if not block:
@@ -196,7 +196,7 @@ class DecompressedText(io.RawIOBase):
         return True
 
     def _begin(self, block: bytes) -> bytes:
-        """Begins a member, behind the zeros that gzip may pad the one before with."""
+        """Begins a member, after the zeros with which gzip may pad the previous one."""
         rest = block.lstrip(b"\0")
         self._fed += len(block) - len(rest)
         self._num_zeros += len(block) - len(rest)
@@ -207,7 +207,7 @@ class DecompressedText(io.RawIOBase):
         return rest
 
     def _end_zeros(self) -> None:
-        """Counts zeros between members as lost where they are more than padding."""
+        """Reports zeros between members as damage if they exceed padding."""
         if self._num_zeros > _MOST_PADDING:
             detail = "as in a file not written to its end"
             damage = Damage(_ZEROS, detail, self._unpacked, self._num_zeros)
@@ -216,16 +216,16 @@ class DecompressedText(io.RawIOBase):
         self._num_zeros = 0
 
     def _release(self) -> None:
-        """Makes the text ready that waits."""
+        """Releases the buffered text."""
         self._ready += self._waiting
         self._unpacked += self._num_waiting
         self._waiting.clear()
         self._num_waiting = 0
 
     def _end_inside(self) -> None:
-        """Hands on what there is of a member that the file ends in.
+        """Releases the text of a member that is truncated by the file's end.
 
-        Unread is the block that has no end, as far as it is there.
+        The input of its incomplete last block counts as unread.
         """
         self._decompressor = None
         self.cut = True
@@ -234,7 +234,7 @@ class DecompressedText(io.RawIOBase):
         self._lose("truncated", "it ends inside its data", unread, doubtful=True)
 
     def _go_on_after(self, why: str) -> bool:
-        """Leaves a damaged member out; false if no other follows."""
+        """Skips a damaged member; returns False if no other follows."""
         self._waiting.clear()
         self._num_waiting = 0
         self._decompressor = None
@@ -254,7 +254,7 @@ class DecompressedText(io.RawIOBase):
         self.gaps.append(self._unpacked)
 
     def _next_member(self, start: int) -> int:
-        """The beginning of the next member that can be unpacked, or the file's end."""
+        """Returns the offset of the next valid member, or the file's end."""
         longest = 16
         while start < self._size:
             self._stream.seek(start)

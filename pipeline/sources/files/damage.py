@@ -1,4 +1,4 @@
-"""Damage of a file: where, why, and how much of the file it is."""
+"""Damage of a file: its offset, reason and extent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Damage:
-    """A stretch of a file that could not be read.
+    """A part of a file that could not be read.
 
     Attributes:
-        reason: Why, in a few words; what could not be read is counted by it.
-        detail: What more there is to say to whoever looks at the file.
-        offset: Where it begins, as in `Document`.
-        unread: Bytes of the file; None for all that was to be read of it.
-        doubtful: Whether more may be lost, or wrong, than the file can tell.
+        reason: The reason in a few words; damage is counted by it.
+        detail: Further information for messages.
+        offset: Its offset, as in `Document`.
+        unread: The number of unread bytes; None for the rest of the file.
+        doubtful: Whether an unknown further amount may be lost or wrong.
     """
 
     reason: str
@@ -24,13 +24,13 @@ class Damage:
 
 
 class BrokenFile(Exception):
-    """A file that cannot be read on; what was read of it before stays.
+    """The rest of a file cannot be read; documents read before are kept.
 
     Args:
-        reason: As in `Damage`, and so are the others.
+        reason: As in `Damage`, like the other arguments.
 
     Attributes:
-        damage: Every stretch that could not be read, in order.
+        damage: All parts that could not be read, in order.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BrokenFile(Exception):
 
     @classmethod
     def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
-        """The same for several stretches; it is called by the last one."""
+        """Makes the exception for several parts; its message is that of the last."""
         last = damage[-1]
         broken = cls(last.reason, last.detail, last.offset)
         broken.damage = tuple(damage)

@@ -1,8 +1,8 @@
-"""Where files lie and how they are opened: local or not, compressed or not.
+"""Lists and opens files: local or remote, compressed or not.
 
-A path with a scheme (`gs://`, `s3://`) goes through Beam's file systems (`remote`), any
-other through the local disk. Compressed ones are unpacked on the way (`compression`),
-also those that have only the first bytes of such a file, but not the name.
+Paths with a scheme (`gs://`, `s3://`) are read through Beam's file systems
+(`remote_files`), others from the local disk. Compressed files are decompressed on the
+fly (`compression`), even if only their first bytes and not their names identify them.
 """
 
 import io
@@ -36,23 +36,23 @@ from transbeam.pipeline.sources.files.remote_files import (
 )
 
 _BLOCK_BYTES = 1 << 16
-# At each read of the disk the threads of a process change places, which takes time.
+# Each disk read releases the GIL, and switching threads takes time.
 _READ_AHEAD = 1 << 20
 _LONGEST_BEGINNING = 16
 
 
 def matching_files(pattern: str) -> list[SourceFile]:
-    """The files a glob names, in any order; their names start below its fixed part.
+    """Lists the files that match a glob; their names are relative to its fixed part.
 
     Args:
-        pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`. A
-            folder or file that is there by such a name is meant itself. `~` is the
-            user's folder.
+        pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`. An
+            existing folder or file of exactly this name takes precedence. `~` is the
+            home folder.
 
     Raises:
-        DataError: A file's size cannot be asked for, a bucket cannot be listed,
-            nothing here can read paths of that scheme, only folders match, or what
-            matches is no file or a link to nothing.
+        DataError: A file's size cannot be read, a bucket cannot be listed, the scheme
+            is not supported by the installed packages, only folders match, or a match
+            is not a regular file or is a broken link.
     """
     pattern = pattern.removeprefix("file://")
     if is_remote(pattern):
@@ -71,10 +71,10 @@ def matching_files(pattern: str) -> list[SourceFile]:
 
 
 def _listed(path: Path, name: str) -> SourceFile:
-    """A file with its size; reading anything else might never end.
+    """Returns a regular file with its size; reading other kinds may never end.
 
     Raises:
-        DataError: It is a FIFO, a socket or a device, or a link to nothing.
+        DataError: It is a FIFO, a socket, a device or a broken link.
     """
     try:
         mode = path.stat().st_mode
@@ -94,7 +94,7 @@ def _listed(path: Path, name: str) -> SourceFile:
 
 
 def _fixed_root(pattern: str) -> str:
-    """The folder a glob starts from: `a/b/` for `a/b/*.txt` and for `a/b/c.txt`."""
+    """Returns the fixed folder of a glob: `a/b/` for `a/b/*.txt` and `a/b/c.txt`."""
     if not is_remote(pattern):
         pattern = Path(pattern).as_posix()
     folders = pattern.split("/")[:-1]
@@ -104,45 +104,45 @@ def _fixed_root(pattern: str) -> str:
 
 
 def is_compressed(file: SourceFile) -> bool:
-    """Whether a file is read through a decompressor, and so never from the middle.
+    """Returns whether a file is compressed, and so cannot be read from the middle.
 
-    Its name says so; or its first bytes do, for a file of this machine.
+    Determined by its name or, for local files, by its first bytes.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The file cannot be opened.
     """
     return _compression(file) is not None
 
 
 def _compression(file: SourceFile) -> Compression | None:
-    """The compression of a file, whether its name says so or not."""
+    """Returns the compression of a file, by its name or its first bytes."""
     suffix = Path(file.path).suffix.lower()
     if suffix in COMPRESSIONS:
         return COMPRESSIONS[suffix]
     if is_remote(file.path):
-        return None  # because each look is a request
+        return None  # because each read is a request
     with open(file.path, "rb", buffering=0) as stream:
         beginning = stream.read(_LONGEST_BEGINNING)
-    # No text begins so: the bytes are no UTF-8, or hold what is never written.
+    # Text never begins like this: the bytes are invalid UTF-8 or control characters.
     kinds = (k for k in COMPRESSIONS.values() if k.beginning.match(beginning))
     return next(kinds, None)
 
 
 @contextmanager
 def open_file(file: SourceFile) -> Iterator[BinaryIO]:
-    """Opens a file for reading from its start, unpacked.
+    """Opens a file for reading from its start, decompressed.
 
-    Of a compressed file that is damaged or cut short all is read that can be (see
-    `gaps_in`), and leaving the `with` block raises `BrokenFile`. An uncompressed file
-    can also be read from the middle (`seek`).
+    A damaged or truncated compressed file is read as far as possible (see `gaps_in`),
+    and leaving the `with` block raises `BrokenFile`. An uncompressed file can also be
+    read from the middle (`seek`).
 
-    A `BrokenFile` raised in the block that does not say how much was not read is taken
-    to mean all that follows, and all of the file if it is about its beginning.
+    If a `BrokenFile` that is raised in the block has no number of unread bytes, it is
+    set to the rest of the file, or to all of the file if its offset is 0.
 
     Raises:
-        BrokenFile: Something was lost of what has been read.
-        OSError: It cannot be opened.
-        DataError: The same, of a file elsewhere; also later, while it is read.
+        BrokenFile: A part of the file that was read is damaged.
+        OSError: The file cannot be opened.
+        DataError: A remote file cannot be opened or read; also raised while reading.
     """
     with open_beginning(file) as stream:
         raw = getattr(stream, "raw", None)
@@ -153,7 +153,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             left = file.size - source_offset(stream)
             told = [_with_unread(damage, file, left) for damage in broken.damage]
             if unpacked:
-                # What ends too early seems damaged to whoever reads what is in it.
+                # To a reader of the content, a truncated file seems damaged.
                 told = [*unpacked.damage, *([] if unpacked.cut else told)]
             broken.damage = tuple(told)
             raise
@@ -163,10 +163,10 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
-    """Opens a file of a kind that is read from its end, as `open_file` does.
+    """Opens a file like `open_file` for formats that are read from the end.
 
     Raises:
-        BrokenFile: It is compressed as a whole, and so can only be read in order.
+        BrokenFile: The file is compressed as a whole, so it can only be read in order.
     """
     with open_file(file) as stream:
         if not stream.seekable():
@@ -176,15 +176,15 @@ def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
 
 
 def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
-    """Damage with the bytes it is; `left` are those of the file not yet read."""
+    """Sets the unread bytes of damage; `left` is the number of remaining bytes."""
     if damage.unread is not None:
         return damage
-    # At the beginning nothing was used, though a line may be all of the file.
+    # At offset 0 nothing was used, even if the whole file is one line and was read.
     return replace(damage, unread=left if damage.offset else file.size)
 
 
 def open_beginning(file: SourceFile) -> BinaryIO:
-    """Opens a file to look at its beginning, whatever is wrong with the rest."""
+    """Opens a file to read its beginning, without reporting later damage."""
     compression = _compression(file)
     stream = _open_as_it_is(file.path)
     if compression is None:
@@ -194,10 +194,10 @@ def open_beginning(file: SourceFile) -> BinaryIO:
 
 
 def source_offset(stream: BinaryIO) -> int:
-    """Counts the bytes of the file that have been read; about, if it is compressed.
+    """Returns the number of file bytes read; approximate for compressed files.
 
     Args:
-        stream: As `open_file` gave it.
+        stream: A stream of `open_file`.
     """
     raw = getattr(stream, "raw", None)
     offset = stream.tell()
@@ -205,9 +205,9 @@ def source_offset(stream: BinaryIO) -> int:
 
 
 def gaps_in(stream: BinaryIO) -> Sequence[int]:
-    """Places where something is missing in what was read, in bytes from the start.
+    """Returns the byte offsets of gaps in the text that was read.
 
-    The list grows while the stream is read. It may be of any stream; only compressed
+    The list grows while the stream is read. Any stream is accepted; only compressed
     files have gaps.
     """
     raw = getattr(stream, "raw", None)
@@ -221,11 +221,11 @@ def _open_as_it_is(path: str) -> BinaryIO:
 
 
 def size_now(file: SourceFile) -> int:
-    """The size of a file as it is at this moment, in bytes.
+    """Returns the current size of a file in bytes.
 
     Raises:
-        OSError: It is not there any more.
-        DataError: The same, of a file elsewhere.
+        OSError: The file does not exist any more.
+        DataError: The same for a remote file.
     """
     if is_remote(file.path):
         return object_size(file.path)
@@ -234,7 +234,7 @@ def size_now(file: SourceFile) -> int:
 
 @contextmanager
 def _reported(pattern: str) -> Iterator[None]:
-    """What goes wrong while files are listed, as the user's error."""
+    """Converts errors while listing files to user errors."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Globs as people write them: with brackets in names, for folders, over links."""
+"""Expands globs robustly: brackets in names, folders, cyclic links."""
 
 import glob
 import os
@@ -15,10 +15,10 @@ _ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 def expand(pattern: str) -> list[str]:
-    """The paths a glob names, each once, in any order.
+    """Returns the paths that match a glob, each once, in any order.
 
-    As `glob.glob` finds them, but a link to a folder it lies in, or that the glob
-    begins in, is not followed: that would go on for ever.
+    Like `glob.glob`, but links to a parent folder are not followed, which would not
+    terminate.
 
     Args:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
@@ -27,12 +27,12 @@ def expand(pattern: str) -> list[str]:
 
 
 def literal_where_there(pattern: str) -> str:
-    """A glob whose folders and name are taken literally where they are there.
+    """Escapes the components of a glob that exist literally.
 
-    A folder may be called `data [v1]`, which as a glob would be `data v` or `data 1`.
+    A folder may be named `data [v1]`, which as a glob matches `data v` or `data 1`.
 
     Args:
-        pattern: A path of this machine, with or without `*`, `?` and `[...]`.
+        pattern: A local path, with or without `*`, `?` and `[...]`.
 
     Example:
     >>> literal_where_there("/no/such/[v1]/*.txt")
@@ -48,7 +48,7 @@ def literal_where_there(pattern: str) -> str:
 
 
 def unescaped(name: str) -> str | None:
-    """The only name that a part of a glob matches; None if there may be others.
+    """Returns the only name that a component of a glob matches; None if several can.
 
     Example:
     >>> unescaped("a"), unescaped("[[]v1]"), unescaped("*.txt")
@@ -59,7 +59,7 @@ def unescaped(name: str) -> str | None:
 
 
 def only_folders(pattern: str, folders: Sequence[Path]) -> DataError:
-    """The error of a glob that matches no file but folders; it names one that does."""
+    """Returns the error for a glob that matches only folders, with a suggestion."""
     files = (path for folder in folders for path in folder.rglob("*"))
     found = [path for path in islice(files, _LOOKED_AT) if path.is_file()]
     suffixes = Counter(path.suffix for path in found)
@@ -82,13 +82,13 @@ def _expand(pattern: str) -> Iterator[str]:
         for folder in _folders(base, _above(base)):
             if rest:
                 yield from _expand(os.path.join(glob.escape(folder), rest))
-            else:  # a pattern that ends with `**` names all there is
+            else:  # a pattern that ends with `**` matches everything
                 yield folder
                 yield from glob.glob(os.path.join(glob.escape(folder), "*"))
 
 
 def _at_any_depth(pattern: str) -> tuple[str, bool, str]:
-    """What stands before and behind the first `**`, and whether there is one."""
+    """Splits a pattern at the first `**`; the flag tells whether there is one."""
     parts = pattern.split("/")
     if "**" not in parts:
         return pattern, False, ""
@@ -101,7 +101,7 @@ _Identity = tuple[int, int]  # a folder's device and number
 
 
 def _above(folder: str) -> tuple[_Identity, ...]:
-    """The folders that a folder lies in."""
+    """Returns the parents of a folder."""
     try:
         return tuple(map(_identity, Path(folder or ".").resolve().parents))
     except OSError:
@@ -116,19 +116,19 @@ def _identity(folder: str | Path) -> _Identity:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself, which says nothing about what is beside it
+    except OSError:  # a link to itself; other entries are unaffected
         return False
 
 
 def _folders(folder: str, above: tuple[_Identity, ...]) -> Iterator[str]:
-    """A folder and those in it that are not hidden, at any depth."""
+    """Yields a folder and its subfolders that are not hidden, at any depth."""
     try:
         here = _identity(folder or ".")
         if here in above:
             return
         with os.scandir(folder or ".") as entries:
             inner = [e.name for e in entries if e.name[:1] != "." and _is_folder(e)]
-    except OSError:  # as for `glob`: what cannot be looked into has nothing in it
+    except OSError:  # like `glob`: unreadable folders count as empty
         return
     yield folder
     for name in sorted(inner):

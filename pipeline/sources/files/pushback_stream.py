@@ -1,4 +1,4 @@
-"""A stream some of whose bytes can be read again."""
+"""A stream with a pushback buffer."""
 
 import io
 from typing import BinaryIO
@@ -9,10 +9,10 @@ _LONGEST_LINE = 1 << 16
 
 
 class PutBack:
-    r"""Reads a stream of `open_file`, and takes bytes back.
+    r"""Reads a stream of `open_file`; bytes can be pushed back.
 
     Attributes:
-        offset: Bytes read, less those put back.
+        offset: The number of bytes read, without those pushed back.
 
     Example:
     >>> lines = PutBack(io.BytesIO(b"one\ntwo\n"))
@@ -28,7 +28,7 @@ class PutBack:
         self.offset = 0
 
     def readline(self) -> bytes:
-        """Up to the next line end, or the first bytes of a line without end."""
+        """Reads up to the next line end, at most `_LONGEST_LINE` bytes."""
         line = self._again.readline(_LONGEST_LINE)
         if not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
             line += self._stream.readline(_LONGEST_LINE - len(line))
@@ -36,22 +36,22 @@ class PutBack:
         return line
 
     def read(self, size: int) -> bytes:
-        """Some of the next bytes, at most `size`; none at the end."""
+        """Reads at most `size` bytes; none at the end."""
         piece = self._again.read(size) or self._stream.read(size)
         self.offset += len(piece)
         return piece
 
     def put_back(self, raw: bytes) -> None:
-        """Takes bytes that were just read; they are read next."""
+        """Pushes back bytes that were just read; they are read next."""
         self._again = io.BytesIO(raw + self._again.read())
         self.offset -= len(raw)
 
     def gap_since(self, offset: int) -> int | None:
-        """The first gap within what was read from `offset` on."""
+        """Returns the first gap between `offset` and the current position."""
         inside = (gap for gap in self._gaps if offset < gap < self.offset)
         return next(inside, None)
 
     def source_offset(self) -> int:
-        """The place in the file, about; see `file_access.source_offset`."""
+        """Returns the approximate file position; see `file_access.source_offset`."""
         waiting = len(self._again.getbuffer()) - self._again.tell()
         return source_offset(self._stream) - waiting

@@ -1,9 +1,9 @@
-"""Reports of readers: text they dropped, encodings they detected, notes about files.
+"""Reports of readers: dropped text, detected encodings, notes about files.
 
-A reader yields documents. What it leaves out of them, and what it decides or notices
-about a whole file, goes into the report of whoever reads; where nobody asks for one,
-nowhere. The functions that report are called from any depth of a reader. A report is
-that of one iteration, whatever other generators and threads read at the same time.
+A reader yields documents. Text that it drops, and its decisions and notes about a whole
+file, are added to the report of the caller, if there is one. The functions that report
+can be called at any depth of a reader. A report belongs to one iteration, even if other
+generators and threads read at the same time.
 """
 
 from collections import Counter
@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 @dataclass
 class ReadingReport:
-    """Facts about a unit of source that are no documents.
+    """Information about the reading of a work unit besides its documents.
 
     Attributes:
-        dropped: How often something was dropped inside a sentence, by its kind.
+        dropped: The number of items dropped inside sentences, by kind.
         encodings: Codec and confidence of each file whose encoding was detected.
-        page_encodings: How many web pages were detected to be in each codec.
-        noted: How often something was noticed: kind, file's name, detail.
+        page_encodings: The number of web pages with a detected encoding, by codec.
+        noted: The number of notes, by kind, file name and detail.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class ReadingReport:
     noted: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        """The report as a unit's marker has it."""
+        """Returns the report as JSON values for a unit's marker."""
         noted = [
             {"kind": kind, "source": file, "detail": detail, "times": times}
             for (kind, file, detail), times in self.noted.items()
@@ -44,7 +44,7 @@ _Item = TypeVar("_Item")
 
 
 def reported(items: Iterable[_Item], report: ReadingReport) -> Iterator[_Item]:
-    """Yields the same items; what is reported while they are read goes into `report`.
+    """Yields the same items; collects what is reported meanwhile in `report`.
 
     Example:
     >>> def read():
@@ -67,7 +67,7 @@ def reported(items: Iterable[_Item], report: ReadingReport) -> Iterator[_Item]:
 
 
 def report_dropped(counts: Mapping[str, int]) -> None:
-    """Reports text that a reader dropped inside sentences, by its kind."""
+    """Reports the numbers of items dropped inside sentences, by kind."""
     if report := _CURRENT.get():
         report.dropped.update(counts)
 
@@ -79,27 +79,27 @@ def report_encoding(file: str, codec: str, confidence: float) -> None:
 
 
 def report_page_encoding(codec: str) -> None:
-    """Reports the encoding that was detected for a web page which declares none."""
+    """Reports the detected encoding of a web page that declares none."""
     if report := _CURRENT.get():
         report.page_encodings[codec] += 1
 
 
 def report_note(kind: str, file: str, detail: str) -> None:
-    """Reports something noticed about a file that people should know.
+    """Reports a note about a file for the user.
 
     Args:
-        kind: A few words; notes are counted by it and by file.
+        kind: A few words; notes are counted by kind and file.
         file: Its name in the corpus.
-        detail: The consequence, and what to do about it.
+        detail: The consequence and a remedy.
     """
     if report := _CURRENT.get():
         report.noted[kind, file, detail] += 1
 
 
 def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Adds up how often something was dropped inside a sentence, by its kind.
+    """Sums the numbers of items dropped inside sentences, by kind.
 
-    A wiki has ten thousands of kinds: the most frequent ones are named.
+    A wiki has tens of thousands of kinds: only the most frequent ones are listed.
 
     Args:
         states: Markers of units, with their reports.
@@ -111,7 +111,7 @@ def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Lists the codec of each file whose encoding was detected, and the confidence.
+    """Lists codec and confidence of each file with a detected encoding.
 
     Web pages are counted by their codec.
 
@@ -128,10 +128,10 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def describe_encodings(found: Iterable[Mapping[str, Any]]) -> str:
-    """Names the codecs that were detected, with the least certain file of each.
+    """Describes the detected codecs, with the least certain file of each.
 
     Args:
-        found: As `detected_encodings` gives it.
+        found: The result of `detected_encodings`.
 
     Example:
     >>> certain = {"file": "a.txt", "codec": "utf-8", "confidence": 1.0}
@@ -156,7 +156,7 @@ def describe_encodings(found: Iterable[Mapping[str, Any]]) -> str:
 
 
 def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Adds up the notes about files: kind, source, detail, times.
+    """Sums the notes about files: kind, source, detail, times.
 
     Args:
         states: Markers of units, with their reports.

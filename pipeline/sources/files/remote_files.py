@@ -1,8 +1,8 @@
-"""Files of other file systems (`gs://`, `s3://`, `hdfs://`), read through Beam's.
+"""Reads files of remote file systems (`gs://`, `s3://`, `hdfs://`) through Beam.
 
-Beam's file systems differ in what they raise, and some ask for minutes for what nobody
-will answer. Here all that goes wrong is a `DataError` that says what the other side
-said, and never looks like a damaged file.
+Beam's file systems raise different exceptions, and some retry for minutes without any
+chance of success. Here all failures become a `DataError` with the server's message, and
+are never mistaken for damaged files.
 """
 
 import copy
@@ -24,13 +24,13 @@ from transbeam.pipeline.documents.byte_range import SourceFile
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BLOCK_BYTES = 1 << 16
-# Not imported above: it takes a second, and local files do without it.
+# Imported late: it takes a second, and local files do not need it.
 _BEAM_FILES = "apache_beam.io.filesystems"
-# Of S3, how far to read ahead. Beam's 16 MB would be most of the traffic where a file
-# is read in units of 4 MB; reading on costs no other request.
+# Read-ahead for S3. Beam's 16 MB would be most of the traffic if a file is read in
+# units of 4 MB; reading further needs no new request.
 _S3_BYTES = 1 << 20
 
-# By scheme: what Beam's file system imports, and what to install for it.
+# By scheme: the imports of Beam's file system, and the package to install.
 _NEEDED = {
     "gs": (("google.cloud.storage", "google_auth_httplib2"), "transbeam[gcp]"),
     "s3": (("boto3",), "transbeam[aws]"),
@@ -39,25 +39,25 @@ _NEEDED = {
 }
 
 _options: tuple[str, ...] = ()
-# The options with which S3 has answered this process.
+# The options with which this process has reached S3.
 _answering: set[tuple[str, ...]] = set()
 
 
 def use_options(options: Sequence[str]) -> None:
-    """Takes the options for Beam, some of which are its file systems'.
+    """Sets the options for Beam, some of which are for its file systems.
 
-    Beam itself hands them neither to whoever lists files before there is a pipeline
-    nor to workers that are processes of their own.
+    Beam itself applies them neither to file listings before the pipeline runs nor to
+    worker processes.
 
     Args:
-        options: Such as `--s3_endpoint_url=http://localhost:9000`.
+        options: Options such as `--s3_endpoint_url=http://localhost:9000`.
     """
     global _options
     _options = tuple(options)
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path has a scheme.
+    """Returns whether a path has a scheme.
 
     Example:
     >>> is_remote("s3://bucket/a.txt"), is_remote("/tmp/a.txt")
@@ -67,14 +67,14 @@ def is_remote(path: str) -> bool:
 
 
 def matching_objects(pattern: str, root: str) -> list[SourceFile]:
-    """The files a glob names, by the rules that local globs have.
+    """Lists the files that match a glob, by the rules of local globs.
 
     Args:
         pattern: As in `file_access.matching_files`.
-        root: What the pattern begins with; the files' names begin behind it.
+        root: A prefix of the pattern; the files' names are relative to it.
 
     Raises:
-        DataError: They cannot be listed.
+        DataError: The files cannot be listed.
     """
     wanted = pattern.removeprefix(root).split("/")
     fixed = re.split(r"[\[*?]", pattern)[0]
@@ -82,7 +82,7 @@ def matching_objects(pattern: str, root: str) -> list[SourceFile]:
         system = _file_system(pattern)
         if pattern.startswith("s3://"):
             _ask_s3_once(fixed, is_glob=fixed != pattern)
-        # In Beam's own globs `**/` is at least one folder, and `*` takes hidden files.
+        # In Beam's own globs `**/` matches at least one folder, and `*` hidden files.
         (found,) = system.match([pattern if fixed == pattern else f"{fixed}**"])
     return [
         SourceFile(
@@ -97,13 +97,13 @@ def matching_objects(pattern: str, root: str) -> list[SourceFile]:
 
 
 def is_match(path: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether Python's `glob` would find a file.
+    """Returns whether a path matches a pattern by the rules of Python's `glob`.
 
-    An object whose name ends in a slash stands for a folder, and is no file.
+    An object whose name ends in a slash represents a folder, not a file.
 
     Args:
-        path: Its folders and its name.
-        pattern: The glob's.
+        path: The folders and the name of a file.
+        pattern: The components of the glob.
 
     Example:
     >>> is_match(["deep", "er", "a.txt"], ["**", "*.txt"])
@@ -131,10 +131,10 @@ def is_match(path: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def open_object(path: str) -> BinaryIO:
-    """Opens a file as it is, for reading anywhere in it.
+    """Opens a file for random access, without decompression.
 
     Raises:
-        DataError: Then or while reading: it is not there, or cannot be read.
+        DataError: The file is missing or cannot be read; also raised while reading.
     """
     from apache_beam.io.filesystem import CompressionTypes
 
@@ -144,15 +144,15 @@ def open_object(path: str) -> BinaryIO:
             stream = _s3().open(path, read_buffer_size=_S3_BYTES)
         else:
             stream = system.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    # Google's streams have no buffer to find a line in.
+    # Google's streams are unbuffered and cannot read lines.
     return cast(BinaryIO, io.BufferedReader(_Object(path, stream), _BLOCK_BYTES))
 
 
 class _Object(io.RawIOBase):
-    """A file that is being read, and tells what goes wrong in the user's terms.
+    """A raw stream that raises failures as user errors.
 
-    As an `OSError` it would pass for a damaged file, of which what was read before
-    stays; but the same command may well get the rest tomorrow.
+    An `OSError` would be treated as a damaged file, whose previous documents are kept;
+    but the same command may succeed later.
     """
 
     def __init__(self, path: str, stream: Any) -> None:
@@ -184,10 +184,10 @@ class _Object(io.RawIOBase):
 
 
 def object_size(path: str) -> int:
-    """The size of a file as it is at this moment, in bytes.
+    """Returns the current size of a file in bytes.
 
     Raises:
-        DataError: It is not there any more, or cannot be asked about.
+        DataError: The file does not exist any more, or its size cannot be read.
     """
     with _failures_told(f"{path}: cannot be read"):
         system = _file_system(path)
@@ -202,7 +202,7 @@ def _file_system(path: str) -> Any:
     scheme = path.partition("://")[0]
     modules, extra = _NEEDED.get(scheme, ((), ""))
     try:
-        if _BEAM_FILES not in sys.modules:  # else not to wait for another import
+        if _BEAM_FILES not in sys.modules:  # else its lock may block
             quiet_import(_BEAM_FILES)
         for module in modules:
             importlib.import_module(module)
@@ -229,10 +229,10 @@ def _parsed(options: tuple[str, ...]) -> Any:
 
 
 def _s3() -> Any:
-    """Beam's reader of S3, with a connection that all files share.
+    """Returns Beam's S3 reader, with a connection that all files share.
 
-    Beam's file system makes one for each look at a file, in a tenth of a second. What
-    the copies do not share is how far they have read.
+    Beam's file system opens one for each access, which takes a tenth of a second. Only
+    the read position is not shared between copies.
     """
     from apache_beam.io.aws import s3io
 
@@ -247,10 +247,10 @@ def _s3_client(options: tuple[str, ...]) -> Any:
 
 
 def _ask_s3_once(place: str, is_glob: bool) -> None:
-    """Raises what S3 answers, if that is an error.
+    """Sends one request to S3 and raises its error, if any.
 
-    Beam takes all that has no HTTP status for a hiccup, such as missing credentials,
-    and would ask again for ten minutes.
+    Beam treats errors without an HTTP status, such as missing credentials, as transient
+    and would retry for ten minutes.
     """
     from apache_beam.io.aws import s3io
     from apache_beam.io.aws.clients.s3 import messages
@@ -263,7 +263,7 @@ def _ask_s3_once(place: str, is_glob: bool) -> None:
         else:
             client.get_object_metadata(messages.GetRequest(*where))
     except messages.S3ClientError as error:
-        # Beam's 404 for a list with nothing in it is no error.
+        # Beam's 404 for an empty listing is not an error.
         if error.code != 404 or "NoSuchBucket" in str(error):
             raise
     _answering.add(_options)
@@ -271,7 +271,7 @@ def _ask_s3_once(place: str, is_glob: bool) -> None:
 
 @contextmanager
 def _silent_log() -> Iterator[None]:
-    """Keeps warnings off a screen that no log file takes them from yet."""
+    """Suppresses log output while no log file is open yet."""
     root = logging.getLogger()
     handlers = root.handlers[:]
     root.handlers[:] = [logging.NullHandler()]
@@ -283,7 +283,7 @@ def _silent_log() -> Iterator[None]:
 
 @contextmanager
 def _failures_told(what: str) -> Iterator[None]:
-    """Each file system's own exceptions as the user's error."""
+    """Converts the exceptions of each file system to user errors."""
     try:
         yield
     except DataError:
@@ -296,7 +296,7 @@ def _failures_told(what: str) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    """What was raised first, in one line."""
+    """Describes the original exception in one line."""
     while details := getattr(error, "exception_details", None):
         error = next(iter(details.values()))
     told = (

@@ -1,1 +1,1 @@
-"""Readers, one module a file format."""
+"""Readers, one module per file format."""

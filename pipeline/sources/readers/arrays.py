@@ -1,7 +1,7 @@
-"""Images with labels in NumPy's `.npz` archives, read image by image.
+"""Reads images with labels from NumPy's `.npz` archives, image by image.
 
-An archive is a zip of one `.npy` for each array, so the images need never be in
-memory together. A row's offset is its index.
+An archive is a zip file with one `.npy` per array, so the images need not be in memory
+all at once. A row's offset is its index.
 """
 
 import zipfile
@@ -29,11 +29,11 @@ _DAMAGE = (
 
 
 def read(span: Span, source: ArraysSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each image.
+    """Yields a document per image.
 
     Raises:
-        BrokenFile: The archive is damaged or cut short.
-        DataError: It holds no such arrays, or none of images and their labels.
+        BrokenFile: The archive is damaged or truncated.
+        DataError: The arrays are missing, or are not images and their labels.
     """
     with open_seekable(span.file) as stream:
         count = 0
@@ -75,7 +75,7 @@ def _labels(
 def _image_shape(
     header: _Header, labels: np.ndarray, source: ArraysSourceConfig, path: str
 ) -> tuple[int, ...]:
-    """Height, width and channels of each image."""
+    """Returns height, width and channels of each image."""
     shape, fortran_order, dtype = header
     if dtype != np.uint8 or len(shape) not in (3, 4) or fortran_order:
         raise DataError(

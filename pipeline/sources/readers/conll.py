@@ -1,9 +1,9 @@
-"""Tagged words in columns (CoNLL 2003, WNUT 17), a blank line after each sentence.
+"""Reads tagged words in columns, such as CoNLL 2003 and WNUT 17.
 
-Columns are parted by tabs if the first line has one, else by spaces. Every line has as
-many as the first; one that has not rejects its sentence. Lines that begin as `comment`
-says and `-DOCSTART-` lines, which part documents, are left out. A sentence's offset is
-the byte it begins at.
+A blank line follows each sentence. Columns are separated by tabs if the first line has
+one, else by spaces. Sentences with a line whose number of columns differs from the
+first line are rejected. Lines that begin with `comment` and `-DOCSTART-` lines, which
+separate documents, are skipped. A sentence's offset is that of its first byte.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from transbeam.pipeline.sources.readers.table_rows import tagged_document
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns of a file, as its first line has them."""
+    """The columns of a file, by its first line."""
 
     first: Line
 
@@ -32,13 +32,13 @@ class _Layout:
         return len(self.fields(self.first))
 
     def fields(self, line: Line) -> list[str]:
-        # Not at any white space: a word may be, or hold, a no-break space.
+        # Only at the separator: a word may contain a no-break space.
         fields = line.content.split(self.separator)
         return fields if self.separator == "\t" else [f for f in fields if f]
 
 
 def read(span: Span, source: ConllSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each sentence; the span is the whole file."""
+    """Yields a document per sentence; the span is the whole file."""
     layout: _Layout | None = None
     left_out = ("-DOCSTART-", *([source.comment] if source.comment else []))
     for block in sentences(lines(span, source.encoding)):
@@ -49,7 +49,7 @@ def read(span: Span, source: ConllSourceConfig) -> Iterator[Document | Rejected]
 
 
 def sentences(source: Iterable[Line]) -> Iterator[list[Line]]:
-    """The runs of lines between blank lines."""
+    """Yields the runs of lines between blank lines."""
     sentence: list[Line] = []
     for line in source:
         if not line.text.isspace():
@@ -95,7 +95,7 @@ def _document(
 
 
 def _compared(line: Line, row: list[str], layout: _Layout) -> str:
-    """A line beside the one that says how many columns there are."""
+    """Describes a line in comparison with the first line."""
     first = layout.first
     told = (
         f"{len(row)} in {excerpt(line.content)!r}, {layout.width} in the first line, "

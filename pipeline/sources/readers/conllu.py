@@ -1,14 +1,14 @@
-"""Universal Dependencies treebanks (CoNLL-U), always in UTF-8.
+"""Reads Universal Dependencies treebanks (CoNLL-U), always in UTF-8.
 
-The words are the syntactic words, those with a whole number for an id, as they are the
-ones that are annotated. Left out are
+The words are the syntactic words, which have integer ids, as only they are annotated.
+Skipped are
 
 - multiword tokens (`1-2  don't`): their words follow (`1  do`, `2  n't`);
-- empty nodes (`8.1`), which stand for words that were not said;
-- comments, the running text (`# text =`) among them.
+- empty nodes (`8.1`), which represent elided words;
+- comments, including the raw text (`# text =`).
 
-A sentence is rejected whose ids do not count up from 1 or that has a word without the
-tag asked for (`_`). Its offset is the byte it begins at.
+A sentence is rejected if its ids are not consecutive from 1 or a word lacks the
+selected tag (`_`). Its offset is that of its first byte.
 
 References:
     - [CoNLL-U format](https://universaldependencies.org/format.html)
@@ -30,7 +30,7 @@ _UNSPECIFIED = "_"
 
 
 def read(span: Span, source: ConlluSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each sentence; the span is the whole file."""
+    """Yields a document per sentence; the span is the whole file."""
     for sentence in sentences(lines(span, "utf-8")):
         if annotated := [line for line in sentence if not line.text.startswith("#")]:
             yield _document(annotated, source.tags, span.file.name)

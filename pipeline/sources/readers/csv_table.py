@@ -1,18 +1,18 @@
-r"""Tables of delimited fields: CSV, TSV and their relatives.
+r"""Reads tables of delimited fields: CSV, TSV and similar formats.
 
-With `quoting: auto` a field may stand in double quotes and then hold anything, line
-ends too; a quote inside is doubled (RFC 4180). Real files break that rule, and a quote
-that is never closed would swallow all rows up to the next quote, or to the end of the
-file. So reading is strict, and goes back: a row whose quotes are broken is rejected
-with its first line, and reading goes on with the line after that one. A row of another
-number of fields than the first row is rejected as it is. Both are counted, so a file
-read with the wrong settings is loud. A last row that ends inside quotes or has too few
-fields, without a line end, shows that the file was cut.
+With `quoting: auto` a field may be in double quotes and then contain any characters,
+including line ends; a quote inside is doubled (RFC 4180). Real files violate that rule,
+and an unclosed quote would swallow all rows up to the next quote, or to the end of the
+file. So parsing is strict, with backtracking: the first line of a row with broken
+quotes is rejected, and reading continues with the next line. A row whose number of
+fields differs from the first row is rejected. Both are counted, so wrong settings are
+noticed. A last row without a line end that ends inside quotes or has too few fields
+shows that the file is truncated.
 
-With `quoting: none` quotes are characters like any other and a row is a line, so that
-the file can be cut anywhere.
+With `quoting: none` quotes are ordinary characters and a row is a line, so that the
+file can be split anywhere.
 
-Blank lines are nothing. A row's offset is the byte it begins at.
+Blank lines are skipped. A row's offset is that of its first byte.
 
 References:
     - [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)
@@ -36,8 +36,8 @@ from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.reading_report import report_note
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
-# Python's own limit, 131,072 characters, is met by real documents. None at all would
-# let a quote that is never closed fill the memory.
+# Real documents exceed Python's default limit of 131,072 characters. Without a limit an
+# unclosed quote could fill the memory.
 _LONGEST_FIELD = 2**27
 _DELIMITERS = (",", ";", "\t", "|", ":")
 
@@ -57,12 +57,12 @@ class _Row:
 
 
 def is_splittable(source: CsvSourceConfig) -> bool:
-    """Whether a row is a line, so that a file may be cut anywhere."""
+    """Returns whether a row is a line, so that a file can be split anywhere."""
     return source.quoting == "none"
 
 
 def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each row that begins in a span.
+    """Yields a document per row that begins in a span.
 
     Raises:
         BrokenFile: The header cannot be read.
@@ -79,7 +79,7 @@ def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
         elif source.header and row.offset == first.offset:
             continue
         elif len(row.fields) != width:
-            # One reason whatever the number, which stands with the row.
+            # One reason for all numbers; the excerpt contains the number.
             reason = f"not as many fields as the {standard}"
             text = source.delimiter.join(row.fields)
             shown = f"{len(row.fields)}, not {width}: {excerpt(text)}", len(text)
@@ -104,18 +104,18 @@ _JOINED = (
 )
 
 
-# The first bytes of an archive.
+# The first bytes of a zip archive.
 _ZIP = "PK\x03\x04"
 
 
 def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
-    r"""Tells whether a field looks like a row's end, rows, and a row's beginning.
+    r"""Returns whether a field looks like a row's end, rows, and a row's beginning.
 
     Args:
-        field: Its text.
-        column: Which field of its row it is, from 0.
-        width: How many fields a row has.
-        delimiter: What stands between them.
+        field: The text of the field.
+        column: The index of the field in its row.
+        width: The number of fields per row.
+        delimiter: The delimiter of fields.
 
     Example:
     >>> _joins_rows("Open here\tb\nrow 5\ta\nEnds here", 0, 2, "\t")
@@ -127,7 +127,7 @@ def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
     """
     if "\n" not in field or width < 2:
         return False
-    # A delimiter before a space is punctuation.
+    # A delimiter before a space counts as punctuation.
     pattern = re.compile(f"{re.escape(delimiter)}(?! |$)")
     first, *rows, last = [len(pattern.findall(line)) for line in field.split("\n")]
     if column and not rows and delimiter != "\t":
@@ -137,7 +137,7 @@ def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
 
 
 def _first_row(span: Span, source: CsvSourceConfig) -> _Row:
-    """The row that says how many fields there are; it has none if there is no row."""
+    """Returns the first row, which determines the number of fields; empty if none."""
     for row in _rows(replace(span, start=0, end=span.file.size), source):
         if isinstance(row, _Row):
             return row
@@ -150,7 +150,7 @@ def _first_row(span: Span, source: CsvSourceConfig) -> _Row:
 
 
 def _check_columns(first: list[str], source: CsvSourceConfig, name: str) -> None:
-    """Refuses a file whose first row lacks a column, and says what else it may be."""
+    """Rejects a file whose first row lacks a column; suggests a remedy."""
     columns = _names(first, source)
     for column in source.columns.names():
         if columns.count(column) == 1:
@@ -178,7 +178,7 @@ def _names(row: list[str], source: CsvSourceConfig) -> list[str]:
 
 
 def _other_delimiter(column: str, first: list[str], source: CsvSourceConfig) -> str:
-    """The sentence that names the delimiter with which the column may be there."""
+    """Suggests the delimiter with which the column would be found."""
     line = source.delimiter.join(first)
     others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
     for other in others:
@@ -202,7 +202,7 @@ def _rows(span: Span, source: CsvSourceConfig) -> Iterator[_Row | Rejected]:
             fields = line.content.split(source.delimiter)
             yield from _row([line], fields)
         return
-    # The limit is the whole process's; it is only ever raised.
+    # The limit is global to the process; it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     replay = _Replay(lines(span, source.encoding))
     parser = csv.reader(replay, delimiter=source.delimiter, strict=True)
@@ -214,7 +214,7 @@ def _rows(span: Span, source: CsvSourceConfig) -> Iterator[_Row | Rejected]:
         except csv.Error as error:
             line = replay.end_broken_row()
             shown = excerpt(line.text), len(line.text)
-            # A quote that is open where the file ends, in the last line of all.
+            # An unclosed quote in the very last line.
             is_cut = line.is_open and str(error) == _OPEN_QUOTES
             reason = "truncated row" if is_cut else _reason(error)
             place = span.file.name, line.offset
@@ -229,7 +229,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
-    """What a row's lines amount to: nothing if it is blank."""
+    """Yields the row or quarantine entry of a row's lines; nothing if it is blank."""
     undecodable = next((line.rejected for line in taken if line.rejected), None)
     if undecodable:
         yield undecodable
@@ -238,10 +238,10 @@ def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
 
 
 class _Replay(Iterator[str]):
-    """Lines for a parser that may have to go back.
+    """A line iterator with backtracking for the parser.
 
     Attributes:
-        taken: The lines handed out since the last row.
+        taken: The lines returned since the last row.
     """
 
     def __init__(self, source: Iterator[Line]) -> None:
@@ -260,7 +260,7 @@ class _Replay(Iterator[str]):
         return taken
 
     def end_broken_row(self) -> Line:
-        """Hands out the lines anew, but for the first."""
+        """Rewinds to the second line of the row; returns the first."""
         first, *again = self.end_row()
         self._waiting.extendleft(reversed(again))
         return first

@@ -1,4 +1,4 @@
-"""Image files in one folder per class: decoded, resized, and labelled by the folder."""
+"""Reads image files in one folder per class, whose name is the label."""
 
 import re
 import struct
@@ -25,7 +25,7 @@ _DAMAGE = (
 
 
 def read(span: Span, source: ImagesSourceConfig) -> Iterator[Document | Rejected]:
-    """The image of a file (of several frames, the first), as RGB."""
+    """Yields the image of a file (the first of several frames), resized, as RGB."""
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()
@@ -33,7 +33,8 @@ def read(span: Span, source: ImagesSourceConfig) -> Iterator[Document | Rejected
     try:
         pixels = decode_image(raw, source.image_size)
     except _DAMAGE as error:
-        # Pillow names the stream, by an address that is another in each process.
+        # Pillow's message contains the stream's address, which differs between
+        # processes.
         why = _ADDRESS.sub("", str(error))
         yield Rejected("not an image that can be read", name, 0, why, len(raw))
         return

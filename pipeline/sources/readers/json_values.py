@@ -1,4 +1,4 @@
-"""JSON that is no object a line: an array of objects, or objects over several lines.
+"""Reads JSON that is not one object per line: arrays, or objects on several lines.
 
     [{"text": "one"},          {
      {"text": "two"}]            "text": "one"
@@ -7,10 +7,10 @@
                                  "text": "two"
                                }
 
-The values are read one by one, so that a file need not fit into memory. A value that is
-broken is rejected, and reading goes on at the next line that begins as its first line
-did; where there is none, the rest of the file is rejected with it. A row's offset is
-the byte its value begins at.
+Values are read one by one, so that a file need not fit into memory. An invalid value is
+rejected, and reading continues at the next line with the same indentation as its first
+line; if there is none, the rest of the file is rejected with it. A row's offset is that
+of its value's first byte.
 """
 
 import codecs
@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 18
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 _ARRAY = re.compile(r"\s*\[\s*[{\]]")
 _OPEN_LINE = re.compile(r"\s*\{[ \t\r]*\n")
-# How far from the end of what was read an error may be that more of the file mends.
+# Errors closer than this to the end of the buffer may vanish with more input.
 _LONGEST_WORD = 16
 _PART_OF_A_WORD = re.compile(r"\s*[-+.\w]*")
 _LONGEST_INDENT = 80
@@ -39,16 +39,16 @@ _DECODER = json.JSONDecoder()
 
 
 class Value(NamedTuple):
-    """A value and the byte it begins at; a broken one as `Rejected`."""
+    """A value and its byte offset; an invalid one as `Rejected`."""
 
     offset: int
     value: Any
 
 
 def has_values(file: SourceFile, encoding: str) -> bool:
-    """Tells if a file begins as an array of objects, or as an object of several lines.
+    """Returns whether a file begins with an array of objects or a multi-line object.
 
-    One that cannot be opened or decoded does not; whoever reads it will say so.
+    False for a file that cannot be opened or decoded; reading it reports the error.
     """
     try:
         codec = codec_of(file, encoding)
@@ -69,29 +69,29 @@ def has_values(file: SourceFile, encoding: str) -> bool:
 
 
 def ends_early(error: json.JSONDecodeError) -> bool:
-    """Tells if a text is the beginning of JSON, up to a part of a word."""
+    """Returns whether the error is that the text ends within a JSON value."""
     is_open = error.msg.startswith("Unterminated string")
     return is_open or bool(_PART_OF_A_WORD.fullmatch(error.doc, error.pos))
 
 
 def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
-    """The objects of a file, and whatever else stands in their place, in order.
+    """Yields the objects of a file, and other values in their place, in order.
 
     Raises:
-        BrokenFile: The file is truncated or damaged, or no text in its encoding; also
-            behind the last object, where an array does not end.
+        BrokenFile: The file is truncated, damaged, or invalid in its encoding; also
+            after the last object if an array is not closed.
     """
     with open_file(file) as stream:
         yield from _Reader(stream, codec_of(file, encoding), file.name).values()
 
 
 class _Reader:
-    """Text that is read as far as it is looked at.
+    """Reads JSON values incrementally.
 
     Args:
-        stream: The file, at its beginning.
-        codec: Its encoding.
-        name: What it is called in its quarantine entries.
+        stream: The file, at its start.
+        codec: The encoding of the file.
+        name: The file's name in quarantine entries.
     """
 
     def __init__(self, stream: BinaryIO, codec: str, name: str) -> None:
@@ -100,11 +100,11 @@ class _Reader:
         self._name = name
         self._decoder = codecs.getincrementaldecoder(self._codec)("surrogateescape")
         self._text = ""
-        self._place = 0  # where in the text the next value begins, or what is before
-        self._offset = 0  # bytes of the file before that
-        self._indent = ""  # what stands before it on its line
-        self._last = ""  # the last character passed that is no white space
-        self._is_whole = False  # whether the text goes to the end of the file
+        self._place = 0  # start of the next value, or of the text before it
+        self._offset = 0  # the same as a byte offset in the file
+        self._indent = ""  # the text before it on its line
+        self._last = ""  # the last skipped character except white space
+        self._is_whole = False  # whether the text reaches the end of the file
 
     def values(self) -> Iterator[Value]:
         self._read_on()
@@ -119,7 +119,7 @@ class _Reader:
             raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
-        """Reads more: as much again as is waiting, so that nothing is read often."""
+        """Doubles the unprocessed text, so that the total work stays linear."""
         self._text, self._place = self._text[self._place :], 0
         size = max(len(self._text), _BLOCK_BYTES)
         raw = self._stream.read(size)
@@ -132,7 +132,7 @@ class _Reader:
             raise BrokenFile(reason, shown, self._offset) from error
 
     def _go_to(self, place: int) -> bool:
-        """Passes some text; false if not all of it could be decoded."""
+        """Advances to `place`; returns False if some bytes in between are invalid."""
         passed = self._text[self._place : place]
         _, newline, line = passed.rpartition("\n")
         indent = line if newline else self._indent + line
@@ -147,7 +147,7 @@ class _Reader:
         return True
 
     def _skip_between(self) -> bool:
-        """Goes to the next value; false if there is none."""
+        """Advances to the next value; returns False if there is none."""
         while True:
             between = _BETWEEN.match(self._text, self._place)
             self._go_to(between.end() if between else self._place)
@@ -160,7 +160,7 @@ class _Reader:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._place)
-                # A number may go on in what is not read yet.
+                # A number may continue in the unread text.
                 if end < len(self._text) or self._is_whole:
                     start = self._place
                     if not self._go_to(end):
@@ -183,7 +183,7 @@ class _Reader:
             self._read_on()
 
     def _broken(self, reason: str, place: int, *, doubtful: bool = False) -> Value:
-        """The entry of a value that is no JSON; goes to the one that follows."""
+        """Returns the quarantine entry of an invalid value; advances to the next."""
         offset = self._offset
         shown = excerpt(self._text[self._place :])
         next_line = re.compile(rf"\n{re.escape(self._indent)}(?=\{{)")
@@ -194,7 +194,7 @@ class _Reader:
             if found or self._is_whole:
                 self._go_to(found.end() if found else len(self._text))
                 break
-            # The line's beginning may be cut where the text ends.
+            # The start of a line may be cut at the end of the text.
             self._go_to(max(self._place, self._text.rfind("\n")))
             self._read_on()
         size = self._offset - offset

@@ -1,9 +1,9 @@
-"""JSON lines: an object on each line; its fields are the columns.
+"""Reads JSON Lines: an object per line, whose fields are the columns.
 
-Blank lines are nothing. Of a field given twice the last counts. A row's offset is the
-byte its line begins at. A last line that ends before its object does shows that the
-file was cut, and nobody knows how much of it is missing. A file that is an array of
-objects, or whose objects go over several lines, is read too (`json_values`).
+Blank lines are skipped. Of duplicate fields the last is used. A row's offset is that of
+its line. A last line that ends within its object shows that the file is truncated by an
+unknown amount. A file with an array of objects, or with objects on several lines, is
+supported, too (`json_values`).
 """
 
 import json
@@ -24,12 +24,12 @@ from transbeam.pipeline.sources.readers.table_rows import row_document
 
 
 def is_splittable(file: SourceFile, source: JsonlSourceConfig) -> bool:
-    """Tells if an object is a line, so that the file may be cut anywhere."""
+    """Returns whether each object is a line, so that the file can be split anywhere."""
     return not has_values(file, source.encoding)
 
 
 def read(span: Span, source: JsonlSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each line that begins in a span, or each object of the file."""
+    """Yields a document per line that begins in a span, or per object of the file."""
     name = span.file.name
     for offset, row in _rows(span, source):
         if isinstance(row, Rejected):

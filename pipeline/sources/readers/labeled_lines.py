@@ -1,8 +1,8 @@
-r"""Lines of a label and a text, with white space between: `positive\tA quiet film.`
+r"""Reads lines of a label, white space and a text: `positive\tA quiet film.`
 
-So come many small sets for classification, and the files of fastText, whose labels
-begin with `__label__`. The label goes up to the first space or tab. Blank lines are
-nothing. A document's offset is the byte its line begins at.
+Many small classification data sets have this format, and the files of fastText, whose
+labels begin with `__label__`. The label ends at the first space or tab. Blank lines are
+skipped. A document's offset is that of its line.
 
 References:
     - [fastText](https://fasttext.cc/docs/en/supervised-tutorial.html), "Getting and
@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"[ \t]+")
 
 
 def read(span: Span, source: LabeledLinesSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each line that begins in a span."""
+    """Yields a document per line that begins in a span."""
     for line in lines(span, source.encoding):
         if line.rejected:
             yield line.rejected

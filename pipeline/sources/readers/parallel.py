@@ -1,9 +1,8 @@
-"""Two files whose lines belong together: line i of one is the target of line i.
+"""Reads two line-aligned files: line i of one is the target of line i of the other.
 
-Nothing is skipped, so that the lines stay together: a pair with nothing on the text's
-side is a document without text (the cleaning counts it), one with nothing on the
-target's side alone is rejected. A pair's offset is the number of its lines, counted
-from 1.
+No line is skipped, so that the lines stay aligned: a pair with an empty source is a
+document without text (which the cleaning filters), one with only an empty target is
+rejected. A pair's offset is its line number, counted from 1.
 """
 
 import re
@@ -20,7 +19,7 @@ from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.files.reading_report import report_note
 
-# A line that is a tag, or stands between tags as a segment of WMT's SGML does.
+# A line that is a tag, or a text between tags like a segment of WMT's SGML.
 _MARKUP = re.compile(
     r"\s*</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>(?:.*</[A-Za-z][\w:-]*>)?\s*$"
 )
@@ -29,11 +28,10 @@ _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)$", re.IGNORECASE)
 
 
 def list_files(source: ParallelSourceConfig) -> list[SourceFile]:
-    """The files of the text's side, each with its partner.
+    """Lists the source files, each with its target file as partner.
 
     Raises:
-        DataError: There are more files on one side than on the other, or the names
-            of a pair say that they belong to others.
+        DataError: The numbers of files differ, or the names suggest other pairs.
     """
     files, partners = (
         sorted(matching_files(pattern), key=lambda file: file.name)
@@ -53,7 +51,7 @@ def list_files(source: ParallelSourceConfig) -> list[SourceFile]:
 
 
 def _check_names(files: Sequence[SourceFile], partners: Sequence[SourceFile]) -> None:
-    """Refuses pairs such as `2.en` and `3.de` where there is a `2.de`, too."""
+    """Rejects pairs such as `2.en` and `3.de` if there is a `2.de`, too."""
     known = dict(zip(_differing_parts(partners), partners, strict=True))
     for key, file, partner in zip(
         _differing_parts(files), files, partners, strict=True
@@ -67,20 +65,20 @@ def _check_names(files: Sequence[SourceFile], partners: Sequence[SourceFile]) ->
 
 
 def _differing_parts(files: Sequence[SourceFile]) -> list[tuple[str, ...]]:
-    """The parts of each name that not all files share, such as their numbers."""
+    """Returns the parts of each name that not all files share, such as numbers."""
     names = [re.split(r"[._/-]", _PACKED.sub("", file.name)) for file in files]
     shared = set(names[0]).intersection(*names) if names else set()
     return [tuple(part for part in name if part not in shared) for name in names]
 
 
 def read(span: Span, source: ParallelSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each pair of lines; the span is the whole file.
+    """Yields a document per pair of lines; the span is the whole file.
 
     Raises:
         DataError: One file has more lines than the other.
     """
     file, partner = span.file, span.file.partner
-    assert partner is not None  # as `list_files` gave it
+    assert partner is not None  # set by `list_files`
     sides = (
         lines(Span(side, 0, side.size), source.encoding) for side in (file, partner)
     )

@@ -1,4 +1,4 @@
-"""Apache Parquet tables, a few rows at a time, and only the columns asked for.
+"""Reads Apache Parquet tables: selected columns only, a few rows at a time.
 
 A row's offset is its number in the file, counted from 0.
 """
@@ -20,21 +20,21 @@ from transbeam.pipeline.sources.files.file_access import open_seekable
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
 _ROWS_AT_ONCE = 1024
-_MARK = b"PAR1"  # at both ends of a file
+_MARK = b"PAR1"  # magic bytes at both ends of a file
 _DAMAGE = (pa.ArrowException, OSError)
 
 
 def read(span: Span, source: ParquetSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each row; a row group that is damaged is one `Rejected`.
+    """Yields a document per row; a damaged row group is one `Rejected`.
 
     Raises:
-        BrokenFile: The file is truncated or no Parquet.
-        DataError: It has no such column.
+        BrokenFile: The file is truncated or not Parquet.
+        DataError: A column is missing.
     """
     name = span.file.name
     with open_seekable(span.file) as stream:
         try:
-            # Without `pre_buffer` a row group is not held in memory as a whole.
+            # `pre_buffer` would load a whole row group into memory.
             table = pq.ParquetFile(stream, pre_buffer=False)
         except _DAMAGE as error:
             raise BrokenFile(
@@ -59,7 +59,7 @@ def _row_group(
     source: ParquetSourceConfig,
     file: SourceFile,
 ) -> Iterator[Document | Rejected]:
-    """The rows of a row group, `first` and the next ones of the file."""
+    """Yields the rows of a row group; `first` is the number of its first row."""
     row, name, size = first, file.name, file.size
     try:
         for batch in table.iter_batches(
@@ -75,8 +75,8 @@ def _row_group(
         if "decrypt" in str(error):
             what = f"write it anew without encryption; {_first_line(error)}"
             raise BrokenFile("encrypted Parquet column", what, first) from error
-        # The sizes of its columns are not looked at: where the footer is what is
-        # damaged, or they are encrypted, that would abort the process.
+        # The sizes of the columns are not read: with a damaged footer or encrypted
+        # columns, that would abort the process.
         lost = max(first + table.metadata.row_group(group).num_rows - row, 0)
         share = min(lost / max(table.metadata.num_rows, 1), 1.0)
         yield Rejected(
@@ -93,7 +93,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _is_cut(stream: BinaryIO) -> bool:
-    """Tells whether a file begins like Parquet and does not end like it."""
+    """Returns whether a file begins, but does not end, with Parquet's magic bytes."""
     stream.seek(0)
     begin = stream.read(len(_MARK))
     stream.seek(0, io.SEEK_END)
@@ -102,14 +102,14 @@ def _is_cut(stream: BinaryIO) -> bool:
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """Each row; for one with a value that cannot be read, the reason."""
+    """Yields each row; for rows with an unreadable value, the reason."""
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError):
         for row in range(len(batch)):
             try:
                 yield batch.slice(row, 1).to_pylist()[0]
-            except UnicodeDecodeError:  # against what the file says
+            except UnicodeDecodeError:  # contrary to the schema
                 yield "not UTF-8"
             except (ValueError, OverflowError):
                 yield "a date or time that Python cannot hold"
@@ -118,7 +118,7 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
 
 
 def _top_level(columns: ColumnsConfig, known: list[str], name: str) -> list[str]:
-    """The columns of the file that hold what is asked for."""
+    """Returns the top-level columns that contain the selected ones."""
     wanted: dict[str, None] = {}
     for column in columns.names():
         outer = column if column in known else column.partition(".")[0]

@@ -1,11 +1,11 @@
-"""Plain text files: a document per line, per paragraph or per file.
+"""Reads plain text files: a document per line, per paragraph or per file.
 
-A file of lines or paragraphs may be read in spans by several workers. Each document
-belongs to exactly one span, whatever the cuts:
+Several workers may read spans of a file of lines or paragraphs. Each document belongs
+to exactly one span, wherever the file is split:
 
-- a line, to the span its first byte lies in;
-- a paragraph, to the span in which the blank line right before it begins (the first
-  paragraph of a file, to the first span).
+- a line, to the span of its first byte;
+- a paragraph, to the span of the start of the blank line before it (the first paragraph
+  of a file, to the first span).
 """
 
 import sys
@@ -31,9 +31,9 @@ _TO_THE_END = sys.maxsize
 
 
 def read(span: Span, source: TextSourceConfig) -> Iterator[Document | Rejected]:
-    """The documents that belong to a span, undecodable ones as `Rejected`."""
+    """Yields the documents of a span, undecodable ones as `Rejected`."""
     codec = codec_of(span.file, source.encoding)
-    # The size of a compressed file does not say where its text ends.
+    # The end of a compressed file's text does not follow from its size.
     end = _TO_THE_END if span.end == span.file.size else span.end
     name = span.file.name
     with open_file(span.file) as stream:
@@ -51,18 +51,18 @@ def pieces(
     start: int = 0,
     end: int = _TO_THE_END,
 ) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each document that belongs to [start, end).
+    """Yields offset and bytes of each document that belongs to [start, end).
 
     Args:
         stream: A file at its beginning; seekable if `start` is not 0.
         document: `line`, `paragraph` or `file`, as in the configuration.
-        codec: How the file is encoded.
-        start: Byte where the span begins.
-        end: Byte where it ends.
+        codec: The encoding of the file.
+        start: The first byte of the span.
+        end: The end of the span.
 
     Raises:
-        BrokenFile: The file's byte order mark is that of another encoding, or its
-            lines cannot be told apart.
+        BrokenFile: The file's byte order mark is that of another encoding, or its line
+            ends are carriage returns alone.
     """
     for offset, raw in _pieces(stream, document, codec, start, end):
         if offset == 0:
@@ -95,7 +95,7 @@ def _pieces(
 def _lines(
     lines: Iterable[tuple[int, bytes]], is_blank: Callable[[bytes], bool], end: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of the non-empty lines that begin before `end`."""
+    """Yields offset and bytes of the non-empty lines that begin before `end`."""
     for offset, line in lines:
         if offset >= end:
             return
@@ -109,8 +109,8 @@ def _paragraphs(
     end: int,
     first_span: bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of the paragraphs owned by a span up to `end`."""
-    owned = first_span  # whether text met now belongs to a paragraph of this span
+    """Yields offset and bytes of the paragraphs owned by a span up to `end`."""
+    owned = first_span  # whether the current text belongs to a paragraph of this span
     first, paragraph = 0, []
     for offset, line in lines:
         if is_blank(line):
@@ -131,7 +131,7 @@ def _paragraphs(
 
 
 def decoded(raw: bytes, codec: str, name: str, offset: int) -> Document | Rejected:
-    """A document of some bytes of a file."""
+    """Decodes a document; undecodable bytes become `Rejected`."""
     try:
         text = decode(raw, codec)
         return not_text(text, name, offset) or Document(text, name, offset)

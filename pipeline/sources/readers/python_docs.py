@@ -1,8 +1,9 @@
-"""The docstrings of installed packages: English technical prose on every machine.
+"""Reads the docstrings of installed packages: a corpus available on every machine.
 
-Packages are found by name and their files parsed with `ast`; none of their code runs.
-Beside the docstrings as texts, the documented functions make a sequence-to-sequence
-set: code as the text, the first paragraph of its docstring as the target.
+Packages are found by name and their files parsed with `ast`; their code is not
+executed. Besides docstrings as texts, documented functions can be read as a
+sequence-to-sequence data set: the code as the text, the first paragraph of its
+docstring as the target.
 """
 
 import ast
@@ -24,7 +25,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def list_files(source: PythonDocsSourceConfig) -> list[SourceFile]:
-    """The `.py` files of the packages, named from the package on.
+    """Lists the `.py` files of the packages, named relative to the packages' parents.
 
     Raises:
         DataError: A package is not installed.
@@ -49,9 +50,9 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def _spec(package: str) -> ModuleSpec | None:
-    """As `importlib.util.find_spec`, also when the package has been imported.
+    """Finds a spec like `importlib.util.find_spec`, but ignores imported modules.
 
-    TensorFlow adds folders to its own path while it is imported.
+    TensorFlow adds folders to its own path when it is imported.
     """
     for finder in sys.meta_path:
         if spec := finder.find_spec(package, None):
@@ -60,14 +61,14 @@ def _spec(package: str) -> ModuleSpec | None:
 
 
 def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Rejected]:
-    """What a file documents, each at its line; or the file as `Rejected`."""
+    """Yields a document per docstring or function, at its line; or one `Rejected`."""
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()
     try:
         code = importlib.util.decode_source(raw)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other people's invalid escapes
+            warnings.simplefilter("ignore")  # invalid escapes in the packages
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         yield Rejected("not Python that parses", name, 0, excerpt(str(error)), len(raw))
@@ -77,7 +78,7 @@ def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Reje
             if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
                 yield Document(text, name, getattr(node, "lineno", 1))
         return
-    lines = code.split("\n")  # as `ast` counts them
+    lines = code.split("\n")  # the line numbers of `ast`
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _summary(node, lines, name)
@@ -86,7 +87,7 @@ def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Reje
 def _summary(
     node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str], name: str
 ) -> Iterator[Document | Rejected]:
-    """A function with a docstring and a body, as code and summary."""
+    """Yields code and summary of a function with a docstring and a body."""
     target = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
     if not target or all(map(_does_nothing, node.body[1:])):
         return
@@ -112,7 +113,7 @@ def _does_nothing(statement: ast.stmt) -> bool:
 def _without_docstring(
     node: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]
 ) -> str:
-    """A function's code from `def` on, against the left margin."""
+    """Returns a function's code from `def` on, dedented, without its docstring."""
     docstring = node.body[0]
     margin = lines[node.lineno - 1][: node.col_offset]
     before = _stretch(lines, node.lineno, 0, docstring.lineno, docstring.col_offset)
@@ -133,7 +134,7 @@ def _without_docstring(
 def _stretch(
     lines: list[str], first: int, first_column: int, last: int, last_column: int
 ) -> str:
-    """The code between two places; lines count from 1, columns in UTF-8 bytes."""
+    """Returns the code between two positions; lines from 1, columns in UTF-8 bytes."""
     inner = [line.encode("utf-8") for line in lines[first - 1 : last]]
     inner[-1] = inner[-1][:last_column]
     inner[0] = inner[0][first_column:]

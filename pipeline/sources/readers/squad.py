@@ -1,12 +1,11 @@
-"""Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0.
+"""Reads questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0.
 
-A document is a question: `text` is the paragraph, `second_text` the question. The
-annotators' answers are kept once each; a question marked impossible has none. An
-answer that does not stand in the paragraph where its offset says rejects the question,
-so does one that is missing. A question's offset is its number in the file, counted
-from 0.
+A document is a question: `text` is the paragraph, `second_text` the question. Duplicate
+answers of annotators are removed; a question marked impossible has none. A question is
+rejected if an answer does not match the paragraph at its offset, or is missing. A
+question's offset is its number in the file, counted from 0.
 
-One JSON value is one file, which is therefore read whole.
+The file is one JSON value and therefore read as a whole.
 
 References:
     - [Rajpurkar et al., 2018](https://arxiv.org/abs/1806.03822)
@@ -26,14 +25,14 @@ from transbeam.pipeline.sources.files.file_access import open_file
 
 
 class _UnusableQuestion(Exception):
-    """A question that cannot be trained on."""
+    """A question cannot be used for training."""
 
 
 def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each question.
+    """Yields a document per question.
 
     Raises:
-        BrokenFile: The file is no JSON, or no SQuAD.
+        BrokenFile: The file is not JSON, or not SQuAD.
     """
     name = span.file.name
     with open_file(span.file) as stream:
@@ -47,10 +46,10 @@ def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]
 
 
 def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
-    """The paragraph's text and the question's object, whatever they may be.
+    """Yields paragraph and question as parsed, without validation.
 
-    What should hold questions and does not is passed on in place of a question, so
-    that it is rejected, and counted, too.
+    Malformed containers are yielded in place of questions, so that they are rejected
+    and counted, too.
     """
     try:
         content = json.loads(decode(raw, "utf-8"))

@@ -1,14 +1,13 @@
-"""A row of a table as a document: which column becomes what, and what may stand there.
+"""Converts table rows to documents by the configured columns, with validation.
 
-What all kinds of tables have in common:
+Rules for all kinds of tables:
 
-- a column that is missing or null rejects the row: "no field 'text'"; its entry in
-  quarantine begins with the fields there are;
-- texts are text, or lists of texts, which are joined with spaces. Bytes are UTF-8;
-- a label, a tag and a target may also be a number, true or false, taken as JSON
-  writes it;
-- only the text itself may be empty (the cleaning counts it): a label, a tag or the
-  other half of a pair that is asked for and blank rejects the row.
+- a missing or null column rejects the row: "no field 'text'"; its quarantine entry
+  begins with the existing fields;
+- texts are strings, or lists of strings, which are joined with spaces. Bytes are UTF-8;
+- labels, tags and targets may also be numbers or booleans, formatted as JSON;
+- only the text itself may be empty (which the cleaning filters): a configured label,
+  tag, second text or target that is blank rejects the row.
 """
 
 import itertools
@@ -30,11 +29,11 @@ _AsText = Callable[[Any, str], str]
 
 
 class _UnusableRow(Exception):
-    """A value that cannot be what it is asked to be.
+    """A value in a row is invalid.
 
     Args:
-        reason: Why, in words that many rows share.
-        detail: What is to be said of this row before it is shown.
+        reason: The reason, common to many rows.
+        detail: Information on this row, shown before its excerpt.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -45,13 +44,13 @@ class _UnusableRow(Exception):
 def row_document(
     row: Mapping[str, Any], columns: ColumnsConfig, source: str, offset: int
 ) -> Document | Rejected:
-    """The document that a row is.
+    """Converts a row to a document.
 
     Args:
-        row: Column name to value: text, bytes, number, true or false, list, mapping.
-        columns: Which column becomes what.
+        row: Maps column names to values: text, bytes, number, boolean, list, mapping.
+        columns: The columns for each field of the document.
         source: The file's name within the corpus.
-        offset: Where the row stands in it.
+        offset: The row's offset in the file.
 
     Example:
     >>> row = {"review": "Fine.", "stars": 4}
@@ -86,7 +85,7 @@ def row_document(
 
 
 def _shown(value: Any) -> str:
-    """Text in place of a value that JSON cannot hold, such as a date."""
+    """Converts a value that JSON does not support, such as a date, to text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
@@ -95,7 +94,7 @@ def _shown(value: Any) -> str:
 def tagged_document(
     words: Sequence[str], tags: Sequence[str], source: str, offset: int
 ) -> Document | Rejected:
-    """A tagged sentence; its text is the words with a space between.
+    """Makes a document of a tagged sentence; its text is the joined words.
 
     Example:
     >>> tagged_document(["Hi", "Ann"], ["O", "B-person"], "a.conll", 1).text
@@ -121,7 +120,7 @@ def _check_tagged(words: Sequence[str], tags: Sequence[str] | None) -> None:
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a column, through nested mappings and lists."""
+    """Returns the value of a column, also from nested mappings and lists."""
     if name in row:
         value = row[name]
     else:
@@ -139,14 +138,14 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-@lru_cache  # the rows of a file mostly have the same
+@lru_cache  # most rows of a file have the same fields
 def _fields_there(wanted: str, known: tuple[str, ...]) -> str:
     there = excerpt(", ".join(known)) or "none"
     return f"the fields here: {there}.{did_you_mean(wanted, known)} "
 
 
 def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
-    """The fields that have a value, as `ColumnsConfig` names them."""
+    """Yields the names of non-null fields, in the notation of `ColumnsConfig`."""
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from _field_names(value, f"{outer}{name}.")
@@ -155,7 +154,7 @@ def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
 
 
 def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
-    """What goes with the text: nothing where it is not asked for, else not blank."""
+    """Returns a further field: empty if not configured, else not blank."""
     if name is None:
         return ""
     text = _filled(row, name, as_text)
@@ -165,7 +164,7 @@ def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
 
 
 def _filled(row: Mapping[str, Any], name: str, as_text: _AsText) -> str:
-    """The text of a column, or of the columns of a template with what is around."""
+    """Returns the text of a column, or a template filled with columns."""
     if not is_template(name):
         return _joined(_value(row, name), name, as_text)
     return "".join(

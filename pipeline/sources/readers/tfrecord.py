@@ -1,7 +1,7 @@
-"""TFRecord files of `tf.train.Example`s, read without TensorFlow.
+"""Reads TFRecord files of `tf.train.Example`s without TensorFlow.
 
-A feature of one value is that value, one of several is a list; bytes are UTF-8 text.
-A record's offset is its number in the file, counted from 0.
+A feature with one value is a scalar, with several a list; bytes are UTF-8 text. A
+record's offset is its number in the file, counted from 0.
 
 References:
     - [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord), its format
@@ -33,7 +33,7 @@ from transbeam.pipeline.sources.readers.table_rows import row_document
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 
-# tensorflow/core/example/{example,feature}.proto, compiled by hand.
+# tensorflow/core/example/{example,feature}.proto, as descriptors in text format.
 _DEFINITION = """
 name: "example.proto" package: "tensorflow" syntax: "proto3"
 message_type { name: "BytesList"
@@ -63,10 +63,10 @@ message_type { name: "Example"
 
 
 def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Rejected]:
-    """A document for each record.
+    """Yields a document per record.
 
     Raises:
-        BrokenFile: The file is truncated or no TFRecord file.
+        BrokenFile: The file is truncated or not a TFRecord file.
     """
     name = span.file.name
     with open_file(span.file) as stream:
@@ -87,7 +87,7 @@ def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Reject
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Each record, and whether its bytes are those that were written."""
+    """Yields each record, and whether its checksum matches."""
     for number in itertools.count():
         header = stream.read(_HEADER.size)
         if not header:
@@ -106,7 +106,7 @@ def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 
 
 def _masked_crc(data: bytes) -> int:
-    """CRC-32C, rotated and shifted: a CRC of data that holds CRCs would be weak."""
+    """Computes CRC-32C with TFRecord's mask, as CRCs of data with CRCs are weak."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -129,16 +129,16 @@ def _values(feature: Any) -> list[Any]:
         case "int64_list":
             return list(feature.int64_list.value)
         case "float_list":
-            # The shortest decimal that is the same float32: 3.8, not 3.799999952.
+            # The shortest decimal of the float32: 3.8, not 3.799999952.
             return [float(str(np.float32(x))) for x in feature.float_list.value]
         case _:
             return []
 
 
 def _example_message() -> Any:
-    """The class of `tf.train.Example`, in a pool of its own.
+    """Returns the message class of `tf.train.Example`, in a separate pool.
 
-    TensorFlow, when it is loaded, has the same names in the default pool.
+    TensorFlow registers the same names in the default pool.
     """
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_DEFINITION, descriptor_pb2.FileDescriptorProto()))

@@ -1,11 +1,11 @@
-"""Web archives in the WARC format (ISO 28500, WARC 1.0 and 1.1), and their text, WET.
+"""Reads web archives: WARC (ISO 28500, WARC 1.0 and 1.1) and extracted text (WET).
 
-A record of extracted text (`conversion`, in WET files) is a document; so is a page
-that a server sent (`response`), as the text of its HTML. All other records are
-`Filtered`. A record's offset is the byte of the unpacked file it begins at.
+A record of extracted text (`conversion`, in WET files) becomes a document; so does a
+server's response (`response`), as the text of its HTML. All other records are
+`Filtered`. A record's offset is that of its first byte in the decompressed file.
 
-What is no record, or a damaged one, is skipped up to the line with which the next one
-begins, and rejected as one.
+Invalid or damaged data are skipped up to the first line of the next record, and
+rejected as one entry.
 """
 
 import re
@@ -41,20 +41,20 @@ class _Record:
     offset: int
     kind: str
     size: int
-    block: bytes  # empty for the kinds that have no text
+    block: bytes  # empty for kinds without text
 
 
 class _Malformed(Exception):
-    """Bytes where a record should stand: the reason, and their beginning."""
+    """Bytes that are not a valid record: the reason, and their beginning."""
 
 
 def read(
     span: Span, source: WarcSourceConfig
 ) -> Iterator[Document | Filtered | Rejected]:
-    """An outcome for each record, and for each stretch that is none.
+    """Yields an outcome per record, and per stretch of invalid data.
 
     Raises:
-        BrokenFile: The archive breaks off or is damaged.
+        BrokenFile: The archive is truncated or damaged.
     """
     name = span.file.name
     with open_file(span.file) as stream:
@@ -97,7 +97,7 @@ def _records(archive: PutBack, name: str) -> Iterator[_Record | Rejected]:
         line = archive.readline()
         if not line:
             return
-        if line.isspace():  # two line ends follow each record
+        if line.isspace():  # each record ends with two line ends
             continue
         try:
             yield _record(archive, line, offset)
@@ -109,7 +109,7 @@ def _records(archive: PutBack, name: str) -> Iterator[_Record | Rejected]:
 
 
 def _skip(archive: PutBack) -> None:
-    """Reads up to the line with which the next record begins."""
+    """Skips to the first line of the next record."""
     while line := archive.readline():
         if _VERSION.fullmatch(line):
             archive.put_back(line)
@@ -117,7 +117,7 @@ def _skip(archive: PutBack) -> None:
 
 
 def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
-    """The record that a line begins."""
+    """Reads the record that begins with a line."""
     if not line.startswith(b"WARC/"):
         raise _Malformed("not a WARC record", line)
     header = _header(archive, offset)
@@ -127,7 +127,7 @@ def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
     kind = header.get("warc-type", "").lower()
     block = _block(archive, int(length), keep=kind in _TEXTS, offset=offset)
     if gap := archive.gap_since(offset):
-        # What follows the gap belongs to another record.
+        # The bytes after the gap belong to another record.
         archive.put_back(block[len(block) - (archive.offset - gap) :])
         raise _Malformed("torn by a damaged stretch of the file", block)
     end = archive.readline()
@@ -139,7 +139,7 @@ def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
 
 
 def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
-    """A record's fields by name in lower case."""
+    """Reads a record's header fields, by lowercase name."""
     fields: dict[str, str] = {}
     while line := archive.readline():
         if line.isspace():
@@ -153,7 +153,7 @@ def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
 
 
 def _block(archive: PutBack, length: int, *, keep: bool, offset: int) -> bytes:
-    """The next bytes; read piece by piece, for a wrong length may be beyond bounds."""
+    """Reads a block in pieces, since a wrong length may exceed the memory."""
     kept = []
     while length:
         piece = archive.read(min(length, _BLOCK_BYTES))

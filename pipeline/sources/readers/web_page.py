@@ -1,4 +1,4 @@
-"""A web page, as a server sent it, to its text."""
+"""Extracts the text of a web page from an HTTP response."""
 
 import html.parser
 import re
@@ -16,7 +16,7 @@ HTML_TYPES = ("text/html", "application/xhtml+xml")
 _META_BYTES = 4096
 _LONGEST_PAGE = 100_000_000
 _META_CHARSET = re.compile(rb"<meta[^<>]*?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.I)
-# What browsers read when pages say this (WHATWG, Encoding, 4.2): supersets.
+# The supersets that browsers use for these labels (WHATWG, Encoding, 4.2).
 _SUPERSETS = {
     "ascii": "cp1252",
     "us-ascii": "cp1252",
@@ -38,14 +38,14 @@ _INLINE = frozenset(_INLINE_TAGS.split())
 
 
 class UnreadablePage(Exception):
-    """A page whose bytes cannot be unpacked; the message is the reason."""
+    """A page cannot be decoded; the message is the reason."""
 
 
 def split_response(raw: bytes) -> tuple[int, Message, bytes]:
-    """Status, headers and body of an HTTP response.
+    """Splits an HTTP response into status, headers and body.
 
     Raises:
-        UnreadablePage: It does not begin like one.
+        UnreadablePage: The bytes do not begin like an HTTP response.
     """
     head, blank, body = raw.partition(b"\r\n\r\n")
     if not blank:
@@ -60,10 +60,10 @@ def split_response(raw: bytes) -> tuple[int, Message, bytes]:
 
 
 def unpack(body: bytes, headers: Message) -> bytes:
-    """A body as it was before it was cut into chunks and compressed for the way.
+    """Decodes the transfer and content encodings of a body.
 
     Raises:
-        UnreadablePage: It is damaged, or compressed in a way that is not known here.
+        UnreadablePage: The body is damaged, or its content encoding is not supported.
     """
     if str(headers.get("Transfer-Encoding", "")).strip().lower() == "chunked":
         body = _joined_chunks(body)
@@ -85,7 +85,7 @@ def unpack(body: bytes, headers: Message) -> bytes:
 
 
 def _joined_chunks(body: bytes) -> bytes:
-    """RFC 9112, 7.1. Some archives keep the header though they joined the chunks."""
+    """Joins chunks (RFC 9112, 7.1). Some archives already joined them."""
     chunks, rest = [], body
     while rest:
         size_line, _, rest = rest.partition(b"\r\n")
@@ -101,7 +101,7 @@ def _joined_chunks(body: bytes) -> bytes:
 
 
 def charset_of(body: bytes, headers: Message) -> str:
-    """The codec a page declares, in the HTTP header or in its own head, or `detect`."""
+    """Returns the codec that the HTTP header or the page declares, or `detect`."""
     found = _META_CHARSET.search(body, 0, _META_BYTES)
     for declared in (
         str(headers.get_param("charset", "")),
@@ -113,12 +113,12 @@ def charset_of(body: bytes, headers: Message) -> str:
             check_encoding(codec)
             return codec
         except ConfigError:
-            pass  # none, or a name that nobody knows
+            pass  # none, or an unknown name
     return DETECT
 
 
 def html_text(page: str) -> str:
-    r"""The text of a page's blocks, a line for each.
+    r"""Returns the text of a page's blocks, one line each.
 
     Example:
     >>> html_text("<title>A</title><p>one <b>t</b>wo<script>x()</script><p>3 &lt; 4")
@@ -155,17 +155,17 @@ class _TextParser(html.parser.HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._silent:
-            # Only blocks break lines; what the page's author wrapped is one line.
+            # Only block elements break lines; line ends in the source are spaces.
             self.text.append(data.replace("\n", " ").replace("\r", " "))
 
 
 def page_text(body: bytes, headers: Message) -> str:
-    """The text of an unpacked page.
+    """Returns the text of a decoded page.
 
     Raises:
-        UnicodeDecodeError: It is not in the encoding it declares, or it declares none
-            and it cannot be told.
-        UnreadablePage: It is not HTML that can be parsed.
+        UnicodeDecodeError: The page is invalid in its declared encoding, or it declares
+            none and detection fails.
+        UnreadablePage: The HTML cannot be parsed.
     """
     codec = charset_of(body, headers)
     if codec == DETECT:
@@ -176,5 +176,5 @@ def page_text(body: bytes, headers: Message) -> str:
         return text
     try:
         return html_text(text)
-    except AssertionError as error:  # how html.parser reports a broken declaration
+    except AssertionError as error:  # raised by html.parser for an invalid declaration
         raise UnreadablePage("not HTML that parses") from error

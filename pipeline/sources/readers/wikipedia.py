@@ -1,8 +1,8 @@
-"""Wikipedia dumps: MediaWiki's XML export, one document for each article.
+"""Reads Wikipedia dumps: MediaWiki's XML export, one document per article.
 
-The file is parsed as it is decompressed, page by page; a page's offset is its id
-(`https://<wiki>/?curid=<id>` shows it). Where the XML is damaged, reading goes on with
-the next page.
+The file is decompressed and parsed as a stream, page by page; a page's offset is its id
+(`https://<wiki>/?curid=<id>` shows it). After damaged XML reading continues with the
+next page.
 """
 
 import re
@@ -33,8 +33,8 @@ _DAMAGE = (ElementTree.ParseError, ValueError, LookupError)
 
 
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-# Each language has its own word for it, and a list begins otherwise.
-# Categories, templates and comments may follow.
+# Each language has its own keyword, and list items begin differently. Categories,
+# templates and comments may follow.
 _REDIRECT = re.compile(
     r"\s*#\w+\s*:?\s*\[\[[^\[\]]+\]\]"
     r"(?:\s|\[\[[^\[\]]*:[^\[\]]*\]\]|\{\{[^{}]*\}\}|<!--.*?-->)*\Z",
@@ -44,7 +44,7 @@ _REDIRECT = re.compile(
 
 @dataclass
 class _Wiki:
-    """What a dump tells of its wiki."""
+    """The properties of a wiki that its dump contains."""
 
     language: str = "en"
     dropped_links: set[str] = field(default_factory=lambda: set(DROPPED_LINKS))
@@ -53,10 +53,10 @@ class _Wiki:
 def read(
     span: Span, source: WikipediaSourceConfig
 ) -> Iterator[Document | Filtered | Rejected]:
-    """An outcome for each page: articles as documents, other pages as `Filtered`.
+    """Yields an outcome per page: articles as documents, other pages as `Filtered`.
 
     Raises:
-        BrokenFile: The compressed file breaks off or is damaged.
+        BrokenFile: The compressed file is truncated or damaged.
     """
     wiki = _Wiki()
     name = span.file.name
@@ -86,9 +86,9 @@ class _Lost:
 
 
 def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
-    """The root where it begins, each namespace and each page.
+    """Yields the root at its start, each namespace and each page.
 
-    What is no XML, up to the next page, is one `_Lost`.
+    Invalid XML up to the next page is one `_Lost`.
     """
     parser = _Parser()
     gaps = gaps_in(stream)
@@ -127,7 +127,7 @@ def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
 
 
 def _from_page(line: bytes, number: int) -> bytes:
-    """A line from its page of that number on, counted from 0; empty without one."""
+    """Returns a line from its `number`-th page tag on, from 0; empty without one."""
     index = -1
     for _ in range(number + 1):
         index = line.find(_PAGE, index + 1)
@@ -137,14 +137,14 @@ def _from_page(line: bytes, number: int) -> bytes:
 
 
 class _Parser:
-    """Finds the root, namespaces and pages of XML that is fed to it piece by piece.
+    """An incremental parser for the root, namespaces and pages of the XML.
 
     Args:
-        beginning: What stands before the first piece.
+        beginning: XML to parse before the first piece.
 
     Attributes:
-        page: Where in the text the page begins that is being read, or was read last.
-        num_pages: How many pages have begun.
+        page: Offset of the current or the last page.
+        num_pages: The number of page starts.
     """
 
     def __init__(self, beginning: bytes = b"") -> None:
@@ -156,12 +156,12 @@ class _Parser:
         self._parser.feed(beginning)
 
     def feed(self, piece: bytes, offset: int) -> Iterator[Element]:
-        """The elements that a piece of the text, which begins at `offset`, ends.
+        """Yields the elements that end in a piece of the text, whose offset is given.
 
-        The root, whose attributes are wanted, comes where it begins.
+        The root is yielded at its start, for its attributes.
 
         Raises:
-            ParseError, ValueError, LookupError: It is no XML, or not of this kind.
+            ParseError, ValueError, LookupError: The text is invalid XML, or not a dump.
         """
         self._parser.feed(piece)
         events: Iterator[Any] = self._parser.read_events()
@@ -183,14 +183,14 @@ class _Parser:
             elif name == "page":
                 yield element
                 self._in_page = False
-                # The tree would grow to the size of the dump.
+                # Otherwise the tree would grow to the size of the dump.
                 self._above[-1].clear() if self._above else element.clear()
 
     def close(self) -> None:
-        """Ends the text.
+        """Ends the parsing.
 
         Raises:
-            ParseError: It must not end here.
+            ParseError: The text is incomplete.
         """
         self._parser.close()
         list(self._parser.read_events())
@@ -203,12 +203,12 @@ def _page(page: Element, source: str, wiki: _Wiki) -> Document | Filtered | Reje
         title = _text(fields.get("title"))
         shown = excerpt(title), len(title)
         return Rejected("page without id or text", source, 0, *shown)
-    # The last revision: in a dump with the history, the newest.
+    # The last revision, which is the newest in dumps with history.
     revision = {_local(child): child for child in fields["revision"]}
     text = _text(revision.get("text"))
     if _text(fields.get("ns")).strip() not in ("", _ARTICLE):
         return Filtered("not an article", source, int(number), len(text))
-    # A dump marks those alone whose target it knows.
+    # Dumps mark only redirects with known targets.
     if "redirect" in fields or _REDIRECT.match(text):
         return Filtered("redirect", source, int(number), len(text))
     if _text(revision.get("model")).strip() not in ("", "wikitext"):
@@ -219,7 +219,7 @@ def _page(page: Element, source: str, wiki: _Wiki) -> Document | Filtered | Reje
 
 
 def _local(element: Element) -> str:
-    """An element's name without the export format's version."""
+    """Returns an element's name without its XML namespace."""
     return element.tag.rpartition("}")[2]
 
 

@@ -1,6 +1,6 @@
-"""Plain text files inside zip archives.
+"""Reads plain text files inside zip archives.
 
-A member is named `archive.zip/member.txt`, and offsets count from its own beginning.
+A member is named `archive.zip/member.txt`, and offsets are relative to its start.
 """
 
 import fnmatch
@@ -31,10 +31,10 @@ _DAMAGE = (
 
 
 def read(span: Span, source: ZipSourceConfig) -> Iterator[Document | Rejected]:
-    """The documents of the members asked for, in the archive's order.
+    """Yields the documents of the matching members, in the archive's order.
 
     Raises:
-        BrokenFile: It is no zip archive, or it has no such member.
+        BrokenFile: The file is not a zip archive, or no member matches.
     """
     with open_seekable(span.file) as stream:
         try:
@@ -90,13 +90,13 @@ def _member(
 
 
 def _check(member: BinaryIO) -> None:
-    """Reads a member to its end, where its checksum is, before any of it is used."""
+    """Verifies the checksum of a member before it is used, by reading all of it."""
     with member:
         while member.read(_BLOCK_BYTES):
             pass
 
 
 def begins_like_zip(stream: BinaryIO) -> bool:
-    """Tells whether a file begins as an archive, whose directory is at its end."""
+    """Returns whether a file begins like a zip archive: its end may be missing."""
     stream.seek(0)
     return stream.read(len(_BEGINNING)) == _BEGINNING

@@ -1,4 +1,4 @@
-"""How many bytes of a text each piece stands for, where that can be told."""
+"""The number of text bytes that each piece represents, if it is constant."""
 
 import re
 
@@ -10,12 +10,12 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import 
     SentencePieceTokenizer,
 )
 
-_SPACE = "▁"  # SentencePiece's
+_SPACE = "▁"  # SentencePiece's space
 _ONE_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
-    """int64 (V,): the bytes of each piece; 0 for special ones, and None for WordPiece.
+    """Returns the bytes of each piece, int64 (V,), 0 if special; None for WordPiece.
 
     Example:
     >>> from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
@@ -26,7 +26,7 @@ def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
     """
     match tokenizer:
         case ByteBPETokenizer():
-            length = len  # a letter of its alphabet is a byte
+            length = len  # one letter of the alphabet per byte
         case SentencePieceTokenizer():
             length = _sentencepiece_bytes
         case _:

@@ -1,8 +1,8 @@
-"""Marks that stripping accents takes from letters that need them.
+"""Counts letters that lose an essential combining mark when accents are stripped.
 
-BERT's uncased normalisation decomposes a text and drops its combining marks. In French
-that costs an accent; in Thai it costs vowels and tones, in Japanese the voicing of が,
-in Russian й becomes и.
+BERT's uncased normalization decomposes a text and drops its combining marks. In French
+this removes accents; in Thai it removes vowels and tones, in Japanese it removes the
+voicing of が, and in Russian й becomes и.
 """
 
 import functools
@@ -14,8 +14,8 @@ import numpy as np
 
 from transbeam.pipeline.cleaning.unicode_scripts import script_of
 
-# Scripts whose words are other words without their combining marks. Of Arabic and
-# Hebrew the marks are vowels that are mostly left out, of Latin and Greek accents.
+# Scripts whose combining marks distinguish words. Marks in Arabic and Hebrew are vowels
+# that are usually omitted, in Latin and Greek accents.
 _SCRIPTS = frozenset(
     [
         "balinese",
@@ -41,15 +41,15 @@ _SCRIPTS = frozenset(
         "tibetan",
     ]
 )
-# Of Japanese, where they stand alone.
+# The separate combining voicing marks of Japanese.
 _VOICING = (0x3099, 0x309A)
 _CODE_POINTS = 0x110000
-_LAST = 0x20000  # behind it are no such letters
+_LAST = 0x20000  # no such letters above
 
 
 @functools.cache
 def needed_marks() -> np.ndarray:
-    """Bool (0x110000,). Which characters lose a mark that they need.
+    """Returns a mask of characters that lose an essential mark, bool (0x110000,).
 
     Example:
     >>> [c for c in "กิがйé" if needed_marks()[ord(c)]]
@@ -66,7 +66,7 @@ def needed_marks() -> np.ndarray:
 
 
 def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
-    """Counts the characters that lose a mark that they need, by script.
+    """Counts the characters that lose an essential mark, by script.
 
     Args:
         texts: UTF-8.

@@ -1,4 +1,4 @@
-"""How well a vocabulary fits a text: what is unknown, how long texts become."""
+"""Reports how well a vocabulary fits texts: unknown tokens and token counts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ _WHITE_SPACE = np.array([i for i in range(0x3001) if chr(i).isspace()])
 
 @dataclass(frozen=True)
 class VocabularyReport:
-    """Numbers about a tokenizer on some texts.
+    """Statistics of a tokenizer on some texts.
 
     Attributes:
-        texts: How many texts were looked at.
-        bytes: Their length in UTF-8.
-        characters: Their characters, white space left out.
-        words: What stands between white space in them.
-        tokens: What they became.
-        unknown_tokens: Those of the tokens that stand for text without a piece.
-        uncovered_characters: Characters that are unknown alone, or lose a mark that
-            they need, each as often as it occurs.
-        uncovered_examples: The most frequent of these, with how often they occur.
-        stripped_characters: Those that lose a mark that they need; see
+        texts: The number of texts.
+        bytes: Their size in UTF-8.
+        characters: The number of characters without white space.
+        words: The number of words, separated by white space.
+        tokens: The number of tokens.
+        unknown_tokens: The number of unknown tokens.
+        uncovered_characters: The occurrences of characters that are unknown when
+            tokenized alone, or lose an essential mark.
+        uncovered_examples: The most frequent of these with their counts.
+        stripped_characters: The number of those that lose an essential mark; see
             `stripped_marks`.
-        pieces: The vocabulary's pieces that are not special.
-        unused_pieces: Those of the pieces that did not occur.
-        longest_pieces: The longest that occurred, in characters.
+        pieces: The number of the vocabulary's ordinary pieces.
+        unused_pieces: The number of ordinary pieces that did not occur.
+        longest_pieces: The longest pieces that occurred, by characters.
     """
 
     texts: int
@@ -49,7 +49,7 @@ class VocabularyReport:
     longest_pieces: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """The numbers and the ratios of them that are looked at; null without text."""
+        """Returns the statistics and their ratios; ratios are null without text."""
         characters, words, tokens = self.characters, self.words, self.tokens
         ratios = {
             "character_coverage": _ratio(
@@ -62,7 +62,7 @@ class VocabularyReport:
         return {**vars(self), **ratios, "longest_pieces": list(self.longest_pieces)}
 
     def describe(self) -> str:
-        """The report as text, a few lines."""
+        """Formats the report as a few lines of text."""
         ratio = self.as_json()
         shown = {
             name: "-" if ratio[name] is None else f"{ratio[name]:.{digits}f}"
@@ -95,7 +95,7 @@ class VocabularyReport:
         )
 
     def _stripped(self) -> str:
-        """What stripping accents takes from letters that need them."""
+        """Describes the loss of essential marks by accent stripping."""
         if not self.stripped_characters:
             return "none that a letter needs"
         share = self.stripped_characters / self.characters
@@ -108,11 +108,11 @@ class VocabularyReport:
 def report_vocabulary(
     tokenizer: Tokenizer, blocks: Iterable[np.ndarray]
 ) -> VocabularyReport:
-    """Looks at texts as a tokenizer sees them.
+    """Computes the report of a tokenizer on texts.
 
     Args:
-        tokenizer: Any.
-        blocks: object (N,) each. Texts as bytes; a block of about a megabyte is good.
+        tokenizer: Any tokenizer.
+        blocks: object (N,) each. Texts as bytes, about a megabyte per block.
 
     Example:
     >>> from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
@@ -172,7 +172,7 @@ def report_vocabulary(
 
 
 def _uncovered(tokenizer: Tokenizer, code_points: np.ndarray) -> np.ndarray:
-    """Those of the characters that become unknown when they stand alone."""
+    """Returns the characters that are unknown when tokenized alone."""
     unknown = tokenizer.special.unknown
     if unknown is None or not len(code_points):
         return code_points[:0]

@@ -1,4 +1,4 @@
-"""Reads the files tokenizers are kept in, with errors a person can act on."""
+"""Reads tokenizer files, with actionable errors."""
 
 import json
 from pathlib import Path
@@ -9,15 +9,15 @@ from transbeam.configs.base.errors import ArtifactError
 
 REMEDY = "Use the file as it was written"
 
-# Some editors put it before a text.
+# Some editors prepend it.
 _BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_bytes(path: Path, remedy: str = REMEDY) -> bytes:
-    """The content of a file.
+    """Reads a file.
 
     Raises:
-        ArtifactError: It cannot be read, or is a pointer of Git LFS.
+        ArtifactError: The file cannot be read, or is a Git LFS pointer.
     """
     refuse_lfs_pointer(path)
     try:
@@ -29,10 +29,10 @@ def read_bytes(path: Path, remedy: str = REMEDY) -> bytes:
 
 
 def decode_utf8(content: bytes, where: str) -> str:
-    r"""The text of a file.
+    r"""Decodes the content of a file.
 
     Raises:
-        ArtifactError: It is not UTF-8.
+        ArtifactError: The content is not UTF-8.
 
     Example:
     >>> decode_utf8(b"caf\xe9", "vocab.txt")
@@ -49,12 +49,13 @@ def decode_utf8(content: bytes, where: str) -> str:
 
 
 def split_lines(content: bytes, where: str) -> list[str]:
-    r"""The lines of a vocabulary file, however an editor has left their ends.
+    r"""Splits a vocabulary file into lines, with any kind of line ends.
 
     Lines end with LF or CR LF, or in a file without any LF with CR. Blank lines at the
-    end are no lines; one in between is, for the lines behind it are counted.
+    end are dropped; others are kept, as line numbers are ids.
 
-    Not `str.splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
+    Not `str.splitlines`: it also splits at U+2028, U+0085 and others that a piece may
+        contain.
 
     Raises:
         ArtifactError: The file is not UTF-8.
@@ -69,10 +70,10 @@ def split_lines(content: bytes, where: str) -> list[str]:
 
 
 def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
-    """The JSON object of a file.
+    """Parses the JSON object of a file.
 
     Raises:
-        ArtifactError: It is no JSON, or no object.
+        ArtifactError: The content is not JSON, or not an object.
 
     Example:
     >>> parse_json_object(b'{"a": 0', "vocab.json")
@@ -92,7 +93,7 @@ def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
 
 
 def pieces_in_order(ids: dict[str, Any], where: str) -> tuple[str, ...]:
-    """The pieces of a mapping from piece to id.
+    """Returns the pieces of a mapping from piece to id, in the order of ids.
 
     Raises:
         ArtifactError: The ids are not 0, 1, 2 and so on.

@@ -1,7 +1,8 @@
-"""Rules of a tokenizer beside its vocabulary: begin, ends, added tokens, chat template.
+"""Tokenizer rules besides the vocabulary: begin, ends, added tokens, chat template.
 
-A checkpoint says it beside its tokenizer: `config.json`, `generation_config.json` and
-`tokenizer_config.json`. It is kept with the pieces, for ids mean nothing without them.
+Checkpoints have them in `config.json`, `generation_config.json` and
+`tokenizer_config.json`. They are stored with the tokenizer, as they determine the ids
+of texts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,16 +17,16 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 
 @dataclass(frozen=True, kw_only=True)
 class Framing:
-    """Rules of a tokenizer beside its pieces.
+    """Rules of a tokenizer besides its pieces.
 
     Attributes:
-        add_begin: Whether the piece that begins documents stands before each of them.
-        stop_ids: Further ids that end a written text, beside the one that ends
-            documents; a text has none of them inside.
-        whole_pieces: Pieces that are found whole in a text, before it is cut.
-        folded_pieces: Pieces that are so, in upper and lower case alike.
-        chat_template: The Jinja template that makes one text of a conversation, as
-            Hugging Face has it; None if there is none.
+        add_begin: Whether a begin token is prepended to documents.
+        stop_ids: Further ids that end a generated text, besides the end token; texts do
+            not contain them.
+        whole_pieces: Added tokens, which are matched in a text before it is tokenized.
+        folded_pieces: Added tokens that are matched case-insensitively.
+        chat_template: The Jinja template that formats a conversation as one text, as in
+            Hugging Face; None if there is none.
     """
 
     add_begin: bool = True
@@ -35,7 +36,7 @@ class Framing:
     chat_template: str | None = None
 
     def apply(self, special: SpecialIds) -> SpecialIds:
-        """The special ids of a vocabulary, as they are used.
+        """Applies the rules to the special ids of a vocabulary.
 
         Example:
         >>> llama = SpecialIds(pad=2, unknown=0, begin=1, end=2)
@@ -49,11 +50,11 @@ class Framing:
 
     @property
     def found_whole(self) -> tuple[str, ...]:
-        """All pieces that are found whole."""
+        """All added tokens."""
         return (*self.whole_pieces, *self.folded_pieces)
 
     def check(self, pieces: Sequence[str], where: str) -> None:
-        """Raises an ArtifactError if something is said of what is no piece."""
+        """Raises an ArtifactError if a rule refers to an unknown piece or id."""
         num_pieces = len(pieces)
         if strange := sorted({*self.found_whole} - {*pieces}):
             raise ArtifactError(
@@ -67,10 +68,10 @@ class Framing:
             )
 
     def with_new_ids(self, old_ids: tuple[int, ...]) -> "Framing":
-        """The same for fewer pieces.
+        """Maps the rules to a reduced vocabulary.
 
         Args:
-            old_ids: Of each of the new pieces, the id that it had.
+            old_ids: The former id of each of the new pieces.
 
         Example:
         >>> Framing(stop_ids=(13, 7)).with_new_ids((0, 7, 13)).stop_ids
@@ -80,7 +81,7 @@ class Framing:
         return replace(self, stop_ids=tuple(new[i] for i in self.stop_ids if i in new))
 
     def options(self) -> dict[str, Any]:
-        """The keys in `tokenizer.yaml`: none where all is as usual."""
+        """Returns the keys for `tokenizer.yaml` that do not have default values."""
         told: dict[str, Any] = {}
         if not self.add_begin:
             told["add_begin"] = False
@@ -92,17 +93,17 @@ class Framing:
         return told
 
     def files(self) -> dict[str, bytes]:
-        """The template, in a file of its own, if there is one."""
+        """Returns the file of the chat template, if there is one."""
         if self.chat_template is None:
             return {}
         return {CHAT_TEMPLATE_FILE: self.chat_template.encode()}
 
     @classmethod
     def read(cls, options: Any, files: Mapping[str, bytes], where: str) -> "Framing":
-        """Reads what `options` and `files` gave.
+        """Reads the results of `options` and `files`.
 
         Raises:
-            ArtifactError: It is none of it.
+            ArtifactError: The options are invalid.
         """
         options = {} if options is None else options
         lists = {"stop_ids": int, "whole_pieces": str, "folded_pieces": str}

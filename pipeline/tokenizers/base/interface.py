@@ -1,4 +1,4 @@
-"""What every tokenizer can do, whatever its kind. Needs no TensorFlow to import."""
+"""The interface of all tokenizers. Can be imported without TensorFlow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialIds:
-    """The ids of the special pieces by what they are for; None: there is none.
+    """The ids of the special tokens by purpose; None if there is none.
 
     Attributes:
-        pad: Fills records; also where a family has no piece of its own for it.
-        unknown: Stands for what has no piece.
+        pad: The padding of records; set even if the tokenizer has no padding token.
+        unknown: Replaces text without a piece.
         begin: Before a document (`[CLS]`, `<s>`, `<|endoftext|>`).
         end: After a document (`[SEP]`, `</s>`, `<|endoftext|>`).
-        mask: Hides a token.
-        sentinels: Stand for spans that were cut out, the first span's first.
-        stop: Further pieces that end a written text.
+        mask: Replaces a masked token.
+        sentinels: Replace spans in span corruption, in the order of the spans.
+        stop: Further tokens that end a generated text.
     """
 
     pad: int
@@ -38,21 +38,21 @@ class SpecialIds:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """All pieces that end a written text."""
+        """All tokens that end a generated text."""
         return self.stop if self.end is None else (self.end, *self.stop)
 
 
 class Tokenizer(Protocol):
-    """Text to ids and back, as a TensorFlow function; also inside a SavedModel."""
+    """Converts text to ids and back, as TensorFlow functions, also in a SavedModel."""
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The pieces in the order of their ids, as people read them."""
+        """The pieces in the order of their ids, in readable form."""
         ...
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces."""
+        """The ids of the special tokens."""
         ...
 
     @property
@@ -62,34 +62,34 @@ class Tokenizer(Protocol):
 
     @property
     def starts_word(self) -> np.ndarray:
-        """Whether a piece begins a new word, or is special: bool (V,)."""
+        """True for pieces that begin a new word or are special, bool (V,)."""
         ...
 
     @property
     def word_prefix(self) -> str:
-        """What to put before a word that is tokenized alone, a space or nothing.
+        """The prefix for a word that is tokenized alone, a space or nothing.
 
-        With it the word becomes the pieces it is inside a sentence.
+        With it the word has the same pieces as inside a sentence.
         """
         ...
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of pieces, special ones included."""
+        """The number of pieces including special ones."""
         ...
 
     def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":
-        """String (N,) to int32 (N, None); no special pieces are added."""
+        """Maps string (N,) to int32 (N, None); no special tokens are added."""
         ...
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> "list[TokenOffsets]":
-        """The tokens of each text with the characters of it that they stand for."""
+        """Returns the tokens of each text with their character offsets."""
         ...
 
     def words(self, texts: "Texts") -> "tf.RaggedTensor":
-        """String (N,) to string (N, None): what a vocabulary is learned from."""
+        """Maps string (N,) to string (N, None): the words for training a vocabulary."""
         ...
 
     def detokenize(self, ids: "tf.RaggedTensor") -> "tf.Tensor":
-        """int32 (N, None) to string (N,)."""
+        """Maps int32 (N, None) to string (N,)."""
         ...

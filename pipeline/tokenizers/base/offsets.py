@@ -1,9 +1,9 @@
-"""The characters of a text that each of its tokens stands for.
+"""Character offsets of the tokens of a text.
 
-An offset is a pair `(start, end)`: `text[start:end]` is what the token was made from,
-in the text as it was given, before any normalization. A token of half a character has
-all of it. A space that a tokenizer puts before a text is none of it, and a token that
-is nothing else stands for nothing, `(0, 0)`.
+An offset is a pair `(start, end)`: `text[start:end]` is the source of the token, in the
+original text before normalization. A token of a part of a character has the offsets of
+the whole character. A space that a tokenizer prepends to a text is not part of it, and
+a token of only this space has the offsets `(0, 0)`.
 """
 
 import re
@@ -16,10 +16,10 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TokenOffsets(NamedTuple):
-    """The tokens of a text and where they are in it.
+    """The tokens of a text with their offsets.
 
     Attributes:
-        ids: As `tokenize` gives them.
+        ids: The ids of `tokenize`.
         offsets: Start and end of each in the text, in characters (code points).
     """
 
@@ -28,19 +28,19 @@ class TokenOffsets(NamedTuple):
 
 
 def encodable(texts: Sequence[str]) -> list[str]:
-    """Texts of the same lengths without surrogates, for which there is no UTF-8."""
+    """Replaces surrogates, which UTF-8 cannot encode, without changing lengths."""
     return [_SURROGATES.sub("\ufffd", text) for text in texts]
 
 
 def in_characters(
     text: str, starts: np.ndarray, ends: np.ndarray
 ) -> list[tuple[int, int]]:
-    """Offsets in the bytes of a text as offsets in its characters.
+    """Converts byte offsets in a text to character offsets.
 
     Args:
         text: The text.
-        starts: int64 `(T,)`. Where each token begins in the text's UTF-8.
-        ends: int64 `(T,)`. Where it ends.
+        starts: int64 `(T,)`. The start of each token in the text's UTF-8.
+        ends: int64 `(T,)`. The end of each token.
 
     Example:
     >>> in_characters("né!", np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]))
@@ -54,12 +54,12 @@ def in_characters(
 
 
 def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
-    """The offsets of tokens that are the bytes of a text, one after the other.
+    """Returns the offsets of tokens that partition the bytes of a text.
 
     Args:
         text: The text.
-        sizes: int64 `(T,)`. How many bytes each has; a byte more in all than the text
-            where a space was put before it.
+        sizes: int64 `(T,)`. The bytes of each token; the sum is one more than the text
+            if a space was prepended.
     """
     ends = np.cumsum(sizes) - (sizes.sum() - len(text.encode("utf-8")))
     return in_characters(text, np.maximum(ends - sizes, 0), np.maximum(ends, 0))

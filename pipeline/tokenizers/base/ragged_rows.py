@@ -1,8 +1,8 @@
-"""Rows of unequal lengths in a graph, in a few operations.
+"""Operations on ragged rows with few graph nodes.
 
-`tf.ragged` serves any number of dimensions, and takes 70 to 380 operations for what a
-row or two of arithmetic on the splits of rows (B, None) says. A graph that tokenizes
-and writes has dozens of these: they were a third of the nodes of a decoder's export.
+`tf.ragged` supports any number of dimensions, and needs 70 to 380 operations where a
+little arithmetic on the row splits of (B, None) suffices. A graph that tokenizes and
+generates has dozens of these: they were a third of the nodes of a decoder's export.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ _Ragged: Any = tf.RaggedTensor
 
 
 def rows_of(values: tf.Tensor, lengths: tf.Tensor) -> Any:
-    """Rows `(B, None)` of the given lengths `(B,)`, which together are the values.
+    """Splits values into rows `(B, None)` of the given lengths `(B,)`.
 
     Example:
     >>> rows_of([7, 8, 9], [1, 0, 2]).to_list()
@@ -23,14 +23,14 @@ def rows_of(values: tf.Tensor, lengths: tf.Tensor) -> Any:
 
 
 def row_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
-    """The row that each value stands in, int64 `(N,)`.
+    """Returns the row of each value, int64 `(N,)`.
 
     Example:
     >>> row_of_each(tf.ragged.constant([[7], [], [8, 9]])).numpy().tolist()
     [0, 2, 2]
     """
     splits = tokens.row_splits
-    # At each value, how many rows have begun before it or with it.
+    # At each value, the number of rows that begin at or before it.
     begun = tf.scatter_nd(
         tf.expand_dims(splits, 1),
         tf.ones_like(splits),
@@ -40,7 +40,7 @@ def row_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
 
 
 def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
-    """The place that each value has in its row, int64 `(N,)`.
+    """Returns the position of each value in its row, int64 `(N,)`.
 
     Example:
     >>> place_of_each(tf.ragged.constant([[7], [], [8, 9]])).numpy().tolist()
@@ -51,7 +51,7 @@ def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
 
 
 def is_before(tokens: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
-    """Whether each value stands before a place in its row, bool `(N,)`.
+    """Returns whether each value is before a position in its row, bool `(N,)`.
 
     Args:
         tokens: `(B, None)`, N values in all.
@@ -67,7 +67,7 @@ def is_before(tokens: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
 
 
 def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
-    """Rows without the values that are not kept.
+    """Filters the values of rows by a mask.
 
     Args:
         tokens: `(B, None)`, N values in all.
@@ -87,7 +87,7 @@ def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
 
 
 def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
-    """The chosen values of each row.
+    """Returns the selected values of each row.
 
     Args:
         values: `(B, T)`.
@@ -102,11 +102,11 @@ def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
 
 
 def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
-    """Rows without what fills them up on the right.
+    """Removes padding on the right of rows.
 
     Args:
         values: `(B, T)`.
-        lengths: `(B,)`, integers; below 0 is 0, above T is T.
+        lengths: `(B,)`, integers, clipped to 0 … T.
 
     Example:
     >>> first_in_rows([[7, 6], [8, 9]], [1, 2]).to_list()
@@ -118,12 +118,12 @@ def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
 def with_piece_before(
     tokens: tf.RaggedTensor, piece: int | None, where: tf.Tensor | None = None
 ) -> Any:
-    """Rows that begin with a piece.
+    """Prepends a token to rows.
 
     Args:
         tokens: int32 `(B, None)`.
-        piece: Its id, which may not be none.
-        where: bool `(B,)`, the rows that it is put in front of; else, of all.
+        piece: The id of the token; must not be None.
+        where: bool `(B,)`, the rows to change; None: all.
 
     Example:
     >>> rows = tf.ragged.constant([[7], [8, 9]])
@@ -138,11 +138,11 @@ def with_piece_before(
 
 
 def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
-    """Rows that end with a piece.
+    """Appends a token to rows.
 
     Args:
         tokens: int32 `(B, None)`.
-        piece: Its id, which may not be none.
+        piece: The id of the token; must not be None.
 
     Example:
     >>> with_piece_behind(tf.ragged.constant([[7], []], tf.int32), 0).to_list()
@@ -154,7 +154,7 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
 
 
 def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
-    """Rows of one kind, each with a row of another behind it.
+    """Concatenates two sets of rows row by row.
 
     Args:
         first: `(B, None)`.
@@ -165,7 +165,7 @@ def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
     >>> side_by_side(one, other).to_list()
     [[7, 8], [9]]
     """
-    # Behind those of its own kind stand all of the other's rows before it.
+    # Each value is shifted by all values of the other set's preceding rows.
     of_first = _numbers(first) + tf.gather(second.row_splits, row_of_each(first))
     of_second = _numbers(second) + tf.gather(first.row_splits, row_of_each(second) + 1)
     places = [tf.cast(places, tf.int32) for places in (of_first, of_second)]
@@ -177,7 +177,7 @@ def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
 
 
 def rows_in_one(tokens: tf.RaggedTensor) -> Any:
-    """Rows of rows `(B, None, None)`, those of each put together: `(B, None)`.
+    """Flattens rows of rows `(B, None, None)` to `(B, None)`.
 
     Example:
     >>> rows_in_one(tf.ragged.constant([[[7], [8]], [], [[], [9]]])).to_list()
@@ -190,7 +190,7 @@ def rows_in_one(tokens: tf.RaggedTensor) -> Any:
 
 
 def joined(texts: tf.RaggedTensor, separator: str = "") -> tf.Tensor:
-    """The strings of each row `(B, None)` put together: `(B,)`.
+    """Joins the strings of each row `(B, None)`: `(B,)`.
 
     Example:
     >>> joined(tf.ragged.constant([["a", "b"], []], tf.string), "-").numpy().tolist()
@@ -209,7 +209,7 @@ def _numbers(tokens: tf.RaggedTensor) -> tf.Tensor:
 def _filled_up(
     values: tf.Tensor, places: tf.Tensor, piece: int | None, splits: tf.Tensor
 ) -> Any:
-    """Rows of the values at their new places, and a piece at all the others."""
+    """Makes rows of the values at new positions, and a token at all others."""
     filled = tf.tensor_scatter_nd_update(
         tf.fill([splits[-1]], piece), tf.expand_dims(places, 1), values
     )

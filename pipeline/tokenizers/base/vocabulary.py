@@ -1,4 +1,4 @@
-"""What pieces are called, and what a vocabulary must hold. Needs no TensorFlow."""
+"""Names of special pieces, and checks of vocabularies. Needs no TensorFlow."""
 
 import itertools
 import re
@@ -14,7 +14,7 @@ CLS = "[CLS]"
 SEP = "[SEP]"
 MASK = "[MASK]"
 
-# A learned vocabulary begins with these, in this order, so padding is 0.
+# A trained vocabulary begins with these, in this order, so padding is 0.
 SPECIAL_PIECES = (PAD, UNKNOWN, CLS, SEP, MASK)
 
 # Marks a piece that continues a word.
@@ -23,7 +23,7 @@ CONTINUATION = "##"
 # Words with more characters are [UNK] as a whole, as in BERT.
 MAXIMUM_WORD_CHARACTERS = 100
 
-# What the FastWordpiece kernel can hold, `##` not counted.
+# The limit of the FastWordpiece kernel, without `##`.
 _MAXIMUM_PIECE_BYTES = 256
 
 _RESERVED = re.compile(r"\[unused\d+\]")
@@ -31,7 +31,7 @@ _SENTINEL = re.compile(r"<extra_id_(\d+)>")
 
 
 def reserved_pieces(number: int) -> tuple[str, ...]:
-    """Pieces kept for later use, named as in BERT's vocabularies.
+    """Returns reserved pieces, named as in BERT's vocabularies.
 
     Example:
     >>> reserved_pieces(2)
@@ -41,7 +41,7 @@ def reserved_pieces(number: int) -> tuple[str, ...]:
 
 
 def sentinel_pieces(number: int) -> tuple[str, ...]:
-    """Pieces that stand for what was cut out, named as in T5, the first span's first.
+    """Returns sentinel pieces, named as in T5, in the order of the spans.
 
     Example:
     >>> sentinel_pieces(2)
@@ -51,14 +51,14 @@ def sentinel_pieces(number: int) -> tuple[str, ...]:
 
 
 def is_reserved(piece: str) -> bool:
-    """Whether a piece is one of `reserved_pieces`."""
+    """Returns whether a piece is one of `reserved_pieces`."""
     return _RESERVED.fullmatch(piece) is not None
 
 
 def name_blanks(pieces: Sequence[str]) -> tuple[str, ...]:
-    """The pieces of a file, in which those without a name get that of a reserved one.
+    """Gives empty pieces of a file the names of reserved ones.
 
-    A blank line takes an id, as all lines do, and no text is cut into it.
+    A blank line has an id, like all lines, but no text is tokenized to it.
 
     Example:
     >>> name_blanks(["[unused0]", "", "a"])
@@ -70,7 +70,7 @@ def name_blanks(pieces: Sequence[str]) -> tuple[str, ...]:
 
 
 def sentinel_ids(pieces: Sequence[str]) -> tuple[int, ...]:
-    """The ids of the sentinels by their numbers, wherever they stand.
+    """Returns the ids of the sentinels, in the order of their numbers.
 
     Example:
     >>> sentinel_ids(["a", "<extra_id_1>", "<extra_id_0>"])
@@ -81,7 +81,7 @@ def sentinel_ids(pieces: Sequence[str]) -> tuple[int, ...]:
 
 
 def wordpiece_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
-    """The special ids of a vocabulary that `check_vocabulary` lets through."""
+    """Returns the special ids of a vocabulary that passed `check_vocabulary`."""
     return SpecialIds(
         pad=vocabulary.index(PAD),
         unknown=vocabulary.index(UNKNOWN),
@@ -93,15 +93,15 @@ def wordpiece_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
 
 
 def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
-    """Refuses a vocabulary that cannot be used for WordPiece.
+    """Rejects a vocabulary that cannot be used for WordPiece.
 
     Args:
         vocabulary: The pieces in the order of their ids.
         where: Names the vocabulary in the message, such as its path.
 
     Raises:
-        ArtifactError: A special piece is missing, or a piece is there twice, empty,
-            too long or has a line feed or a NUL in it.
+        ArtifactError: A special piece is missing, or a piece is duplicated, empty, too
+            long or contains a line feed or a NUL.
 
     Example:
     >>> check_vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], where="vocab.txt")
@@ -128,7 +128,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
 
 
 def _more_on_a_line(piece: str, vocabulary: Sequence[str]) -> str:
-    """The sentence about a line that holds more than a piece, such as its id."""
+    """Returns a hint about a line with more than a piece, such as its id."""
     lines = (line for line in vocabulary if line.split()[:1] == [piece])
     if (line := next(lines, None)) is None:
         return ""

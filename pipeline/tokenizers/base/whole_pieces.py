@@ -1,4 +1,4 @@
-"""Pieces that are found whole in a text, before it is cut into words, in the graph."""
+"""Matches added tokens in texts before tokenization, in the graph."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,18 +15,18 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 
 _Ragged: Any = tf.RaggedTensor
 
-# No byte of UTF-8.
+# A byte that UTF-8 never contains.
 _CUT = b"\xff"
 
 
 class WholePieces:
-    """Cuts texts at some pieces; what is between two of them is tokenized alone.
+    """Splits texts at added tokens and tokenizes the parts between them.
 
-    Of pieces that begin at one place the longest is found.
+    At each position the longest added token matches.
 
     Args:
-        exact: Ids of the pieces that are found as they are written.
-        folded: Ids of those that are found in upper and lower case, of ASCII.
+        exact: Ids of the tokens that match exactly.
+        folded: Ids of those that match case-insensitively, for ASCII letters.
 
     Example:
     >>> whole = WholePieces({"<a>": 7}, {})
@@ -36,7 +36,7 @@ class WholePieces:
     """
 
     def __init__(self, exact: Mapping[str, int], folded: Mapping[str, int]):
-        # Of equally long ones those that are found as they are written come first.
+        # Exact ones precede folded ones of the same length.
         longest_first = sorted([*exact, *folded], key=len, reverse=True)
         patterns = [
             _in_either_case(piece) if piece in folded else re.escape(piece)
@@ -49,21 +49,21 @@ class WholePieces:
     def tokenize(
         self, texts: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """The ids of texts.
+        """Tokenizes texts.
 
         Args:
-            texts: string (N,), any bytes; what is not UTF-8 becomes U+FFFD.
-            tokenize: From string (P,) to int32 (P, None), for what is between.
+            texts: string (N,), any bytes; invalid UTF-8 becomes U+FFFD.
+            tokenize: Maps string (P,) to int32 (P, None), for the parts in between.
 
         Returns:
             int32 (N, None).
         """
-        # A byte at which a text can be cut, for no text has it. One in front, so that a
-        # text without anything has a part, too.
+        # Splits at a byte that no text contains. One is prepended, so that an empty
+        # text has a part, too.
         texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
         cut = tf.strings.regex_replace(texts, self._any, _CUT)
         parts: Any = tf.strings.split(tf.strings.join([_CUT, cut]), _CUT)[:, 1:]
-        # All but the pieces taken away, each on a line of its own; `\C` is any byte.
+        # Keeps only the added tokens, one per line; `\C` is any byte.
         listed = tf.strings.regex_replace(texts, rf"\C*?({self._any})|\C+", "\\1\n")
         written = tf.strings.split(listed, "\n").values
         ids = self._ids_of(written)
@@ -77,18 +77,18 @@ class WholePieces:
         texts: Sequence[str],
         tokenize: Callable[[list[str]], list[TokenOffsets]],
     ) -> list[TokenOffsets]:
-        """The tokens of texts with the characters that they stand for.
+        """Tokenizes texts with character offsets.
 
         Args:
-            texts: Without surrogates.
-            tokenize: Does it with what is between the pieces.
+            texts: Texts without surrogates.
+            tokenize: Tokenizes the parts between added tokens, with offsets.
         """
         cuts = [self._cut(text) for text in texts]
         parts = iter(tokenize([part for cut in cuts for part in cut[::2]]))
         return [self._put_together(cut, parts) for cut in cuts]
 
     def _cut(self, text: str) -> list[str]:
-        """Splits a text into what lies between pieces and, in turn, the pieces.
+        """Splits a text into parts and added tokens, alternately.
 
         Example:
         >>> WholePieces({"<a>": 7}, {})._cut("A<a><a>B")
@@ -115,21 +115,21 @@ class WholePieces:
         return TokenOffsets([found], [(0, len(written))])
 
     def _ids_of(self, written: tf.Tensor) -> tf.Tensor:
-        """The ids of pieces as they stand in texts, of others nothing."""
+        """Returns the ids of matched tokens; drops other strings."""
         exact = written[:, tf.newaxis] == self._pieces
         lower = tf.strings.lower(written)[:, tf.newaxis] == self._pieces
-        # A piece that is written exactly so goes before one that is not.
+        # An exact match precedes a case-insensitive one.
         either = exact | (lower & ~tf.reduce_any(exact, axis=1, keepdims=True))
         return tf.gather(tf.constant(self._ids, tf.int32), tf.where(either)[:, 1])
 
 
 def _lower(piece: str) -> str:
-    """As `tf.strings.lower` does it: the letters of ASCII, and no others."""
+    """Lowercases ASCII letters only, like `tf.strings.lower`."""
     return piece.encode().lower().decode()
 
 
 def _in_either_case(piece: str) -> str:
-    """A pattern for it; `(?i)` would take the Kelvin sign for a `k`, too.
+    """Returns a case-insensitive pattern; `(?i)` also matches the Kelvin sign as `k`.
 
     Example:
     >>> _in_either_case("<a1>")
@@ -144,7 +144,7 @@ def _in_either_case(piece: str) -> str:
 def whole_pieces_of(
     vocabulary: Sequence[str], exact: Sequence[str], folded: Sequence[str] = ()
 ) -> WholePieces | None:
-    """The pieces of a vocabulary that are found whole; None where there are none."""
+    """Returns the matcher for added tokens; None if there are none."""
     if not exact and not folded:
         return None
     ids = {piece: i for i, piece in enumerate(vocabulary)}
@@ -158,7 +158,7 @@ def tokenize_around(
     texts: tf.Tensor,
     tokenize: Callable[[tf.Tensor], tf.RaggedTensor],
 ) -> tf.RaggedTensor:
-    """The ids of texts, in which some pieces may be found whole."""
+    """Tokenizes texts that may contain added tokens."""
     return tokenize(texts) if whole is None else whole.tokenize(texts, tokenize)
 
 
@@ -167,7 +167,7 @@ def offsets_around(
     texts: Sequence[str],
     tokenize: Callable[[Sequence[str]], list[TokenOffsets]],
 ) -> list[TokenOffsets]:
-    """The tokens and offsets of texts, in which some pieces may be found whole."""
+    """Tokenizes texts that may contain added tokens, with offsets."""
     if whole is None:
         return tokenize(texts)
     return whole.tokenize_with_offsets(texts, tokenize)

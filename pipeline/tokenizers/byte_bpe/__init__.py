@@ -1,1 +1,1 @@
-"""Byte-level BPE as GPT-2 and RoBERTa have it, in TensorFlow."""
+"""Byte-level BPE as in GPT-2 and RoBERTa, in TensorFlow."""

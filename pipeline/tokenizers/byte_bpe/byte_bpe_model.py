@@ -1,4 +1,4 @@
-"""What a byte-level BPE tokenizer is made of. Needs no TensorFlow."""
+"""The data of a byte-level BPE tokenizer. Needs no TensorFlow."""
 
 import json
 import re
@@ -33,7 +33,7 @@ MERGES_FILE = "merges.txt"
 
 _VERSION_LINE = "#version: 0.2"
 
-# No merge makes a special piece; such are always named so. `madeupword` is RoBERTa's.
+# Names of special pieces, which no merge makes. `madeupword` is RoBERTa's.
 _SPECIAL = re.compile(r"<[^ ]+>|\[[^ ]+\]|madeupword\d+")
 
 
@@ -42,10 +42,10 @@ class ByteBPEModel:
     """A byte-level vocabulary and its merges, as in GPT-2.
 
     Attributes:
-        pieces: In the order of their ids, bytes written in GPT-2's alphabet.
-        merges: The pairs of pieces that are joined, the most urgent first.
-        add_prefix_space: Whether a text is cut as if a space stood before it.
-        framing: What is said beside the pieces.
+        pieces: The pieces in the order of their ids, in GPT-2's alphabet of bytes.
+        merges: The pairs of pieces to merge, by rank.
+        add_prefix_space: Whether a space is prepended to texts.
+        framing: Rules besides the pieces.
     """
 
     kind: ClassVar[str] = "byte_bpe"
@@ -59,18 +59,18 @@ class ByteBPEModel:
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces."""
+        """The ids of the special tokens."""
         return self.framing.apply(byte_bpe_special_ids(self.pieces))
 
     @cached_property
     def special_pieces(self) -> tuple[str, ...]:
-        """The pieces that are names: no byte, and no merge makes them."""
+        """The special pieces: neither single bytes nor results of merges."""
         of_text = {left + right for left, right in self.merges}.union(ALPHABET)
         of_text -= {name for names in BYTE_BPE_SPECIALS.values() for name in names}
         return tuple(piece for piece in self.pieces if piece not in of_text)
 
     def files(self) -> dict[str, bytes]:
-        """Vocabulary and merges in GPT-2's formats."""
+        """Returns vocabulary and merges in GPT-2's formats."""
         ids = {piece: i for i, piece in enumerate(self.pieces)}
         merges = (f"{left} {right}" for left, right in self.merges)
         lines = "".join(f"{line}\n" for line in (_VERSION_LINE, *merges))
@@ -88,7 +88,7 @@ class ByteBPEModel:
         where: str,
         framing: Framing = PLAIN,
     ) -> "ByteBPEModel":
-        """Reads what `files` wrote.
+        """Reads the files of `files`.
 
         Raises:
             ArtifactError: Vocabulary and merges cannot be used.
@@ -124,7 +124,7 @@ class ByteBPEModel:
             ) from None
 
     def build(self) -> "ByteBPETokenizer":
-        """The tokenizer."""
+        """Builds the tokenizer."""
         from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_tokenizer import (
             ByteBPETokenizer,
         )
@@ -140,10 +140,10 @@ class ByteBPEModel:
 
 
 def parse_merges(content: bytes, where: str) -> tuple[tuple[str, str], ...]:
-    r"""The pairs of a `merges.txt`, one a line with a space between them.
+    r"""Parses the pairs of a `merges.txt`, one per line, separated by a space.
 
     Raises:
-        ArtifactError: A line is no pair, or the last one has no end.
+        ArtifactError: A line is not a pair, or the last line has no line end.
 
     Example:
     >>> parse_merges(b"#version: 0.2\na b\nab c\n", "merges.txt")

@@ -1,7 +1,7 @@
-"""Byte-level BPE as a TensorFlow function: one engine for job, trainer and serving.
+"""Byte-level BPE as TensorFlow functions, for the data job, trainer and serving.
 
 The ids are those of the Rust `tokenizers` library (`ByteLevel`, `BPE`), so the
-vocabulary and merges of GPT-2 or RoBERTa mean what they meant.
+vocabulary and merges of GPT-2 or RoBERTa result in the same ids.
 """
 
 import functools
@@ -41,31 +41,29 @@ _SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 
 
 class ByteBPETokenizer(tf.Module):
-    """Cuts text into words as GPT-2 does, and words into pieces by merging bytes.
+    """Splits text into words as GPT-2 does, and words into pieces by merging bytes.
 
     Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
-    a `keras.export.ExportArchive`), which then needs nothing beside TensorFlow: all ops
-    are core ops, as every TF Serving has them.
+    a `keras.export.ExportArchive`), which then needs only TensorFlow: all ops are core
+    ops that every TF Serving has.
 
-    Each different word is merged once per call, so blocks of a megabyte and more are
-    the fastest. Time and memory grow in proportion to the text, however long its words
-    are.
+    Each distinct word is merged once per call, so blocks of a megabyte and more are the
+    fastest. Time and memory are linear in the text, regardless of the lengths of words.
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet of bytes,
             special pieces included.
-        merges: The pairs of pieces to be joined, the most urgent first.
-        special_pieces: Those of the vocabulary that stand for no bytes of a text.
-        add_prefix_space: Put a space before a text that does not begin with one, so
-            that its first word is like any other.
-        special: Ids of the special pieces, where they are used otherwise than their
-            names say.
-        whole_pieces: Those of the vocabulary that are found whole in a text.
+        merges: The pairs of pieces to merge, by rank.
+        special_pieces: The pieces that do not represent bytes of a text.
+        add_prefix_space: Whether to prepend a space to texts that do not begin with
+            one, so that the first word is tokenized like others.
+        special: Ids of the special tokens, if they differ from the defaults for their
+            names.
+        whole_pieces: The added tokens of the vocabulary.
 
     Raises:
-        ArtifactError: A piece is faulty or there twice, a byte or a special piece is
-            missing, a merge needs a piece that is missing, or text can be taken for a
-            special piece.
+        ArtifactError: A piece is invalid or duplicated, a byte, a special piece or a
+            piece of a merge is missing, or a text can be tokenized to a special piece.
 
     Example:
     >>> from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
@@ -112,15 +110,15 @@ class ByteBPETokenizer(tf.Module):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of pieces, special ones included."""
+        """The number of pieces including special ones."""
         return len(self.pieces)
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces, by the names GPT-2 and RoBERTa give them.
+        """The ids of the special tokens, by their names in GPT-2 and RoBERTa.
 
         Raises:
-            ValueError: The vocabulary has the special pieces of neither.
+            ValueError: The vocabulary has the special tokens of neither.
         """
         return self._special
 
@@ -130,29 +128,29 @@ class ByteBPETokenizer(tf.Module):
 
     @property
     def word_prefix(self) -> str:
-        """What makes a word alone the pieces it is inside a sentence."""
+        """The prefix with which a single word has the same pieces as in a sentence."""
         return "" if self.add_prefix_space else " "
 
-    # Each public method hands over to a compiled one. A tf.function alone would hold
-    # `self` weakly, and `load_tokenizer(folder).tokenize(texts)` would find it gone.
+    # Each public method delegates to a compiled one. A tf.function alone holds `self`
+    # weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
 
     def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """The ids of texts. A special piece written in a text is ordinary text.
+        """Tokenizes texts. Names of special tokens in a text are ordinary text.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 becomes U+FFFD, as in
+            texts: string `(N,)`, any bytes; invalid UTF-8 becomes U+FFFD, as in
                 `bytes.decode("utf-8", "replace")`.
 
         Returns:
-            int32 `(N, None)`; no special pieces are added.
+            int32 `(N, None)`; no special tokens are added.
         """
         return self._tokenize(tf.convert_to_tensor(texts, tf.string))
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
-        """The tokens of each text with the characters of it that they stand for.
+        """Tokenizes texts with the character offsets of each token.
 
-        The space before a word belongs to its first token: without a space that was
-        put before a text, `text[start:end]` of all tokens put together are the text,
+        The space before a word belongs to its first token: apart from a prepended
+        space, the slices `text[start:end]` of all tokens concatenate to the text,
         unless tokens share a character.
 
         Example:
@@ -171,25 +169,25 @@ class ByteBPETokenizer(tf.Module):
         ]
 
     def words(self, texts: Texts) -> tf.RaggedTensor:
-        """The words that `tokenize` looks up: what a vocabulary is made of.
+        """Splits texts into words as `tokenize` does, for training a vocabulary.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 becomes U+FFFD.
+            texts: string `(N,)`, any bytes; invalid UTF-8 becomes U+FFFD.
 
         Returns:
-            string `(N, None)`, UTF-8. Put together they are the text.
+            string `(N, None)`, UTF-8. Their concatenation is the text.
         """
         return self._split_into_words(tf.convert_to_tensor(texts, tf.string))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The bytes that ids stand for: what was tokenized, if it was UTF-8.
+        """Converts ids to bytes: the tokenized text, if it was UTF-8.
 
         Args:
             ids: int32 `(N, None)`.
 
         Returns:
-            string `(N,)`; special pieces stand as themselves. Ids that end in the
-            middle of a character give bytes that are not UTF-8.
+            string `(N,)`; special tokens become their names. Ids that end within a
+            character result in invalid UTF-8.
 
         Raises:
             tf.errors.InvalidArgumentError: An id is outside the vocabulary.

@@ -1,7 +1,7 @@
-"""What a byte-level BPE vocabulary must hold, whoever made it. Needs no TensorFlow.
+"""Checks of byte-level BPE vocabularies and GPT-2's alphabet. Needs no TensorFlow.
 
-Its pieces are bytes, written as text in GPT-2's alphabet, where each of the 256 bytes
-has a printable character: `Ġ` is the space, `Ċ` the line feed.
+Pieces are bytes, written as text in GPT-2's alphabet, which has a printable character
+for each of the 256 bytes: `Ġ` is the space, `Ċ` the line feed.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from transbeam.pipeline.tokenizers.base.vocabulary import sentinel_ids
 
 END_OF_TEXT = "<|endoftext|>"
 
-# The special pieces of a byte-level vocabulary by family, in the order of their ids.
+# The special pieces of byte-level vocabularies by family, in the order of their ids.
 BYTE_BPE_SPECIALS = {
     "gpt2": (END_OF_TEXT,),
     "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
@@ -21,7 +21,7 @@ BYTE_BPE_SPECIALS = {
 
 
 def _alphabet() -> list[str]:
-    """The character of each byte: itself where it can be seen, else one from U+0100."""
+    """Returns the character of each byte: itself if visible, else one from U+0100."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]
     return [
@@ -37,7 +37,7 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_alphabet(content: bytes) -> str:
-    """Bytes as text in which each byte is one printable character.
+    """Converts bytes to text with one printable character per byte.
 
     Example:
     >>> to_alphabet(" naïve".encode())
@@ -47,10 +47,10 @@ def to_alphabet(content: bytes) -> str:
 
 
 def from_alphabet(text: str) -> bytes:
-    """The bytes that `to_alphabet` wrote.
+    """Converts text of `to_alphabet` back to bytes.
 
     Raises:
-        KeyError: A character is not of the alphabet.
+        KeyError: A character is not in the alphabet.
 
     Example:
     >>> from_alphabet("ĠnaÃ¯ve").decode()
@@ -66,18 +66,18 @@ def check_byte_bpe(
     *,
     where: str,
 ) -> None:
-    """Refuses a vocabulary and merges that cannot be used for byte-level BPE.
+    """Rejects a vocabulary and merges that cannot be used for byte-level BPE.
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
-        merges: The pairs of pieces to be joined, the most urgent first.
-        special_pieces: Those of the vocabulary that are no bytes but names.
+        merges: The pairs of pieces to merge, by rank.
+        special_pieces: The pieces that are names instead of bytes.
         where: Names the vocabulary in the message, such as its folder.
 
     Raises:
-        ArtifactError: A piece is there twice, empty or not in the alphabet, a byte or
-            a special piece is missing, a merge needs a piece that is missing, or text
-            can be taken for a special piece.
+        ArtifactError: A piece is duplicated, empty or not in the alphabet, a byte, a
+            special piece or a piece of a merge is missing, or a text can be tokenized
+            to a special piece.
 
     Example:
     >>> check_byte_bpe(ALPHABET[:200], [], [], where="vocab.json")
@@ -145,12 +145,12 @@ def _problem(piece: str, count: int, is_special: bool) -> str | None:
 
 
 def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
-    """The special ids of a byte-level vocabulary, by its family.
+    """Returns the special ids of a byte-level vocabulary, by its family.
 
-    In GPT-2's family one piece stands before and after a document and for padding.
+    GPT-2's family has one token for begin, end and padding.
 
     Raises:
-        ValueError: It has the special pieces of no family.
+        ValueError: The vocabulary has the special pieces of no family.
     """
     sentinels = sentinel_ids(vocabulary)
     if {"<s>", "<pad>", "</s>"} <= set(vocabulary):

@@ -1,12 +1,12 @@
-r"""GPT-2's cutting of text into words, by arithmetic on bytes in core TensorFlow ops.
+r"""GPT-2's pre-tokenization as byte arithmetic in core TensorFlow ops.
 
-GPT-2 cuts with one regular expression, which RE2 cannot run (it has no look-ahead):
+GPT-2 uses a regular expression that RE2 does not support (it has no look-ahead):
 
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-But whether a word begins at a character follows from its kind and those of its two
-neighbours alone (for `'s` and its like, from the next two letters too). So all
-characters of all texts are judged at once, which is also much faster than to search.
+But whether a word begins at a character depends only on the classes of the character
+and its two neighbors (for contractions like `'s` also on the next two letters). So all
+characters of all texts are classified at once, which is also much faster than a search.
 """
 
 import re
@@ -19,29 +19,30 @@ import tensorflow as tf
 from transbeam.pipeline.tokenizers.unicode import unicode_classes
 from transbeam.pipeline.tokenizers.unicode.code_point_table import BLOCK, blocks_of
 
-# Kinds of character. Those from _WHITE on are white space.
+# Character classes. Those from _WHITE on are white space.
 _SYMBOL, _LETTER, _NUMBER, _WHITE, _SPACE, _END = range(6)
 
-# Ends each text; UTF-8 never has this byte. It counts as white space, so white space
-# before it is the end of a text and not the beginning of a word.
+# Ends each text; UTF-8 never contains this byte. It counts as white space, so white
+# space before it is the end of a text and not the beginning of a word.
 _SEPARATOR = 0xFF
 
 _UTF8 = r"[\x00-\x{d7ff}\x{e000}-\x{10ffff}]*"
 
-# Bytes up to which a word is compared with others; of longer ones each is kept.
+# Words up to this number of bytes are deduplicated; longer ones are kept as they are.
 _COMPARED = 24
-# Zeros after the texts, at least: eight bytes can be read wherever a word has any.
+# The minimum number of zeros after the texts, so that eight bytes can be read at any
+# byte of a word.
 _PADDING = 32
 
 
 class PreTokenizedWords(NamedTuple):
-    """Where the words of all texts lie in one row of bytes.
+    """The positions of the words of all texts in one array of bytes.
 
     Attributes:
         values: uint8 (B,). The texts, with separators and padding, B divisible by 8.
         starts: int64 (W,). Index of the first byte of each word.
-        lengths: int64 (W,). Bytes of each word, at least 1.
-        per_text: int64 (N,). Number of words of each text.
+        lengths: int64 (W,). The number of bytes of each word, at least 1.
+        per_text: int64 (N,). The number of words of each text.
     """
 
     values: tf.Tensor
@@ -51,13 +52,13 @@ class PreTokenizedWords(NamedTuple):
 
 
 class UniqueWords(NamedTuple):
-    """Different words: their bytes, one after the other.
+    """Distinct words as concatenated bytes.
 
     Attributes:
-        values: uint8 (B,). The bytes of all of them.
-        owners: int32 (B,). The word each byte belongs to, in ascending order.
-        count: int32 (). Number of words U.
-        index: int32 (W,). Which of them each word of the texts is.
+        values: uint8 (B,). The bytes of all words.
+        owners: int32 (B,). The word of each byte, ascending.
+        count: int32 (). The number of distinct words U.
+        index: int32 (W,). The distinct word of each word of the texts.
     """
 
     values: tf.Tensor
@@ -70,7 +71,7 @@ def split_into_words(texts: tf.Tensor) -> PreTokenizedWords:
     """Finds the words of texts.
 
     Args:
-        texts: string (N,), any bytes. What is not UTF-8 counts as U+FFFD, as in
+        texts: string (N,), any bytes. Invalid UTF-8 counts as U+FFFD, as in
             `bytes.decode("utf-8", "replace")`.
 
     Example:
@@ -89,7 +90,7 @@ def split_into_words(texts: tf.Tensor) -> PreTokenizedWords:
     starts = tf.where(_is_start(values)[:size])[:, 0]
     separators = tf.where(tf.equal(values, _SEPARATOR))[:, 0]
     words_before = tf.searchsorted(starts, separators, out_type=tf.int64)
-    # A word ends where the next one begins, or at a separator before that.
+    # A word ends at the start of the next one, or at an earlier separator.
     ends = tf.concat([starts, [tf.cast(size, tf.int64)]], axis=0)
     ends = tf.tensor_scatter_nd_min(ends, words_before[:, tf.newaxis], separators)
     return PreTokenizedWords(
@@ -101,7 +102,7 @@ def split_into_words(texts: tf.Tensor) -> PreTokenizedWords:
 
 
 def unique_words(words: PreTokenizedWords) -> UniqueWords:
-    """Each different word once, but a very long word each time it occurs.
+    """Deduplicates words; very long words are kept each time that they occur.
 
     Example:
     >>> unique = unique_words(split_into_words(tf.constant(["a b b"])))
@@ -151,19 +152,19 @@ def _kind_of_code_points() -> np.ndarray:
 
 _KIND_OF = _kind_of_code_points()
 _KIND_OF_BYTE = np.append(_KIND_OF[:_SEPARATOR], np.uint8(_END))
-# Of two bytes at once, as uint16 (65536,): twice as fast as of each.
+# For two bytes at once, as uint16 (65536,): twice as fast as for single bytes.
 _KINDS_OF_TWO = np.stack(np.meshgrid(_KIND_OF_BYTE, _KIND_OF_BYTE), axis=-1)
 _KINDS_OF_TWO = _KINDS_OF_TWO.view(np.uint16).ravel()
 _BLOCKS, _BLOCK_OF = blocks_of(_KIND_OF)
 
 
 class _LongCharacters(NamedTuple):
-    """The characters of as many bytes.
+    """The characters with the same number of bytes.
 
     Attributes:
-        size: How many.
-        place: int64 (C, 1). Index of the first byte of each.
-        kind: uint8 (C,).
+        size: The number of bytes.
+        place: int64 (C, 1). Index of the first byte of each character.
+        kind: uint8 (C,). The class of each character.
     """
 
     size: int
@@ -172,7 +173,7 @@ class _LongCharacters(NamedTuple):
 
 
 def _long_characters(values: tf.Tensor) -> Iterator[_LongCharacters]:
-    """Those of two bytes, of three and of four."""
+    """Yields the characters of two bytes, of three and of four."""
     first_bytes = tf.where((values >= 0xC0) & (values < _SEPARATOR))
     leading = tf.gather_nd(values, first_bytes)
     for size, first, last in ((2, 0xC0, 0xDF), (3, 0xE0, 0xEF), (4, 0xF0, 0xF7)):
@@ -192,7 +193,7 @@ def _long_characters(values: tf.Tensor) -> Iterator[_LongCharacters]:
 
 
 def _kinds(values: tf.Tensor, long: Sequence[_LongCharacters]) -> tf.Tensor:
-    """uint8 (B,), the kind of the character each byte belongs to."""
+    """Returns the class of each byte's character, uint8 (B,)."""
     two = tf.bitcast(tf.reshape(values, [-1, 2]), tf.uint16)
     kinds = tf.gather_nd(_KINDS_OF_TWO, tf.cast(two, tf.int32)[:, tf.newaxis])
     return tf.tensor_scatter_nd_update(
@@ -203,21 +204,21 @@ def _kinds(values: tf.Tensor, long: Sequence[_LongCharacters]) -> tf.Tensor:
 
 
 def _is_start(values: tf.Tensor) -> tf.Tensor:
-    """Whether a word begins at a byte, bool (B,)."""
+    """Returns whether a word begins at each byte, bool (B,)."""
     long = list(_long_characters(values))
     kinds = _kinds(values, long)
     end = tf.constant([_END], tf.uint8)
     before = tf.concat([end, kinds[:-1]], axis=0)
     after = tf.concat([kinds[1:], end], axis=0)
-    # White space is one word up to its last character, which is a word of its own or,
-    # if it is a space, the beginning of the next.
+    # A run of white space is one word without its last character, which is a word of
+    # its own or, if it is a space, the beginning of the next word.
     starts = tf.where(
         kinds >= _WHITE,
         (before < _WHITE) | (after < _WHITE),
         tf.not_equal(kinds, before) & tf.not_equal(before, _SPACE),
     )
     starts |= tf.equal(before, _END)
-    # One step sets what is different at few places, as each goes over all bytes.
+    # A single update sets the few exceptions, as each update copies all bytes.
     last, first = _long_white_space(starts, long)
     inside, behind = _contractions(values, before)
     no, yes = tf.concat([last, inside], axis=0), tf.concat([first, behind], axis=0)
@@ -238,7 +239,7 @@ def _fill(places: tf.Tensor, value: bool) -> tf.Tensor:
 def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The last bytes where a word was seen to begin, and the first, where it does."""
+    """Returns the last bytes that are wrongly marked as starts, and the first."""
     white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]
@@ -248,9 +249,9 @@ def _long_white_space(
 
 
 def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where `'s` and its like have their letters, and where what follows begins."""
+    """Returns the positions of contractions' letters, as in `'s`, and their ends."""
     apostrophe = tf.where(tf.equal(values, ord("'")))
-    # After a symbol or a space an apostrophe belongs to a word of symbols.
+    # An apostrophe after a symbol or a space belongs to a word of symbols.
     kind = tf.gather_nd(before, apostrophe)
     alone = tf.not_equal(kind, _SYMBOL) & tf.not_equal(kind, _SPACE)
     place = _chosen(apostrophe, alone)
@@ -264,9 +265,10 @@ def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.T
 
 
 def _keys(words: PreTokenizedWords) -> tf.Tensor:
-    """int64 (W,), equal for equal words: length and the bytes themselves, if few.
+    """Returns keys that are equal for equal words, int64 (W,): length and bytes.
 
-    Of a longer word length and its row's number among all different rows.
+    For a word of more than 7 bytes: length and the index of its bytes among all
+    distinct ones.
     """
     content = tf.bitcast(tf.reshape(words.values, [-1, 8]), tf.uint64)
     first = _eight_bytes(content, words.starts)
@@ -280,7 +282,7 @@ def _keys(words: PreTokenizedWords) -> tf.Tensor:
         more = _eight_bytes(content, starts + offset)
         columns.append(_leading(more, tf.clip_by_value(lengths - offset, 0, 8)))
     columns = [tf.bitcast(column, tf.int64) for column in columns]
-    # A word too long to be compared has its place for its bytes: no other has it.
+    # A word that is too long for deduplication has its position as a unique key.
     columns[0] = tf.where(lengths > _COMPARED, starts, columns[0])
     _, number = tf.raw_ops.UniqueV2(
         x=tf.stack(columns, axis=1), axis=[0], out_idx=tf.int64
@@ -290,18 +292,18 @@ def _keys(words: PreTokenizedWords) -> tf.Tensor:
 
 
 def _eight_bytes(content: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-    """The bytes from each start on, uint64 (W,), from those at multiples of eight."""
+    """Reads eight bytes at each start, uint64 (W,), from aligned blocks of eight."""
     place = tf.bitwise.right_shift(starts, tf.constant(3, tf.int64))[:, tf.newaxis]
-    # In int64: what goes through oneDNN as uint64 is complained of on stderr.
+    # In int64: oneDNN logs warnings to stderr for uint64.
     bits = (starts & 7) * 8
     down, up = tf.bitcast(bits, tf.uint64), tf.bitcast(63 - bits, tf.uint64)
     lower = tf.bitwise.right_shift(tf.gather_nd(content, place), down)
-    # In two steps: to shift by 64 bits at once is not defined.
+    # In two steps: a shift by 64 bits is undefined.
     upper = tf.bitwise.left_shift(tf.gather_nd(content, place + 1), up)
     return lower | tf.bitwise.left_shift(upper, tf.constant(1, tf.uint64))
 
 
 def _leading(eight_bytes: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """The first bytes, in the highest bits, and zeros."""
+    """Keeps the first bytes, in the highest bits, and clears the rest."""
     half = tf.bitcast((8 - kept) * 4, tf.uint64)
     return tf.bitwise.left_shift(tf.bitwise.left_shift(eight_bytes, half), half)

@@ -1,20 +1,20 @@
-"""Byte pair encoding of very many words at once. Core TensorFlow ops only.
+"""Vectorized byte pair encoding of many words. Core TensorFlow ops only.
 
-By its definition the algorithm is a queue: of all pairs of neighbours in a word the one
-of the lowest rank (the earliest merge) is joined, the leftmost first, until none is
-left. Here a pair is joined as soon as nothing can forestall it, a question that all
-pairs of all words are asked at once: even a word of a million bytes takes few rounds.
+By definition the algorithm is sequential: of all adjacent pairs in a word the one with
+the lowest rank (the earliest merge) is merged, the leftmost first, until none is left.
+Here a pair is merged as soon as no other merge can preempt it, which is tested for all
+pairs of all words at once: even a word of a million bytes takes few rounds.
 
-A pair (a, b) of rank r is forestalled if a neighbour takes a or b by a merge of lower
-rank. To the right that is a merge (b, X), where X is what follows b by then. If c
-follows b now, X is c or has grown out of c: the merges that make X begin with c. So
-the table holds for each pair (b, c), beside its own rank, the lowest rank of the merges
-(b, X) with an X that grows out of c. And c can only grow by being taken by what follows
-it, which is asked of the next pair, and so on. To the left it is the same.
+A pair (a, b) of rank r is preempted if a neighbor consumes a or b in a merge of lower
+rank. On the right that is a merge (b, X), where X is the token that follows b at that
+time. If c follows b now, X is c or is made from c: the merges that make X begin with c.
+So the table contains for each pair (b, c), besides its own rank, the lowest rank of the
+merges (b, X) with an X that can be made from c. And c can only grow by a merge with its
+own successor, which is tested for the next pair, and so on. The left side is symmetric.
 
-To join such a pair early changes nothing if every pair its piece can form has a higher
-rank, as in all learned vocabularies. A merge without that property waits its turn: it
-is made where it is the leftmost of the lowest rank in its word.
+Merging such a pair early changes nothing if every pair that its piece can form has a
+higher rank, as in all trained vocabularies. A merge without that property is deferred:
+it is applied only where it is the leftmost of the lowest rank in its word.
 """
 
 from collections.abc import Sequence
@@ -41,12 +41,11 @@ _NO_RANKS = _packed(_NEVER, _NEVER, _NEVER)
 
 
 class PairMerger(tf.Module):
-    """Joins the bytes of words into the pieces of a vocabulary.
+    """Merges the bytes of words into the pieces of a vocabulary.
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
-        merges: Pairs of pieces, the most urgent first. Of a pair that is there twice
-            the last counts.
+        merges: Pairs of pieces, by rank. Of duplicate pairs the last is used.
 
     Raises:
         ArtifactError: There are more than two million merges.
@@ -70,10 +69,10 @@ class PairMerger(tf.Module):
         ids = {piece: i for i, piece in enumerate(vocabulary)}
         self._factor = len(vocabulary)
         self._byte_ids = tf.constant([ids[byte] for byte in ALPHABET], tf.int32)
-        # One more than there are merges, for what is no pair.
+        # One more entry than merges, for non-pairs.
         self._made = tf.constant([*(ids[a + b] for a, b in merges), 0], tf.int32)
         table = _rank_table(merges)
-        # Two tokens that are no pair, so that the table is not empty.
+        # An entry for non-pairs, so that the table is not empty.
         keys = [_NO_PAIR, *(ids[a] * self._factor + ids[b] for a, b in table)]
         packed = [_NO_RANKS, *(_packed(*ranks) for ranks in table.values())]
         self._ranks = tf.lookup.StaticHashTable(
@@ -89,12 +88,12 @@ class PairMerger(tf.Module):
     def __call__(
         self, values: tf.Tensor, owners: tf.Tensor, count: tf.Tensor | int
     ) -> tf.RaggedTensor:
-        """The ids of the pieces of words.
+        """Returns the ids of the pieces of words.
 
         Args:
-            values: uint8 (B,). The bytes of all words, one after the other.
-            owners: int32 (B,). The word each byte belongs to, in ascending order.
-            count: Number of words.
+            values: uint8 (B,). The concatenated bytes of all words.
+            owners: int32 (B,). The word of each byte, ascending.
+            count: The number of words.
 
         Returns:
             int32 (count, None).
@@ -142,7 +141,7 @@ class PairMerger(tf.Module):
         return rows_of(pieces, lengths)
 
     def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
-        """Three ranks, int32 (T,), of the pair of each token and the next."""
+        """Looks up three ranks, int32 (T,), for the pair of each token and the next."""
         left = tf.cast(tokens, tf.int64)
         pairs = left * self._factor + _next(left, 0)
         is_pair = tf.equal(owner, _next(owner, -1))
@@ -178,9 +177,9 @@ def _can_be_joined(
     lowest: tf.Tensor,
     steps: tf.Tensor,
 ) -> tf.Tensor:
-    """Whether nothing can forestall the pair of each token and the next, bool (T,)."""
-    # No merge of a lower rank than these takes the left token of a pair together with
-    # what follows it, or the right token together with what comes before.
+    """Returns whether each token's pair with the next can be merged now, bool (T,)."""
+    # Lower bounds of the ranks of merges of the left token of a pair with its
+    # successor, and of the right token with its predecessor.
     rightwards, leftwards = tf.minimum(rank, to_right), tf.minimum(rank, to_left)
 
     def look_further(
@@ -200,7 +199,7 @@ def _can_be_joined(
     is_lowest = tf.equal(rank, lowest)
     open_right = is_lowest | (_next(rightwards, _NEVER) >= rank)
     open_left = is_lowest | (_previous(leftwards, _NEVER) > rank)
-    # In a row of equal tokens every other pair is joined, if the first one can be.
+    # In a run of equal tokens every other pair is merged, if the first one can be.
     is_pair = rank < _NEVER
     repeats = tf.where(is_pair & tf.equal(rank, _previous(rank, _NEVER)))
     rows, in_row = tf.unique(repeats[:, 0] - tf.range(tf.size(repeats, tf.int64)))
@@ -223,9 +222,9 @@ def _previous(values: tf.Tensor, first: int | bool) -> tf.Tensor:
 def _rank_table(
     merges: Sequence[tuple[str, str]],
 ) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Of each pair the rank, and the lowest ranks to its right and to its left."""
+    """Returns each pair's rank, and the lowest ranks on its right and on its left."""
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    # What a piece can have grown out of: what its merges begin or end with.
+    # The pieces that a piece can be made from, at its beginning or its end.
     begins: dict[str, set[str]] = {}
     ends: dict[str, set[str]] = {}
     for a, b in sorted(ranks, key=lambda pair: len(pair[0]) + len(pair[1])):
@@ -233,7 +232,7 @@ def _rank_table(
         ends.setdefault(a + b, set()).update((b,), ends.get(b, ()))
     to_right: dict[tuple[str, str], int] = {}
     to_left: dict[tuple[str, str], int] = {}
-    # In ascending order, so that the rank that is met first is the lowest.
+    # In ascending order, so that `setdefault` keeps the lowest rank.
     for (a, b), rank in sorted(ranks.items(), key=itemgetter(1)):
         for origin in begins.get(b, ()):
             to_right.setdefault((a, origin), rank)
@@ -250,7 +249,7 @@ def _rank_table(
 
 
 def _waiting(merges: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the piece a merge makes is part of a merge of lower rank."""
+    """Returns whether each merge makes a piece that a merge of lower rank needs."""
     first_use: dict[str, int] = {}
     for pair, rank in {pair: rank for rank, pair in enumerate(merges)}.items():
         for piece in pair:

@@ -1,1 +1,1 @@
-"""Tokenizer folders, ours and those of others."""
+"""Reads and writes tokenizer folders, ours and those of other libraries."""

@@ -1,8 +1,8 @@
-"""Tokens that were added to a vocabulary, and stand in files of their own.
+"""Reads tokens that were added to a vocabulary, in separate files.
 
 added_tokens.json        the token and its id, of older checkpoints
-tokenizer_config.json    `added_tokens_decoder`: all that is said of each
-special_tokens_map.json  which of them are special
+tokenizer_config.json    `added_tokens_decoder`: the properties of each
+special_tokens_map.json  the special ones among them
 """
 
 import json
@@ -27,9 +27,9 @@ ADDED, SETTINGS, MAP = (
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
-# Ids that a vocabulary leaves out before those that were added to it.
+# The maximum gap of ids between a vocabulary and its added tokens.
 _LARGEST_GAP = 100_000
-# What would have a say in where a token is found, and has none in ours.
+# Flags for the matching of tokens that our tokenizers do not support.
 _UNKNOWN_FLAGS = ("single_word", "lstrip", "rstrip")
 
 
@@ -38,12 +38,12 @@ class AddedToken:
     """A token that was added to a vocabulary.
 
     Attributes:
-        content: As it stands in a text.
+        content: The token as written in texts.
         id: Its id.
-        special: Whether it is a mark and no text: ours is not found in a text.
-        normalized: Whether it is found in texts that are normalised.
+        special: Whether it is a special token, which is not matched in texts.
+        normalized: Whether it is matched in normalized text.
         where: The file, for messages.
-        flags: What else is said of where it is found.
+        flags: Unsupported flags that are set.
     """
 
     content: str
@@ -55,10 +55,10 @@ class AddedToken:
 
     @classmethod
     def from_json(cls, told: Any, where: str, number: Any = None) -> "AddedToken":
-        """Reads what a JSON object says of one.
+        """Reads a token from its JSON object.
 
         Raises:
-            ArtifactError: It is damaged.
+            ArtifactError: The object is damaged.
         """
         told = told if isinstance(told, dict) else {}
         content, number = told.get("content"), told.get("id", number)
@@ -80,7 +80,7 @@ class AddedToken:
 
 
 def read_added_tokens(folder: Path) -> list[AddedToken]:
-    """The tokens in the files beside a `vocab.txt`, or a `vocab.json`.
+    """Reads the tokens in the files beside a `vocab.txt`, or a `vocab.json`.
 
     Raises:
         ArtifactError: A file is damaged.
@@ -107,17 +107,17 @@ def read_added_tokens(folder: Path) -> list[AddedToken]:
 def with_added_tokens(
     model: _Model, tokens: Iterable[AddedToken], num_rows: int | None = None
 ) -> _Model:
-    """A tokenizer with further pieces; those that are no marks are found whole.
+    """Adds tokens to a tokenizer; those that are not special are matched in texts.
 
     Args:
-        model: Without them, or with some of them among its pieces.
-        tokens: What is added.
-        num_rows: Ids that the model has rows for, if that is known: tokens beyond are
-            left out.
+        model: The tokenizer, which may already contain some of the tokens.
+        tokens: The tokens to add.
+        num_rows: The number of rows of the model's embedding, if known: tokens with
+            larger ids are left out.
 
     Raises:
-        ArtifactError: An id is another piece's or far away, or a token is to be found
-            where ours would not be.
+        ArtifactError: An id belongs to another piece or is far away, or a token has an
+            unsupported flag.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
@@ -176,7 +176,7 @@ def _check(found: Sequence[AddedToken]) -> None:
 
 
 def _special(told: dict[str, Any]) -> set[str]:
-    """The tokens that are named for what they are for, such as `pad_token`."""
+    """Returns the tokens of keys for special tokens, such as `pad_token`."""
     named: list[Any] = []
     for key, value in told.items():
         if key.endswith("_token") or key == "additional_special_tokens":
@@ -186,5 +186,5 @@ def _special(told: dict[str, Any]) -> set[str]:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    """The JSON object of a file; an empty one if there is no file."""
+    """Reads the JSON object of a file; an empty one if there is no file."""
     return parse_json_object(read_bytes(file), str(file)) if file.is_file() else {}

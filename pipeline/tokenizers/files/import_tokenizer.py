@@ -1,7 +1,7 @@
-"""Brings in tokenizers that other programs wrote. Needs no TensorFlow.
+"""Imports tokenizers of other programs. Needs no TensorFlow.
 
-What a file asks for and our tokenizers do not do is refused by name: ids that are
-nearly right would be worse than none.
+Unsupported features of a file are rejected by name: ids that are nearly right would be
+worse than none.
 """
 
 import json
@@ -44,10 +44,10 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceMod
 
 _Model = TypeVar("_Model", WordPieceModel, ByteBPEModel)
 
-# Vocabulary and merges, as they are named together.
+# The pairs of file names of vocabulary and merges.
 _BYTE_BPE_PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
 
-# What is looked for in a folder, in this order.
+# Suffixes of SentencePiece models.
 _SENTENCE_PIECE_SUFFIXES = (".model", ".spm")
 _KNOWN = (
     "tokenizer.yaml, a SentencePiece .model, tokenizer.json, vocab.json with "
@@ -74,25 +74,25 @@ def import_tokenizer(
     | `tokenizer.json`: WordPiece, byte-level    | the Rust library `tokenizers`    |
     | `*.model`, `*.spm`                         | SentencePiece: T5, ALBERT, Llama |
 
-    Tokens that were added to the vocabulary of BERT's and GPT-2's files are read from
-    `added_tokens.json` and `tokenizer_config.json` beside them; so is from the latter
-    whether BERT's fold upper case, and whether GPT-2's put a space before a text.
+    For BERT's and GPT-2's files, added tokens are read from `added_tokens.json` and
+    `tokenizer_config.json` beside them; and from the latter whether BERT's tokenizer
+    lowercases, and whether GPT-2's prepends a space.
 
     Args:
-        path: The file, one of two files, or the folder they are in.
-        lowercase: For `vocab.txt`, which does not say it: whether upper case is folded
-            away. None: as `tokenizer_config.json` beside it says or, without that,
-            unless one of its pieces has upper case.
-        strip_accents: For `vocab.txt`: whether combining marks are dropped. None: as
-            that file says or, without it, the same as `lowercase`, as in BERT.
-        num_sentinels: For SentencePiece: further ids, such as T5's 100.
-        num_rows: Ids that the model has rows for, if that is known: what was added to
-            the vocabulary beyond is left out.
+        path: The file, one of two files, or their folder.
+        lowercase: Whether to lowercase, for `vocab.txt`, which does not contain it.
+            None: as in `tokenizer_config.json` beside it or, without that file, unless
+            a piece has an uppercase letter.
+        strip_accents: Whether to drop combining marks, for `vocab.txt`. None: as in
+            that file or, without it, the same as `lowercase`, as in BERT.
+        num_sentinels: The number of further ids for sentinels, for SentencePiece, such
+            as T5's 100.
+        num_rows: The number of rows of the model's embedding, if known: added tokens
+            with larger ids are left out.
 
     Raises:
-        ArtifactError: There is no such file, it is damaged, or it asks for something
-            that our tokenizers do not do.
-        ConfigError: An option is given for a file it is not for.
+        ArtifactError: The file is missing, damaged, or has an unsupported feature.
+        ConfigError: An option does not apply to the file.
     """
     path = Path(path)
     if not path.exists():
@@ -130,7 +130,7 @@ def import_tokenizer(
 
 
 def _added_beside(file: Path) -> list[AddedToken]:
-    """The tokens in the files beside one."""
+    """Reads the added tokens in the files beside a file."""
     return read_added_tokens(file.parent)
 
 
@@ -140,7 +140,7 @@ def _checked(model: _Model, file: Path) -> _Model:
 
 
 def _file_in(folder: Path) -> Path:
-    """The file of a folder to begin with."""
+    """Returns the main tokenizer file of a folder."""
     for place in (folder, folder / "data/tokenizer"):
         if (place / METADATA_FILE).is_file():
             return place / METADATA_FILE

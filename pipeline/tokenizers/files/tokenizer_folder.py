@@ -1,9 +1,9 @@
-"""The folder a tokenizer is kept in: `tokenizer.yaml` and the files it names.
+"""Reads and writes tokenizer folders: `tokenizer.yaml` and the files that it lists.
 
-The files are in formats that other programs read: BERT's `vocab.txt`, GPT-2's
-`vocab.json` and `merges.txt`, SentencePiece's `spiece.model`. `tokenizer.yaml` says
-what they are and seals them by their sha256: with one piece more or less every id
-after it would mean something else, and nothing downstream would notice.
+The files have formats that other programs can read: BERT's `vocab.txt`, GPT-2's
+`vocab.json` and `merges.txt`, SentencePiece's `spiece.model`. `tokenizer.yaml`
+describes them and has their sha256: an added or removed piece would change every id
+after it, and nothing downstream would notice.
 """
 
 import hashlib
@@ -52,11 +52,11 @@ _REMEDY = "Restore the folder as `save_tokenizer` wrote it, or make the tokenize
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerArtifact:
-    """What a tokenizer's folder holds, checked.
+    """The verified content of a tokenizer folder.
 
     Attributes:
-        model: Its pieces and what else it is made of.
-        fingerprint: sha256 in hex of everything the ids depend on.
+        model: The data of the tokenizer.
+        fingerprint: sha256 in hex of everything that the ids depend on.
     """
 
     model: TokenizerModel
@@ -69,20 +69,19 @@ class TokenizerArtifact:
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces."""
+        """The ids of the special tokens."""
         return self.model.special
 
 
 def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
-    """Writes a tokenizer's folder; what was there under the same names is replaced.
+    """Writes a tokenizer folder; existing files of the same names are replaced.
 
     Args:
-        folder: Made if it is not there.
-        model: What the tokenizer is made of, as `learn_model` and `import_tokenizer`
-            give it.
+        folder: Created if it does not exist.
+        model: The data of the tokenizer, from `learn_model` or `import_tokenizer`.
 
     Raises:
-        ArtifactError: It could not be used.
+        ArtifactError: The tokenizer cannot be used.
 
     Example:
     >>> import tempfile
@@ -100,17 +99,17 @@ def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    # Last, so that a folder with it is whole.
+    # Written last, so that a folder with it is complete.
     metadata = _metadata(model, files)
     text = yaml.safe_dump(metadata, sort_keys=False, default_flow_style=None)
     (folder / METADATA_FILE).write_bytes(text.encode())
 
 
 def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
-    """Reads and checks a tokenizer's folder without TensorFlow.
+    """Reads and verifies a tokenizer folder without TensorFlow.
 
     Raises:
-        ArtifactError: A file is missing, altered, cut short or of another version.
+        ArtifactError: A file is missing, modified, truncated or of another version.
     """
     folder = Path(folder)
     path = folder / METADATA_FILE
@@ -143,16 +142,16 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     """Builds the tokenizer of a folder.
 
     Raises:
-        ArtifactError: A file is missing, altered, cut short or of another version.
+        ArtifactError: A file is missing, modified, truncated or of another version.
     """
     return read_tokenizer(folder).model.build()
 
 
 def tokenizer_fingerprint(folder: str | Path) -> str:
-    """The sha256, in hex, that later stages compare; the folder is checked first.
+    """Returns the sha256 in hex that later stages compare; verifies the folder.
 
     Raises:
-        ArtifactError: A file is missing, altered, cut short or of another version.
+        ArtifactError: A file is missing, modified, truncated or of another version.
     """
     return read_tokenizer(folder).fingerprint
 
@@ -160,7 +159,7 @@ def tokenizer_fingerprint(folder: str | Path) -> str:
 def _metadata(model: TokenizerModel, files: Mapping[str, bytes]) -> dict[str, Any]:
     special = asdict(model.special)
     special["sentinels"] = list(special["sentinels"])
-    del special["stop"]  # stands in `framing`, which folders of old have not
+    del special["stop"]  # is in `framing`, which older folders lack
     framing = model.framing.options()
     return {
         "format_version": _FORMAT_VERSION,

@@ -1,7 +1,7 @@
 """Reads the `tokenizer.json` of the Rust library `tokenizers`. Needs no TensorFlow.
 
-Of what such a file can ask for, our tokenizers do what BERT, GPT-2 and RoBERTa need;
-a file that asks for more is refused with the name of what it asks for.
+Our tokenizers support the features of such files that BERT, GPT-2 and RoBERTa need;
+files with other features are rejected with the name of the feature.
 """
 
 import json
@@ -22,7 +22,7 @@ from transbeam.pipeline.tokenizers.files.added_tokens import (
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 
 _LONGEST_SHOWN = 60
-# What must be said, or not be said at all, for ids to be the same.
+# The required values for identical ids.
 _BERT_NORMALIZER = {"clean_text": True, "handle_chinese_chars": True}
 _WORDPIECE = {
     "unk_token": UNKNOWN,
@@ -41,15 +41,15 @@ _BYTE_BPE = {
 def parse_tokenizer_json(
     content: dict[str, Any], where: str, num_rows: int | None = None
 ) -> WordPieceModel | ByteBPEModel:
-    """The tokenizer a file describes; what it adds before and after a text is left out.
+    """Reads the tokenizer of a file, without its post-processor.
 
     Args:
         content: The file's JSON object.
         where: Names the file in messages.
-        num_rows: Ids that the model has rows for, if that is known.
+        num_rows: The number of rows of the model's embedding, if known.
 
     Raises:
-        ArtifactError: It is damaged, or asks for what our tokenizers do not do.
+        ArtifactError: The file is damaged, or has an unsupported feature.
 
     Example:
     >>> parse_tokenizer_json({"model": {"type": "Unigram", "vocab": []}}, "t.json")
@@ -114,7 +114,7 @@ def _byte_bpe(content: dict[str, Any], where: str) -> ByteBPEModel:
 
 
 def _merges(merges: Any, where: str) -> tuple[tuple[str, str], ...]:
-    """Each is `[left, right]` or, in files of older versions, `left right`."""
+    """Parses merges: `[left, right]` or, in files of older versions, `left right`."""
     if not isinstance(merges, list):
         raise ArtifactError(f"{where}: model.merges is no list; the file is damaged")
     pairs = [m.split(" ") if isinstance(m, str) else m for m in merges]
@@ -128,7 +128,7 @@ def _merges(merges: Any, where: str) -> tuple[tuple[str, str], ...]:
 
 
 def _pieces(content: dict[str, Any], where: str) -> tuple[str, ...]:
-    """The vocabulary, without what was added to it behind."""
+    """Returns the vocabulary without added tokens."""
     ids = content["model"]["vocab"]
     if not isinstance(ids, dict):
         raise ArtifactError(f"{where}: model.vocab is no object; the file is damaged")
@@ -136,14 +136,14 @@ def _pieces(content: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def added_tokens(content: dict[str, Any], where: str) -> list[AddedToken]:
-    """The tokens that were added, special and other ones.
+    """Reads the added tokens, special and other ones.
 
     Args:
         content: The file's JSON object.
         where: Names the file in messages.
 
     Raises:
-        ArtifactError: They are damaged.
+        ArtifactError: The tokens are damaged.
     """
     tokens = content.get("added_tokens") or []
     if not isinstance(tokens, list):
@@ -162,7 +162,7 @@ def _expect(
     content: dict[str, Any], key: str, allowed: tuple[Any, ...], where: str
 ) -> None:
     found = _find(content, key)
-    # By type too: 1 is not True.
+    # Compares types, too: 1 is not True.
     if not any(type(found) is type(value) and found == value for value in allowed):
         wanted = " or ".join(dict.fromkeys(map(repr, allowed)))
         raise ArtifactError(
@@ -173,7 +173,7 @@ def _expect(
 
 
 def _shown(value: Any) -> str:
-    """A value for a message; an object as it stands in the file."""
+    """Formats a value for a message; objects as JSON."""
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)[:_LONGEST_SHOWN]
     return repr(str(value)[:_LONGEST_SHOWN])

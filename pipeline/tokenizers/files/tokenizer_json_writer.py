@@ -12,14 +12,13 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceMod
 
 
 def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
-    """The JSON object with which the Rust library gives the same ids as ours.
+    """Returns the JSON object with which the Rust library computes our ids.
 
-    Nothing is added before and after a text, and special pieces that are written in
-    one are ordinary text: none of them is among `added_tokens`, only pieces that are
-    found whole.
+    There is no post-processor, and names of special tokens in a text are ordinary text:
+    `added_tokens` does not contain them, but only the other added tokens.
 
     Args:
-        model: What the tokenizer is made of.
+        model: The data of the tokenizer.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")

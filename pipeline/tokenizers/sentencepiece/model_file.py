@@ -1,4 +1,4 @@
-"""Reads what a SentencePiece model holds. The library tells pieces, but no rules."""
+"""Reads a SentencePiece model's scores and rules; the library does not expose rules."""
 
 import struct
 from collections.abc import Iterator
@@ -21,21 +21,21 @@ _RULES, _ADD_SPACE, _REMOVE_SPACES, _ESCAPE_SPACES = 2, 3, 4, 5
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 _TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-# What the library takes off for a character that has no piece.
+# The library's score penalty for a character without a piece.
 _UNKNOWN_PENALTY = 10.0
 
 
 @dataclass(frozen=True)
 class NormalizerRules:
-    """How a model normalises text.
+    """The normalization rules of a model.
 
     Attributes:
-        trie: An array of 32-bit numbers that finds the rule for a text; may be empty.
-        texts: What texts become, each with a zero byte behind it.
-        add_space: Whether a space is put before a text.
-        space_at_end: Or rather behind it.
-        remove_extra_spaces: Whether of several spaces one is left.
-        escape_spaces: Whether a space is written `▁`.
+        trie: An array of 32-bit numbers that maps texts to rules; may be empty.
+        texts: The replacement texts, each terminated by a zero byte.
+        add_space: Whether a space is added to texts.
+        space_at_end: Whether it is appended instead of prepended.
+        remove_extra_spaces: Whether runs of spaces are collapsed.
+        escape_spaces: Whether spaces are replaced by `▁`.
     """
 
     trie: bytes
@@ -48,15 +48,15 @@ class NormalizerRules:
 
 @dataclass(frozen=True)
 class PieceFile:
-    """What a model holds beside the names of its pieces.
+    """The content of a model besides the names of its pieces.
 
     Attributes:
         kind: `unigram` or `bpe`.
         types: int (V,), as in the file.
-        scores: float64 (V,), what the search adds up.
-        unknown_score: Of a character that has no piece.
-        unknown_text: What the unknown piece is read as.
-        rules: How text is normalised.
+        scores: float64 (V,), the scores that the search sums.
+        unknown_score: The score of a character without a piece.
+        unknown_text: The decoded text of the unknown piece.
+        rules: The normalization rules.
     """
 
     kind: str
@@ -68,27 +68,27 @@ class PieceFile:
 
     @property
     def of_text(self) -> list[int]:
-        """The pieces that are found in a text."""
+        """The ids of pieces that are matched in texts."""
         return self._of_types(_NORMAL, _USER_DEFINED, _UNUSED)
 
     @property
     def named(self) -> list[int]:
-        """The others, which are known by their names alone."""
+        """The ids of the others, which are not matched in texts."""
         return self._of_types(_UNKNOWN, _CONTROL, _BYTE)
 
     @property
     def user_defined(self) -> list[int]:
-        """The pieces that are found before all rules."""
+        """The ids of user-defined pieces, which are matched before normalization."""
         return self._of_types(_USER_DEFINED)
 
     @property
     def unused(self) -> list[int]:
-        """The pieces that are not to be used."""
+        """The ids of unused pieces."""
         return self._of_types(_UNUSED)
 
     @property
     def byte_pieces(self) -> list[int]:
-        """The pieces of the 256 bytes, or none."""
+        """The ids of the pieces for the 256 bytes, or none."""
         return self._of_types(_BYTE)
 
     def _of_types(self, *types: int) -> list[int]:
@@ -100,11 +100,11 @@ def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
 
     Args:
         model: Checked.
-        where: Its file, for messages.
+        where: The model's file, for messages.
 
     Raises:
-        ArtifactError: It is of a type that phones have no search for, or has rules for
-            the way back.
+        ArtifactError: The tokenizer for phones does not support the model's type, or
+            the model has a denormalizer.
     """
     pieces, parts = _parts(model)
     trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
@@ -137,7 +137,7 @@ def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
 
 
 def read_rules(model: SentencePieceProto) -> NormalizerRules:
-    """Reads how a model normalises text.
+    """Reads the normalization rules of a model.
 
     Args:
         model: Checked.
@@ -147,7 +147,7 @@ def read_rules(model: SentencePieceProto) -> NormalizerRules:
 
 
 def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, Any]]:
-    """The fields of each piece, and those of the other parts by their numbers."""
+    """Returns the fields of each piece, and those of the other parts by number."""
     pieces, parts = [], {}
     for number, value in _fields(model.proto):
         if number == _PIECES:
@@ -160,8 +160,8 @@ def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, A
 def _with_bonus(
     model: SentencePieceProto, types: np.ndarray, scores: np.ndarray
 ) -> np.ndarray:
-    """Scores, where those of user-defined pieces are such that these always win."""
-    # The library looks for the highest score from the least positive number on.
+    """Sets the scores of user-defined pieces so high that they always win."""
+    # The library initializes its maximum score with the smallest positive number.
     highest = max(scores[types == _NORMAL].max(), np.finfo(np.float32).tiny)
     wide = scores.astype(np.float64)
     for i in np.flatnonzero(types == _USER_DEFINED):
@@ -190,7 +190,7 @@ def _float(content: bytes | None) -> np.float32:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Numbers and contents of a protobuf message's fields: numbers, or bytes."""
+    """Yields the numbers and values of a protobuf message's fields: ints or bytes."""
     place = 0
 
     def number() -> int:

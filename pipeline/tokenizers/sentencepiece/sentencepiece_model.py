@@ -1,4 +1,4 @@
-"""What a SentencePiece tokenizer is made of. Needs no TensorFlow."""
+"""The data of a SentencePiece tokenizer. Needs no TensorFlow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ MODEL_FILE = "spiece.model"
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel(SentencePieceProto):
-    """A SentencePiece tokenizer in a folder of ours.
+    """A SentencePiece model as a tokenizer of ours.
 
     Attributes:
-        framing: What is said beside the pieces.
+        framing: Rules besides the pieces.
     """
 
     kind: ClassVar[str] = "sentencepiece"
@@ -34,11 +34,11 @@ class SentencePieceModel(SentencePieceProto):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces, as the framing has them."""
+        """The ids of the special tokens, after the framing's rules."""
         return self.framing.apply(super().special)
 
     def files(self) -> dict[str, bytes]:
-        """The model as SentencePiece wrote it."""
+        """Returns the model file of SentencePiece."""
         return {MODEL_FILE: self.proto}
 
     @classmethod
@@ -50,7 +50,7 @@ class SentencePieceModel(SentencePieceProto):
         where: str,
         framing: Framing = PLAIN,
     ) -> "SentencePieceModel":
-        """Reads what `files` wrote.
+        """Reads the files of `files`.
 
         Raises:
             ArtifactError: SentencePiece cannot read the model.
@@ -60,7 +60,7 @@ class SentencePieceModel(SentencePieceProto):
         return model
 
     def build(self) -> "SentencePieceTokenizer":
-        """The tokenizer."""
+        """Builds the tokenizer."""
         from transbeam.pipeline.tokenizers.sentencepiece import sentencepiece_tokenizer
 
         return sentencepiece_tokenizer.SentencePieceTokenizer(

@@ -11,17 +11,18 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.vocabulary import sentinel_ids, sentinel_pieces
 
-# Parts of the protobuf message ModelProto, by the numbers of its fields.
+# Field numbers of the protobuf message ModelProto.
 _TRAINER_SPEC, _NORMALIZER_SPEC = 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceProto:
-    """A model of the SentencePiece library, and sentinels after its pieces.
+    """A model of the SentencePiece library, with sentinels after its pieces.
 
     Attributes:
         proto: The content of its `.model` file: of type unigram, BPE, word or char.
-        num_sentinels: Further ids, as in T5: the last of them is `<extra_id_0>`'s.
+        num_sentinels: The number of sentinel ids, as in T5: the last id is
+            `<extra_id_0>`.
     """
 
     proto: bytes
@@ -29,22 +30,22 @@ class SentencePieceProto:
 
     @cached_property
     def processor(self) -> SentencePieceProcessor:
-        """The library's own object for the model."""
+        """The library's processor for the model."""
         processor = SentencePieceProcessor()
         processor.LoadFromSerializedProto(self.proto)
         return processor
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """In the order of their ids."""
+        """The pieces in the order of their ids."""
         own = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
         return (*own, *reversed(sentinel_pieces(self.num_sentinels)))
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces, by the model's own account or by their names.
+        """The ids of the special tokens, by the model's fields or by their names.
 
-        A model without padding pads with its end of text, or else with `<unk>`.
+        Without a padding token, padding is the end token, or else `<unk>`.
         """
         ids = {piece: i for i, piece in enumerate(self.pieces)}
         begin = self._own(self.processor.bos_id(), ids.get("[CLS]"))
@@ -65,7 +66,7 @@ class SentencePieceProto:
 
     @cached_property
     def is_ordinary(self) -> np.ndarray:
-        """Whether a piece is for text and not special: bool (V,)."""
+        """True for pieces of text, which are not special, bool (V,)."""
         types = self.processor
         ordinary = [
             not (types.is_control(i) or types.is_unknown(i) or types.is_unused(i))
@@ -82,7 +83,7 @@ class SentencePieceProto:
         """Raises an ArtifactError if SentencePiece cannot read the model."""
         problem = None
         if not {_TRAINER_SPEC, _NORMALIZER_SPEC} <= set(_fields(self.proto)):
-            # The library takes what a file cut between two pieces has left.
+            # The library accepts a file that is truncated between two pieces.
             problem = "the file is cut short or no SentencePiece model"
         else:
             try:
@@ -96,10 +97,10 @@ class SentencePieceProto:
 
 
 def _fields(message: bytes) -> Iterator[int]:
-    """The numbers of a protobuf message's fields, up to the end or the first fault.
+    """Yields the numbers of a protobuf message's fields, up to the first error.
 
-    The library's own `sentencepiece_model_pb2` does not load with the protobuf
-    TensorFlow needs.
+    The library's own `sentencepiece_model_pb2` cannot be imported with the protobuf
+    version that TensorFlow needs.
     """
     place = 0
     while place < len(message):
@@ -112,7 +113,7 @@ def _fields(message: bytes) -> Iterator[int]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place after it; negative at the end."""
+    """Decodes a varint; returns it, or -1 at the end, and the next position."""
     value = shift = 0
     while place < len(message):
         byte = message[place]

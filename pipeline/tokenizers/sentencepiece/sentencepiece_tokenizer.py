@@ -1,8 +1,8 @@
-"""SentencePiece as a TensorFlow function: one engine for the job, trainer and serving.
+"""SentencePiece as TensorFlow functions, for the data job, trainer and serving.
 
-The kernel is SentencePiece itself, so a model of T5, ALBERT or Llama means what it
-meant. It is the library's version 0.2.0: where two ways to cut a text are equally
-likely to the last bit, as `00` `0` and `0` `00` are, 0.2.2 may take the other one.
+The kernel is SentencePiece itself, so models of T5, ALBERT or Llama result in the same
+ids. It is the library's version 0.2.0: of two segmentations with bitwise equal scores,
+such as `00` `0` and `0` `00`, 0.2.2 may select the other one.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 _RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 
-# How SentencePiece writes a space.
+# SentencePiece's symbol for a space.
 _SPACE = "▁"
 
 
 class WhiteSpaceSplitter(tf.Module):
-    """Cuts texts into the words a unigram model is learned from.
+    """Splits texts into the words on which a unigram model is trained.
 
-    SentencePiece learns no piece that goes across white space, so words are enough.
+    SentencePiece's pieces do not cross white space, so words are sufficient.
 
     Example:
     >>> WhiteSpaceSplitter().words(tf.constant(["two  words"])).to_list()
@@ -51,26 +51,26 @@ class WhiteSpaceSplitter(tf.Module):
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """String (N,), any bytes, to string (N, None), UTF-8."""
+        """Maps string (N,), any bytes, to string (N, None), UTF-8."""
         return tf.strings.split(_as_utf8(texts))
 
 
 class SentencePieceTokenizer(tf.Module):
-    """Cuts text into the pieces that are likeliest together, by a SentencePiece model.
+    """Tokenizes text into the most probable pieces of a SentencePiece model.
 
     Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
     a `keras.export.ExportArchive`), which then needs `tensorflow` and
     `tensorflow_text` only.
 
-    A word alone has the pieces it has inside a sentence: SentencePiece puts the space
-    before it.
+    A single word has the same pieces as inside a sentence: SentencePiece prepends a
+    space.
 
     Args:
         model: The content of a `.model` file; of type unigram, BPE, word or char.
-        num_sentinels: Further ids after those of the model, as in T5: the last of them
-            is that of `<extra_id_0>`, the one before that of `<extra_id_1>`.
-        special: Ids of the special pieces, where they are used otherwise than their
-            names say.
+        num_sentinels: The number of sentinel ids after those of the model, as in T5:
+            the last is that of `<extra_id_0>`, the one before that of `<extra_id_1>`.
+        special: Ids of the special tokens, if they differ from the defaults of the
+            model.
 
     Raises:
         ArtifactError: The model is damaged.
@@ -98,12 +98,12 @@ class SentencePieceTokenizer(tf.Module):
         has_space = np.array([piece.startswith(_SPACE) for piece in self.pieces])
         self.starts_word = has_space | ~parts.is_ordinary
         self._has_space = tf.constant(has_space)
-        # `<unk>` is left to the library, which writes it as " ⁇ ".
+        # `<unk>` is decoded by the library, as " ⁇ ".
         stands_alone = ~parts.is_ordinary
         stands_alone[self.special.unknown] = False
         self._stands_alone = tf.constant(stands_alone)
         self._pieces = tf.constant(self.pieces)
-        # For a model that keeps every space, with one of its own before the text.
+        # For models that keep all spaces and prepend one to the text.
         keeps_spaces = parts.processor.normalize("  a") == f"{_SPACE * 3}a"
         letters = [i for i in self.ordinary_ids.tolist() if self.pieces[i].isalnum()]
         self._anchor = letters[0] if keeps_spaces and letters else None
@@ -112,32 +112,32 @@ class SentencePieceTokenizer(tf.Module):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of pieces, special ones included."""
+        """The number of pieces including special ones."""
         return len(self.pieces)
 
-    # Each public method hands over to a compiled one. A tf.function alone would hold
-    # `self` weakly, and `load_tokenizer(folder).tokenize(texts)` would find it gone.
+    # Each public method delegates to a compiled one. A tf.function alone holds `self`
+    # weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
 
     def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """The ids of texts. A special piece written in a text is ordinary text.
+        """Tokenizes texts. Names of special tokens in a text are ordinary text.
 
-        Only a piece that the model itself calls user-defined is found in a text.
+        Only user-defined pieces of the model are matched in texts.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 becomes U+FFFD as in
+            texts: string `(N,)`, any bytes; invalid UTF-8 becomes U+FFFD as in
                 `bytes.decode("utf-8", "replace")`.
 
         Returns:
-            int32 `(N, None)`; no special pieces are added.
+            int32 `(N, None)`; no special tokens are added.
         """
         return self._tokenize(tf.convert_to_tensor(texts, tf.string))
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
-        """The tokens of each text with the characters of it that they stand for.
+        """Tokenizes texts with the character offsets of each token.
 
         The white space before a word belongs to the token that begins with `▁`. Tokens
-        of one character, such as its bytes or the letters of a ligature, have all of
-        it.
+        of a part of a character, such as its bytes or the letters of a ligature, have
+        the offsets of the whole character.
         """
         texts = encodable(texts)
         found = self._tokenize_with_offsets(tf.constant(texts, tf.string))
@@ -152,31 +152,31 @@ class SentencePieceTokenizer(tf.Module):
     ) -> list[tuple[int, int]]:
         found = in_characters(text, *edges)
         for place, (token, (start, end)) in enumerate(zip(ids, found, strict=True)):
-            # The library gives a character of several tokens to the last one alone.
+            # The library assigns a character of several tokens to the last one only.
             if start == end < len(text) and self.pieces[token] != _SPACE:
                 found[place] = start, start + 1
         return found
 
     def words(self, texts: Texts) -> tf.RaggedTensor:
-        """What stands between white space: what a model is learned from.
+        """Splits texts at white space into words for training a model.
 
         Args:
             texts: string `(N,)`, any bytes.
 
         Returns:
-            string `(N, None)`, UTF-8, not normalised.
+            string `(N, None)`, UTF-8, not normalized.
         """
         return self._words(tf.convert_to_tensor(texts, tf.string))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Text from ids.
+        """Decodes ids to text.
 
         Args:
             ids: int32 `(N, None)`.
 
         Returns:
-            string `(N,)`, as SentencePiece decodes it; but special pieces stand as
-            themselves, as words.
+            string `(N,)`, as decoded by SentencePiece; but special tokens become their
+            names, as separate words.
 
         Raises:
             tf.errors.InvalidArgumentError: An id is outside the vocabulary.
@@ -185,7 +185,8 @@ class SentencePieceTokenizer(tf.Module):
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        # The kernel makes a U+FFFD of each wrong byte, others one of several.
+        # The kernel replaces each invalid byte by U+FFFD, other decoders several at
+        # once.
         texts = shortened(_as_utf8(texts), self._unknown_edges)
         return self._sentencepiece().tokenize(texts)
 
@@ -199,8 +200,8 @@ class SentencePieceTokenizer(tf.Module):
 
     @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        # A row is cut into stretches: each special piece is one, and what is between
-        # two of them. The kernel knows neither sentinels nor how to show the others.
+        # A row is split into segments: special tokens, and the tokens between them. The
+        # kernel does not know sentinels and does not decode the other special tokens.
         alone = tf.gather(self._stands_alone, ids.values)
         rows = row_of_each(ids)
         is_first = tf.concat([[True], (rows[1:] != rows[:-1]) | alone[:-1]], axis=0)
@@ -219,10 +220,10 @@ class SentencePieceTokenizer(tf.Module):
         )
 
     def _sentencepiece(self) -> tf_text.SentencepieceTokenizer:
-        # Made anew in each compiled function that uses it. The model is held by the
-        # kernel of an op, and a new global seed (`keras.utils.set_random_seed`) clears
-        # all kernels: a function makes its own again when it is called, but what was
-        # made eagerly is lost.
+        # Created in each compiled function that uses it. The kernel of an op owns the
+        # model, and a new global seed (`keras.utils.set_random_seed`) clears all
+        # kernels: a function recreates its own when it is called, but an eager one is
+        # lost.
         return tf_text.SentencepieceTokenizer(
             model=self._model,
             out_type=tf.int32,  # pyright: ignore[reportArgumentType]
@@ -231,8 +232,8 @@ class SentencePieceTokenizer(tf.Module):
     def _decode(self, ids: tf.RaggedTensor) -> tf.Tensor:
         if self._anchor is None:
             return self._sentencepiece().detokenize(ids)
-        # Of the spaces a text begins with the kernel drops several, the library one.
-        # Behind a letter the kernel drops none.
+        # The kernel drops all spaces at the start of a text, the library only one.
+        # After a letter the kernel drops none.
         texts = self._sentencepiece().detokenize(with_piece_before(ids, self._anchor))
         has_space = ids.with_values(tf.gather(self._has_space, ids.values))
         drop = tf.cast(tf.reduce_any(has_space[:, :1], axis=1), tf.int32)

@@ -1,8 +1,8 @@
-"""Long runs of characters that a SentencePiece model does not know, made short.
+"""Shortens long runs of characters that are unknown to a SentencePiece model.
 
-The library joins such a run to one `<unk>`, and for each character copies what it has
-of it: of a text of a megabyte that takes ten seconds, in which nobody can stop it. The
-ends of a run say as much as the whole.
+The library merges such a run to one `<unk>`, and copies the run so far for each
+character: for a text of a megabyte that takes ten seconds, without a way to interrupt
+it. The ends of a run are sufficient for the same tokens.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,24 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import (
     SentencePieceProto,
 )
 
-# Characters that stay at each end of a run: more than a rule or a piece reads at once.
+# Characters to keep at each end of a run: more than any rule or piece spans.
 _KEPT = 64
-# Bytes of a text up to which the library is quick with whatever it is: 5 ms at most.
+# Size of texts in bytes up to which the library takes 5 ms at most.
 _SHORT = 2**15
 _CODE_POINTS = 0x110000
 _SIDES: tuple[Any, Any] = ("left", "right")
-# Never part of a run, with which a piece of a word may begin.
+# Never part of a run, since pieces of words may begin with them.
 _SPACES = " ▁"
 
 
 class _Changes(NamedTuple):
-    """Texts before and after a model's rules, as code points one behind the other.
+    """Texts before and after a model's rules, as concatenated code points.
 
     Attributes:
-        before: int32, of all texts.
-        before_splits: int64 (R + 1,), where each begins.
-        after: int32, of what they become.
-        after_splits: int64 (R + 1,).
+        before: int32, the code points of all texts.
+        before_splits: int64 (R + 1,), the start of each text, and the end.
+        after: int32, the code points of all replacements.
+        after_splits: int64 (R + 1,), the start of each replacement, and the end.
     """
 
     before: np.ndarray
@@ -45,18 +45,18 @@ class _Changes(NamedTuple):
 
 
 def unknown_edges(model: SentencePieceProto) -> np.ndarray:
-    """Ranges of characters that nothing but `<unk>` comes of.
+    """Returns ranges of characters that always become `<unk>`.
 
-    A character of which a rule makes others counts by these, and one of which a rule
-    makes a known one with others like it does not count.
+    A character with a replacement rule is judged by its replacement. Characters that a
+    rule replaces together by a known one are excluded.
 
     Args:
-        model: Whose pieces and rules these are. One with pieces of single bytes has no
-            such characters, and in one with very long pieces they are not looked for.
+        model: Has the pieces and rules. A model with byte pieces has no such
+            characters, and models with very long pieces are not searched.
 
     Returns:
-        int32 (2 N,), ascending: N ranges, each with the first code point in it and the
-        first behind it.
+        int32 (2 N,), ascending: N ranges, each as its first code point and the first
+        one after it.
     """
     if any(map(model.processor.is_byte, range(model.processor.get_piece_size()))):
         return np.zeros([0], np.int32)
@@ -84,10 +84,10 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
 
 
 def _nameless(pieces: Sequence[str]) -> np.ndarray:
-    """Characters of which alone no piece can be made: bool, by code points."""
+    """Returns a mask of characters of which alone no piece consists, by code points."""
     nameless = np.ones([_CODE_POINTS], bool)
     nameless[[ord(c) for c in _SPACES]] = False
-    # The shortest first: a longer piece may have a character with a name by then.
+    # Shortest first: a longer piece with a known character is in no unknown run.
     for piece in sorted(pieces, key=len):
         characters = [*map(ord, piece)]
         if nameless[characters].all():
@@ -96,7 +96,7 @@ def _nameless(pieces: Sequence[str]) -> np.ndarray:
 
 
 def shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
-    """Texts whose tokens are the same, without the middle of each run.
+    """Removes the middles of long runs; the tokens stay the same.
 
     Args:
         texts: string (N,), UTF-8.
@@ -112,7 +112,7 @@ def shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
 
 def _shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
     characters: Any = tf.strings.unicode_decode(texts, "UTF-8")
-    # Two samples side by side are in each run that is too long.
+    # Each run that is too long contains two adjacent samples.
     side = tf.searchsorted(edges, characters.values[::_KEPT], side="right") % 2
     return tf.cond(
         tf.reduce_any(side[1:] + side[:-1] == 2),
@@ -123,7 +123,7 @@ def _shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
 
 def _without_middles(characters: Any, edges: np.ndarray) -> tf.Tensor:
     flat, row = characters.values, row_of_each(characters)
-    side = tf.searchsorted(edges, flat, side="right") % 2  # 1 in a run
+    side = tf.searchsorted(edges, flat, side="right") % 2  # 1 inside a run
     changed = (side[1:] != side[:-1]) | (row[1:] != row[:-1])
     begins = tf.concat([tf.fill([tf.minimum(tf.size(flat), 1)], True), changed], axis=0)
     run = tf.cumsum(tf.cast(begins, tf.int32)) - 1
@@ -138,14 +138,14 @@ def _without_middles(characters: Any, edges: np.ndarray) -> tf.Tensor:
 
 
 def _all_of_each(flags: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """Tells of each stretch between two splits if all is set; nothing counts as all."""
+    """Returns whether all flags of each segment are set; true for empty ones."""
     sums = np.concatenate([[0], np.cumsum(flags)])
     return sums[splits[1:]] - sums[splits[:-1]] == np.diff(splits)
 
 
 @lru_cache(maxsize=8)
 def _changes(trie: bytes, texts: bytes) -> _Changes:
-    """All rules of a model, which for the usual ones are some hundred thousand."""
+    """Reads all rules of a model, some hundred thousand for the usual ones."""
     before, lengths, places = _keys(np.frombuffer(trie, np.uint32))
     content = np.frombuffer(texts, np.uint8)
     zeros = np.flatnonzero(content == 0)
@@ -156,7 +156,7 @@ def _changes(trie: bytes, texts: bytes) -> _Changes:
 
 
 def _code_points(flat: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Code points of texts in UTF-8 one behind the other, and where each begins."""
+    """Decodes concatenated UTF-8 texts to code points, and the start of each text."""
     begins = np.concatenate([[0], np.cumsum((flat & 0xC0) != 0x80)])
     splits = begins[np.concatenate([[0], np.cumsum(sizes)])]
     text = flat.tobytes().decode().encode("utf-32-le")
@@ -164,20 +164,20 @@ def _code_points(flat: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _keys(units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The keys of a trie, as Darts-clone writes it, the shortest first.
+    """Returns the keys of a Darts-clone trie, the shortest first.
 
-    A unit has the byte that leads to it, whether a value hangs on it, and the way to
-    its children: a child stands there XOR its byte.
+    A unit has the byte that leads to it, a flag for a value, and the offset of its
+    children: the index of a child is that offset XOR its byte.
 
     Returns:
-        The bytes of all keys; how many each has; and the value of each.
+        The concatenated bytes of all keys; the length of each; and the value of each.
     """
     found = [np.zeros([0], np.uint8)]
     lengths, values = [np.zeros([0], int)], [np.zeros([0], int)]
     offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
     has_leaf = (units >> 8) & 1 == 1
     letters = (units & 0xFF).astype(np.uint8)
-    # A child tells by its own byte where its parent's way leads.
+    # The offset of a child's parent follows from the child's own byte.
     children = np.flatnonzero((units >> 31 == 0) & (letters > 0))
     bases = children ^ letters[children]
     order = np.argsort(bases, kind="stable")

@@ -1,4 +1,4 @@
-"""How WordPiece and byte-level BPE learn: the Rust library merges pairs of pieces."""
+"""Trains WordPiece and byte-level BPE with the Rust library's pair merging."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,11 +6,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from transbeam.configs.base.errors import DataError
 
-# A pair of pieces seen only once says nothing about the language.
+# A pair that occurs only once is not representative of the language.
 MINIMUM_PAIR_COUNT = 2
 
-# The trainer reads text, so a word that counts a thousand is written a thousand times.
-# Shares of 1 in 50 million are fine enough, whatever the size of the corpus.
+# The trainer reads text, so a word with the count 1,000 is written 1,000 times. A
+# resolution of 1 in 50 million is sufficient for corpora of any size.
 _MAXIMUM_WORDS_WRITTEN = 50_000_000
 _WORDS_PER_LINE = 10_000
 
@@ -18,16 +18,15 @@ _WORDS_PER_LINE = 10_000
 def train_pairs(
     model: models.BPE, trainer: trainers.BpeTrainer, word_counts: Mapping[str, int]
 ) -> Tokenizer:
-    """Fills a vocabulary with the most frequent pairs of pieces.
+    """Fills a vocabulary by merging the most frequent pairs of pieces.
 
-    The result is a function of the counts: their order does not show in it. Above 50
-    million words in all, they are scaled down to that total in proportion, a word that
-    would fall below one counting as one.
+    The result is a function of the counts, independent of their order. Above a total of
+    50 million words, counts are scaled down to that total, to at least one per word.
 
     Args:
-        model: Without pieces; is changed.
-        trainer: Knows the size of the vocabulary, and its first pieces.
-        word_counts: How often each word occurs; a word has no white space.
+        model: A model without pieces; it is modified.
+        trainer: Has the size of the vocabulary, and its first pieces.
+        word_counts: The counts of words without white space.
 
     Raises:
         DataError: There are not enough pairs to fill the vocabulary.
@@ -48,7 +47,7 @@ def train_pairs(
 
 
 def lines_of_words(word_counts: Mapping[str, int], maximum_total: int) -> Iterator[str]:
-    """Lines of text in which each word occurs as often as it counts, or in proportion.
+    """Yields lines of text in which words occur by their counts, scaled if needed.
 
     Example:
     >>> list(lines_of_words({"the": 2, "cat": 1}, 100))

@@ -1,4 +1,4 @@
-"""Learns a byte-level BPE vocabulary from word counts. Needs no TensorFlow."""
+"""Trains a byte-level BPE vocabulary on word counts. Needs no TensorFlow."""
 
 import json
 from collections import Counter
@@ -17,8 +17,8 @@ from transbeam.pipeline.tokenizers.training.hf_trainer import (
     train_pairs,
 )
 
-# In bytes. The trainer's time grows with the square of a word's length, and what is
-# longer (base64, ruled lines) is no word of a language. SentencePiece has such a bound.
+# In bytes. The trainer's time is quadratic in a word's length, and longer strings
+# (base64, ruled lines) are not words of a language. SentencePiece has a similar limit.
 _LONGEST_WORD = 4096
 
 
@@ -27,25 +27,24 @@ def learn_byte_bpe(
     vocabulary_size: int,
     special_pieces: Sequence[str] = (END_OF_TEXT,),
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Finds the pieces that cut the words of a corpus into few parts.
+    """Finds pieces that split the words of a corpus into few parts.
 
-    Starting from single bytes, the most frequent pair of neighbours becomes a new piece
+    Starting from single bytes, the most frequent adjacent pair becomes a new piece
     until the vocabulary is full. The result is a function of the counts alone: neither
     the order of the mapping nor the number of threads changes it.
 
-    Above 50 million words in all, the counts are scaled down to that total in
-    proportion, a word that would fall below one counting as one. A word of more than
-    4096 bytes teaches nothing.
+    Above a total of 50 million words, counts are scaled down to that total, to at least
+    one per word. Words of more than 4096 bytes are ignored.
 
     Args:
-        word_counts: How often each word occurs, as `ByteBPETokenizer.words` gives
-            them; text stands for its UTF-8. Counts are 1 or more.
-        vocabulary_size: Number of pieces, special ones included.
-        special_pieces: Get the first ids.
+        word_counts: The counts of words from `ByteBPETokenizer.words`, at least 1;
+            texts are encoded as UTF-8.
+        vocabulary_size: The number of pieces including special ones.
+        special_pieces: The pieces with the first ids.
 
     Returns:
         The pieces in the order of their ids (special pieces, single bytes, then merged
-        ones as they were found) in GPT-2's alphabet, and the merges that make them.
+        ones in the order of merges) in GPT-2's alphabet, and the merges.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary, or the bytes alone do not fit
@@ -63,8 +62,8 @@ def learn_byte_bpe(
             f"special pieces and single bytes alone are {fixed}. Raise "
             f"tokenizer.vocabulary_size to more than {fixed}"
         )
-    # Bytes as printable characters, so a word may hold white space for all the trainer
-    # knows, whose words are what stands between spaces.
+    # Bytes become printable characters, so that white space inside a word does not
+    # split it in the trainer.
     written: Counter[str] = Counter()
     for word, count in word_counts.items():
         raw = word if isinstance(word, bytes) else word.encode()

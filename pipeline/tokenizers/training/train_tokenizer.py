@@ -1,4 +1,4 @@
-"""From word counts, or from a file, to a tokenizer's folder: for all kinds."""
+"""Trains or imports a tokenizer of any kind and saves its folder."""
 
 import hashlib
 from collections.abc import Mapping
@@ -34,19 +34,19 @@ LearnedConfig = WordPieceConfig | ByteBPEConfig | UnigramConfig
 
 
 class WordSplitter(Protocol):
-    """Cuts texts into the words a vocabulary is learned from."""
+    """Splits texts into the words on which a vocabulary is trained."""
 
     def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
-        """String (N,) to string (N, None)."""
+        """Maps string (N,) to string (N, None)."""
         ...
 
 
 def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
-    """The sha256 of the files of a tokenizer that is not learned, and its pieces.
+    """Returns the sha256 of a pretrained tokenizer's files, and its special ids.
 
     Raises:
-        ArtifactError: It is not there or cannot be used, which had better be known
-            before a corpus is read.
+        ArtifactError: The tokenizer is missing or cannot be used, which should be
+            detected before a corpus is read.
     """
     if not isinstance(config, PretrainedConfig):
         return None
@@ -63,9 +63,9 @@ _REMEDY = "Mend tokenizer.path"
 
 
 def word_splitter(config: LearnedConfig) -> WordSplitter:
-    """What cuts texts into the words that are counted.
+    """Returns the pre-tokenizer for word counts.
 
-    It is the tokenizer itself without its pieces, so what is learned is what is used.
+    It is the tokenizer itself without its pieces, so training and use are consistent.
     """
     match config:
         case WordPieceConfig():
@@ -98,11 +98,11 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
 def make_tokenizer(
     folder: Path, counts: Mapping[str, int], config: TokenizerConfig
 ) -> None:
-    """Learns or imports the tokenizer and saves its folder, if it is not there yet.
+    """Trains or imports the tokenizer and saves its folder, unless it exists.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.
-        ArtifactError: The tokenizer to be imported cannot be used.
+        ArtifactError: The tokenizer to import cannot be used.
     """
     if (folder / METADATA_FILE).is_file():  # the last file to be written
         return
@@ -125,11 +125,11 @@ def _import(config: PretrainedConfig) -> TokenizerModel:
 
 
 def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerModel:
-    """Learns a tokenizer of the kind the configuration asks for.
+    """Trains a tokenizer of the configured kind.
 
     Args:
-        counts: How often each word occurs, as `word_splitter` cuts them.
-        config: What to learn.
+        counts: The counts of words, as split by `word_splitter`.
+        config: The configuration of the tokenizer.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.

@@ -1,4 +1,4 @@
-"""Learns a SentencePiece unigram model from word counts. Needs no TensorFlow."""
+"""Trains a SentencePiece unigram model on word counts. Needs no TensorFlow."""
 
 import io
 import re
@@ -13,7 +13,7 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
 
-# The pieces are a function of the number of threads, whatever the machine has.
+# Fixed, because the pieces depend on the number of threads.
 _THREADS = 4
 
 # Special pieces and their ids in T5 and in ALBERT.
@@ -32,20 +32,20 @@ _SPECIALS = {
 def learn_unigram(
     word_counts: Mapping[str, int], config: UnigramConfig
 ) -> SentencePieceModel:
-    """Finds the pieces under which the words of a corpus are likeliest.
+    """Finds the pieces that maximize the likelihood of a corpus's words.
 
-    Each word is a sentence to SentencePiece, as often as it counts: it puts the space
-    `▁` before the word and learns no piece across white space in any case. The bytes
-    of the model are a function of the counts alone: neither the order of the mapping
-    nor the machine's number of cores changes them.
+    Each word is passed to SentencePiece as a sentence with its count: it prepends the
+    space `▁` to the word, and its pieces never cross white space. The bytes of the
+    model are a function of the counts alone: they depend neither on the order of the
+    mapping nor on the number of cores.
 
-    A word of more than 4192 bytes, or with one of the two characters SentencePiece
-    keeps for itself (U+2581, U+2585), teaches nothing.
+    Words of more than 4192 bytes, or with one of the two characters that SentencePiece
+    reserves (U+2581, U+2585), are ignored.
 
     Args:
-        word_counts: How often each word occurs, as `WhiteSpaceSplitter.words` gives
-            them: without white space, not normalised. Counts are 1 or more.
-        config: All of it is used.
+        word_counts: The counts of words, at least 1, from `WhiteSpaceSplitter.words`:
+            without white space, not normalized.
+        config: The configuration; all keys are used.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary, or its characters alone do
@@ -66,7 +66,7 @@ def learn_unigram(
             "what data.cleaning has filtered"
         )
     size = config.vocabulary_size - config.num_sentinels
-    # Written into the model if it is given, and there are models without.
+    # Set only if needed, as a given value is stored in the model.
     keeps = config.remove_extra_whitespaces is False
     spaces: dict[str, Any] = {"remove_extra_whitespaces": False} if keeps else {}
     written = io.BytesIO()
@@ -98,7 +98,7 @@ def _lines(word_counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _explained(message: str, config: UnigramConfig, words: int) -> Exception:
-    """What the trainer's failed check means to the user."""
+    """Converts an error of the trainer to a user error."""
     asked = f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked for"
     if found := re.search(r"set it to a value <= (\d+)", message):
         supported = int(found[1]) + config.num_sentinels

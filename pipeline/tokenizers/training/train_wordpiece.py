@@ -1,4 +1,4 @@
-"""Learns a WordPiece vocabulary from word counts. Needs no TensorFlow."""
+"""Trains a WordPiece vocabulary on word counts. Needs no TensorFlow."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,34 +20,33 @@ from transbeam.pipeline.tokenizers.training.hf_trainer import (
     train_pairs,
 )
 
-# Characters of a piece, `##` counted: in UTF-8 at most 256 bytes, which is what
-# FastWordpieceTokenizer can hold.
+# Characters of a piece including `##`: in UTF-8 at most 256 bytes, the limit of
+# FastWordpieceTokenizer.
 _MAXIMUM_PIECE_CHARACTERS = 64
 
 
 def learn_wordpiece(
     word_counts: Mapping[str, int], config: WordPieceConfig
 ) -> list[str]:
-    """Finds the pieces that cut the words of a corpus into the fewest parts.
+    """Finds pieces that split the words of a corpus into few parts.
 
-    Starting from single characters, the most frequent pair of neighbours becomes a
-    new piece until the vocabulary is full. The result is a function of the counts
-    alone: neither the order of the mapping nor the number of threads changes it.
+    Starting from single characters, the most frequent adjacent pair becomes a new piece
+    until the vocabulary is full. The result is a function of the counts alone: neither
+    the order of the mapping nor the number of threads changes it.
 
-    Words that `WordPieceTokenizer` would make `[UNK]` whatever the pieces, because
-    they are too long or have a character outside the alphabet, are left out. Above 50
-    million words in all, the counts are scaled down to that total in proportion, a
-    word that would fall below one counting as one.
+    Words that are `[UNK]` with any pieces, because they are too long or have a
+    character outside the alphabet, are left out. Above a total of 50 million words,
+    counts are scaled down to that total, to at least one per word.
 
     Args:
-        word_counts: How often each word occurs, as `WordPieceTokenizer.words` gives
-            them: normalised, without white space. Counts are 1 or more.
-        config: All but `lowercase` and `strip_accents` are used; normalisation is the
-            caller's.
+        word_counts: The counts of words, at least 1, from `WordPieceTokenizer.words`:
+            normalized, without white space.
+        config: The configuration; `lowercase` and `strip_accents` are not used, as
+            words are already normalized.
 
     Returns:
         The pieces in the order of their ids: special pieces, reserved ones, sentinels,
-        single characters, then merged pieces as they were found.
+        single characters, then merged pieces in the order of merges.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary, or its characters alone do
@@ -61,8 +60,8 @@ def learn_wordpiece(
     """
     alphabet, continuing = _alphabet(word_counts, config.maximum_alphabet)
     # The Rust trainer numbers the characters in the order of a hash map, different in
-    # every run, and breaks ties by these numbers (huggingface/tokenizers#1794). Given
-    # as special pieces they have their numbers before it looks at any word.
+    # every run, and breaks ties by these numbers (huggingface/tokenizers#1794). Special
+    # pieces are numbered before it reads any word.
     fixed = [
         *SPECIAL_PIECES,
         *reserved_pieces(config.num_reserved),
@@ -77,7 +76,7 @@ def learn_wordpiece(
             "Raise tokenizer.vocabulary_size or lower tokenizer.maximum_alphabet "
             f"(now {config.maximum_alphabet})"
         )
-    # A WordPieceTrainer is this trainer without the limit on the length of a piece.
+    # WordPieceTrainer is the same trainer without the limit on the length of a piece.
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocabulary_size,
         min_frequency=MINIMUM_PAIR_COUNT,
@@ -95,7 +94,7 @@ def learn_wordpiece(
 def _alphabet(
     word_counts: Mapping[str, int], maximum: int
 ) -> tuple[list[str], list[str]]:
-    """The most frequent characters, and those of them that can continue a word."""
+    """Returns the most frequent characters, and those that can continue a word."""
     counts: Counter[str] = Counter()
     continuing: set[str] = set()
     for word, count in word_counts.items():

@@ -1,13 +1,13 @@
-"""A tokenizer with the pieces that some words need, and no others. No TensorFlow.
+"""Trims a tokenizer to the pieces that a corpus needs. No TensorFlow.
 
-A word is cut by steps: WordPiece takes the longest piece that the rest begins with,
-byte-level BPE joins the pair of the lowest rank. Each step takes the best of what there
-is. Where a vocabulary loses only pieces that no step took, each step finds the same one
-still there and nothing better beside it, so the word is cut as before. What a word took
-on the way counts, too: the pieces before the place where WordPiece finds none and makes
-the whole word [UNK], and the joins that others were built on.
+Words are tokenized greedily: WordPiece takes the longest piece at the start of the
+rest, byte-level BPE merges the pair with the lowest rank. If only pieces that no step
+selected are removed, each step selects the same one as before, so the tokens stay the
+same. Intermediate selections count, too: the pieces before the position at which
+WordPiece finds none and the whole word becomes [UNK], and the merges on which others
+depend.
 
-With fewer pieces than that, words are spelled by shorter ones.
+With fewer pieces than that, words are split into shorter ones.
 """
 
 import heapq
@@ -36,20 +36,20 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceMod
 
 Pair = tuple[str, str]
 
-# More often than any word of a corpus.
+# Larger than the count of any word of a corpus.
 _ALWAYS = 10**18
 
 
 @dataclass(frozen=True)
 class Trimmed:
-    """A tokenizer that was made smaller.
+    """A trimmed tokenizer.
 
     Attributes:
-        model: What it is made of now.
-        old_ids: Of each of its pieces, the id that it had; they ascend, so what was the
-            first piece still is.
-        words: How many words the corpus has.
-        changed: How many of them are cut into other pieces than before.
+        model: The data of the trimmed tokenizer.
+        old_ids: The former id of each piece, ascending, so that the first piece stays
+            the first.
+        words: The number of words of the corpus.
+        changed: The number of words whose tokens changed.
     """
 
     model: TokenizerModel
@@ -65,23 +65,23 @@ def trim(
     min_count: int = 1,
     max_size: int | None = None,
 ) -> Trimmed:
-    """Takes the pieces away that a corpus does not need.
+    """Removes the pieces that a corpus does not need.
 
-    What is always kept: of WordPiece the special pieces, sentinels, and each character
-    of the corpus as the first and as a further one of a word, if there was such a
-    piece; of byte-level BPE the pieces that are names, and the 256 bytes. So words of
-    the same characters can still be written. Pieces of BERT's `[unused0]` kind are not
-    kept.
+    Always kept are, for WordPiece: special pieces, sentinels, and the pieces of single
+    characters of the corpus, at the start and inside of words; for byte-level BPE:
+    special pieces and the 256 bytes. So words of the same characters can still be
+    tokenized. Reserved pieces such as BERT's `[unused0]` are not kept.
 
     Args:
-        model: What the tokenizer is made of.
-        words: How often each word occurs, as the tokenizer cuts texts into words.
-        min_count: Pieces that are taken less often go, too.
-        max_size: At most so many pieces, the most frequent ones; None for no limit.
+        model: The data of the tokenizer.
+        words: The counts of words, as split by the tokenizer.
+        min_count: Pieces with a lower count are removed, too.
+        max_size: The maximum number of pieces, of which the most frequent are kept;
+            None for no limit.
 
     Raises:
-        ArtifactError: The tokenizer is SentencePiece's.
-        ConfigError: `max_size` is less than what is always kept.
+        ArtifactError: The tokenizer is a SentencePiece model.
+        ConfigError: `max_size` is less than the number of pieces that are always kept.
 
     Example:
     >>> pieces = (*SPECIAL_PIECES, "a", "b", "##a", "##b", "ab", "##ba")
@@ -117,21 +117,21 @@ def trim(
 
 
 class _LongestFirst:
-    """How WordPiece cuts words."""
+    """WordPiece's greedy algorithm: longest match first."""
 
     def __init__(self, pieces: Iterable[str]):
         self._pieces = set(pieces)
         self._longest = max(map(len, self._pieces))
 
     def cut(self, word: str) -> tuple[str, ...] | None:
-        """The pieces; None for a word that is [UNK]."""
+        """Returns the pieces; None for a word that is [UNK]."""
         taken = self.taken(word)
         bare = "".join(piece.removeprefix(CONTINUATION) for piece in taken[1:])
         whole = "".join(taken[:1]) + bare
         return taken if taken and len(whole) == len(word) else None
 
     def taken(self, word: str) -> tuple[str, ...]:
-        """The pieces, also those before the place where a word turns out as [UNK]."""
+        """Returns the selected pieces, even if the word becomes [UNK]."""
         if len(word) > MAXIMUM_WORD_CHARACTERS:
             return ()
         taken: list[str] = []
@@ -179,27 +179,27 @@ def _smaller_wordpiece(
 
 
 class _MergedPiece(NamedTuple):
-    """A word after all its joins, and these."""
+    """The pieces of a word after all merges, and the merges."""
 
     pieces: tuple[str, ...]
     joins: frozenset[Pair]
 
 
 class _LowestRankFirst:
-    """How byte-level BPE cuts words."""
+    """The algorithm of byte-level BPE: lowest rank first."""
 
     def __init__(self, merges: Sequence[Pair]):
-        # Of a pair that is there twice the last counts, as in the engine.
+        # Of duplicate pairs the last is used, as in the tokenizer.
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
 
     def cut(self, word: str) -> tuple[str, ...]:
-        """The pieces."""
+        """Returns the pieces."""
         return self.joined(word).pieces
 
     def joined(self, word: str) -> _MergedPiece:
-        """The pieces, and the pairs that were joined on the way.
+        """Returns the pieces, and the pairs that were merged.
 
-        The pair of the lowest rank is joined, the leftmost first, until none is left.
+        The pair with the lowest rank is merged, the leftmost first, until none is left.
         """
         pieces: list[str | None] = list(to_alphabet(word.encode()))
         before, after = (
@@ -224,7 +224,7 @@ class _LowestRankFirst:
         while queue:
             _, place, pair = heapq.heappop(queue)
             right = after[place]
-            # What stood there when it was offered may be a part of others by now.
+            # Outdated, if one of the two was merged with another piece.
             if right == len(pieces) or (pieces[place], pieces[right]) != pair:
                 continue
             joins.add(pair)
@@ -249,7 +249,7 @@ def _smaller_byte_bpe(
         counts.update(dict.fromkeys(cutter.joined(word).joins, count))
     stops = [model.pieces[i] for i in model.special.stop]
     for piece in (*stops, *model.framing.found_whole):
-        if piece not in model.special_pieces:  # it is made of others, which stay, too
+        if piece not in model.special_pieces:  # keeps the merges that make it
             word = from_alphabet(piece).decode("utf-8", "replace")
             counts.update(dict.fromkeys(cutter.joined(word).joins, _ALWAYS))
     always = {*model.special_pieces, *ALPHABET}
@@ -260,21 +260,21 @@ def _smaller_byte_bpe(
     if max_size is not None:
         frequent = frequent[: max_size - len(always)]
     kept = set(_makeable(frequent))
-    # In the order of the ranks that count, should a pair be there twice.
+    # In the order of the ranks in use, in case of duplicate pairs.
     merges = tuple(sorted(kept, key=ranks.__getitem__))
     pieces = always | {left + right for left, right in merges}
     return replace(model, pieces=_in_order(model.pieces, pieces), merges=merges)
 
 
 def _makeable(pairs: Sequence[Pair]) -> Iterator[Pair]:
-    """The pairs whose halves are bytes, or made by others of them.
+    """Yields the pairs whose halves are bytes or results of other pairs.
 
     Example:
     >>> list(_makeable([("ab", "c"), ("a", "b"), ("x", "yz")]))
     [('a', 'b'), ('ab', 'c')]
     """
     made = set(ALPHABET)
-    # A half is shorter than the whole: those it is made of have come by then.
+    # Sorted by length, since the halves of a pair are shorter than the whole.
     for left, right in sorted(pairs, key=lambda pair: len(pair[0] + pair[1])):
         if left in made and right in made:
             made.add(left + right)

@@ -1,1 +1,1 @@
-"""Unicode classes as the Rust `tokenizers` library has them."""
+"""The Unicode classes of the Rust `tokenizers` library."""

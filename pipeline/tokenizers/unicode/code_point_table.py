@@ -1,4 +1,4 @@
-"""A value for every code point, small enough to stand in a graph."""
+"""Compact tables of a value per code point, for graphs."""
 
 import numpy as np
 
@@ -6,16 +6,16 @@ BLOCK = 256
 
 
 def blocks_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts a table over all code points into blocks, of which few differ.
+    """Splits a table over all code points into blocks, few of which are distinct.
 
-    Flat it would put megabytes into every graph.
+    A flat table would add megabytes to every graph.
 
     Args:
         values: (0x110000,). One value per code point.
 
     Returns:
-        The different blocks (B, BLOCK), and int32 (0x110000 / BLOCK,) which block
-        stands where: the value of c is `blocks[where[c // BLOCK], c % BLOCK]`.
+        The distinct blocks (B, BLOCK), and the index of each block, int32 (0x110000 /
+        BLOCK,): the value of c is `blocks[where[c // BLOCK], c % BLOCK]`.
 
     Example:
     >>> values = np.arange(0x110000) == ord("a")
@@ -24,7 +24,7 @@ def blocks_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ((2, 256), array([0, 1, 1], dtype=int32))
     """
     rows = values.reshape(-1, BLOCK)
-    # By their bytes: `np.unique(axis=0)` sorts, which takes a quarter of a second.
+    # Deduplicated by their bytes: `np.unique(axis=0)` sorts, which takes 0.25 s.
     numbers: dict[bytes, int] = {}
     where = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
     first = np.unique(where, return_index=True)[1]

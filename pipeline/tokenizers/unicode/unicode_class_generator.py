@@ -1,8 +1,8 @@
-r"""Asks the Rust `tokenizers` library how it sees every code point.
+r"""Generates `unicode_classes.py` by probing the Rust `tokenizers` library.
 
-It mixes tables of several versions of Unicode, most of them older than those of RE2
-and ICU, so `\p{Mn}` or plain NFD would not give its ids. What it answers is written
-down, once, in `unicode_classes.py`:
+The library mixes tables of several versions of Unicode, most of them older than those
+of RE2 and ICU, so `\p{Mn}` or plain NFD would not result in its ids. Its classes of all
+code points are generated once:
 
     python -m transbeam.pipeline.tokenizers.unicode.unicode_class_generator
 """
@@ -19,11 +19,11 @@ from tokenizers import normalizers, pre_tokenizers
 GENERATED_FILE = Path(__file__).with_name("unicode_classes.py")
 
 _HEADER = '''\
-"""What the Rust `tokenizers` library makes of each code point. Generated.
+"""The Rust `tokenizers` library's classes of all code points. Generated.
 
 Made by `python -m transbeam.pipeline.tokenizers.unicode.unicode_class_generator`, which
-says what each name means; do not edit. The classes are regular expressions for RE2, the
-rest are runs of `first, last, step, shift`: every `step`-th code point from `first` to
+documents each name; do not edit. The classes are regular expressions for RE2, the rest
+are runs of `first, last, step, shift`: every `step`-th code point from `first` to
 `last` becomes itself plus `shift`.
 """
 '''
@@ -49,11 +49,11 @@ def _bert_normalizer(
 
 
 def probe_classes() -> dict[str, list[int]]:
-    """The members of each class, found by what becomes of `a` + code point + `b`.
+    """Determines the members of each class, by processing `a` + code point + `b`.
 
     Returns:
-        Sorted code points under `control` (deleted), `whitespace` (made a space),
-        `cjk` (put between spaces), `mark` (deleted with the accents) and
+        Sorted code points of `control` (deleted), `whitespace` (replaced by a space),
+        `cjk` (surrounded by spaces), `mark` (deleted with the accents) and
         `punctuation` (a word of its own).
     """
     cleaner = _bert_normalizer(clean=True)
@@ -81,11 +81,11 @@ def probe_classes() -> dict[str, list[int]]:
 
 
 def probe_gpt2_classes() -> dict[str, list[int]]:
-    """The members of the classes that GPT-2's split into words tells apart.
+    """Determines the members of the classes of GPT-2's pre-tokenization.
 
     Returns:
-        Sorted code points under `gpt2_letter`, `gpt2_number` (those that extend a word
-        of letters or of digits) and `gpt2_whitespace` (that extend no word at all).
+        Sorted code points of `gpt2_letter`, `gpt2_number` (which extend a word of
+        letters or of digits) and `gpt2_whitespace` (which extend no word).
     """
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
 
@@ -107,9 +107,9 @@ def probe_gpt2_classes() -> dict[str, list[int]]:
 
 
 def probe_lowercase() -> list[Run]:
-    """From each letter to its lower case.
+    """Returns the mapping of letters to lowercase, as runs.
 
-    U+0130, the only one whose lower case is two code points, is not among them.
+    U+0130, the only one whose lowercase has two code points, is not included.
     """
     lowercaser = normalizers.Lowercase()
     runs: list[Run] = []
@@ -130,14 +130,14 @@ def probe_lowercase() -> list[Run]:
 
 
 def probe_nfd_exempt() -> list[Run]:
-    """From each code point that only ICU can decompose or order to a stand-in.
+    """Maps code points that only ICU can decompose or reorder to placeholders.
 
-    Rust's older NFD takes them for ordinary characters: it neither takes them apart
-    nor puts them in order among other combining marks. The stand-ins are private use
-    characters, which cleaning has removed from the text.
+    Rust's older NFD treats them as ordinary characters: it neither decomposes them nor
+    reorders them among other combining marks. The placeholders are private use
+    characters, which cleaning removes from texts before.
     """
     rust = normalizers.NFD()
-    # The marks around the second and third are the last and the first in order.
+    # The marks in the second and third probe have the highest and the lowest class.
     probes = ("{}", "a\u0345{}", "a{}\u0334")
     exempt: set[int] = set()
     for probe in probes:
@@ -157,7 +157,7 @@ def probe_nfd_exempt() -> list[Run]:
 
 
 def _first_and_last(ordered: list[int]) -> Iterator[tuple[int, int]]:
-    """The stretches of neighbours in a sorted list."""
+    """Yields the runs of consecutive numbers in a sorted list."""
     starts = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(ordered)) if b > a + 1)]
     for start, end in pairwise([*starts, len(ordered)]):
         yield ordered[start], ordered[end - 1]
@@ -168,7 +168,7 @@ def _class_source(name: str, code_points: list[int]) -> str:
         rf"\x{{{first:x}}}" + (rf"-\x{{{last:x}}}" if last > first else "")
         for first, last in _first_and_last(code_points)
     ]
-    # `textwrap` breaks at spaces only, so the ranges are kept whole.
+    # `textwrap` breaks only at spaces, so ranges are not broken.
     lines = textwrap.wrap(" ".join(ranges), 79, break_on_hyphens=False)
     body = "\n".join(f'    r"{line.replace(" ", "")}"' for line in lines)
     return f'{name} = (\n    r"["\n{body}\n    r"]"\n)\n'
@@ -183,7 +183,7 @@ def _runs_source(name: str, runs: list[Run]) -> str:
 
 
 def render() -> str:
-    """The source text of `unicode_classes.py`. Takes about twenty seconds."""
+    """Renders the source of `unicode_classes.py`. Takes about twenty seconds."""
     parts = [_class_source(name.upper(), c) for name, c in probe_classes().items()]
     parts.append(_runs_source("LOWERCASE", probe_lowercase()))
     parts.append(_runs_source("NFD_EXEMPT", probe_nfd_exempt()))

@@ -1,8 +1,8 @@
-"""What the Rust `tokenizers` library makes of each code point. Generated.
+"""The Rust `tokenizers` library's classes of all code points. Generated.
 
 Made by `python -m transbeam.pipeline.tokenizers.unicode.unicode_class_generator`, which
-says what each name means; do not edit. The classes are regular expressions for RE2, the
-rest are runs of `first, last, step, shift`: every `step`-th code point from `first` to
+documents each name; do not edit. The classes are regular expressions for RE2, the rest
+are runs of `first, last, step, shift`: every `step`-th code point from `first` to
 `last` becomes itself plus `shift`.
 """
 

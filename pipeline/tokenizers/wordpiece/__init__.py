@@ -1,1 +1,1 @@
-"""WordPiece as BERT has it, in TensorFlow."""
+"""WordPiece as in BERT, in TensorFlow."""

@@ -1,7 +1,7 @@
-r"""BERT's text normalisation as TensorFlow functions on string tensors.
+r"""BERT's text normalization as TensorFlow functions on string tensors.
 
-Each function gives what the Rust `tokenizers` library gives for the same step. Two
-near-by functions of TensorFlow are avoided on purpose: the UTF-8 mode of
+Each function has the same result as that step of the Rust `tokenizers` library. Two
+obvious TensorFlow functions are avoided on purpose: the UTF-8 mode of
 `tf.strings.lower` follows the locale of the process (in a Turkish one `I` becomes a
 dotless i), and classes such as `\p{Mn}` follow a newer Unicode than Rust's tables.
 """
@@ -17,33 +17,33 @@ from transbeam.pipeline.tokenizers.unicode.code_point_table import BLOCK, blocks
 
 
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
-    r"""Cuts texts at space, tab, line feed and carriage return.
+    r"""Splits texts at space, tab, line feed and carriage return.
 
-    Normalisation never looks across these, so what it makes of a piece is the same in
-    every text: it can be done once for each different piece.
+    Normalization is independent on both sides of these, so it can be done once for each
+    distinct part.
 
     Args:
         texts: string `(N,)`, any bytes.
 
     Returns:
-        string `(N, None)`, no piece empty.
+        string `(N, None)`, without empty parts.
 
     Example:
     >>> split_at_spaces(tf.constant(["Hello,  big\nworld"])).to_list()
     [[b'Hello,', b'big', b'world']]
     """
-    # `split` also cuts at vertical tab and form feed, which to BERT are control
-    # characters: they vanish without ending a word. Any other one stands in for them.
+    # `split` also splits at vertical tab and form feed, which are control characters in
+    # BERT: they are removed without ending a word. Another one replaces them.
     return tf.strings.split(tf.strings.regex_replace(texts, r"[\x0b\x0c]", "\x01"))
 
 
 def normalize(texts: tf.Tensor, *, lowercase: bool, strip_accents: bool) -> tf.Tensor:
-    """Texts in which white space stands wherever a word ends or begins.
+    """Normalizes texts, with white space between all words.
 
     Args:
-        texts: string `(N,)`. Bytes that are not UTF-8 are dropped.
-        lowercase: Fold upper case away.
-        strip_accents: Decompose (NFD) and drop combining marks.
+        texts: string `(N,)`. Invalid UTF-8 is dropped.
+        lowercase: Whether to lowercase.
+        strip_accents: Whether to decompose (NFD) and drop combining marks.
 
     Returns:
         string `(N,)`, UTF-8.
@@ -61,7 +61,7 @@ def normalize(texts: tf.Tensor, *, lowercase: bool, strip_accents: bool) -> tf.T
             texts = lower(texts)
         return texts
 
-    # Most pieces of most texts are ASCII, for which two of these steps are enough.
+    # Most parts of most texts are ASCII, for which two of these steps are sufficient.
     is_ascii = tf.strings.regex_full_match(texts, r"[\x00-\x7f]*")
     texts = _apply_where(~is_ascii, normalize_any, texts)
     texts = tf.strings.regex_replace(texts, r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "")
@@ -71,10 +71,10 @@ def normalize(texts: tf.Tensor, *, lowercase: bool, strip_accents: bool) -> tf.T
 
 
 def clean(texts: tf.Tensor) -> tf.Tensor:
-    r"""Deletes control characters and makes every kind of white space a space.
+    r"""Deletes control characters and replaces white space by spaces.
 
-    Bytes that are not UTF-8 become U+FFFD as in `bytes.decode("utf-8", "replace")`,
-    which is then deleted like a control character.
+    Invalid UTF-8 becomes U+FFFD as in `bytes.decode("utf-8", "replace")`, which is then
+    deleted like a control character.
 
     Example:
     >>> clean(tf.constant([b"a\tb\x00c\xff"])).numpy()
@@ -98,10 +98,10 @@ def isolate_cjk(texts: tf.Tensor) -> tf.Tensor:
 
 
 def decompose(texts: tf.Tensor) -> tf.Tensor:
-    """Takes characters apart (NFD), as many as the Rust library knows of.
+    """Decomposes characters (NFD) with the Rust library's Unicode version.
 
     Args:
-        texts: string `(N,)` without private use characters, as `clean` gives them.
+        texts: string `(N,)` without private use characters, from `clean`.
 
     Example:
     >>> len(decompose(tf.constant(["é"])).numpy()[0].decode())
@@ -112,10 +112,10 @@ def decompose(texts: tf.Tensor) -> tf.Tensor:
 
 
 def strip_marks(texts: tf.Tensor) -> tf.Tensor:
-    """Decomposes the characters (NFD) and drops the combining marks.
+    """Decomposes characters (NFD) and drops combining marks.
 
     Args:
-        texts: string `(N,)` without private use characters, as `clean` gives them.
+        texts: string `(N,)` without private use characters, from `clean`.
 
     Example:
     >>> strip_marks(tf.constant(["Café"])).numpy()
@@ -125,13 +125,13 @@ def strip_marks(texts: tf.Tensor) -> tf.Tensor:
 
 
 def lower(texts: tf.Tensor) -> tf.Tensor:
-    """Makes each letter lower case by itself, whatever its neighbours or the locale.
+    """Lowercases each letter, independent of its neighbors and the locale.
 
     Example:
     >>> print(lower(tf.constant(["ΣΑΣ"])).numpy()[0].decode())
     σασ
     """
-    # The only letter whose lower case is two code points.
+    # The only letter whose lowercase has two code points.
     return _LOWERCASE(tf.strings.regex_replace(texts, "\u0130", "i\u0307"))
 
 
@@ -153,10 +153,10 @@ def _apply_where(
 
 
 class _CodePointShift:
-    """Adds a number of its own to each code point; texts with nothing to add are kept.
+    """Adds an offset per code point; texts without affected characters are unchanged.
 
-    The table of all numbers is held as blocks, few of which differ: flat it would put
-    four megabytes into every graph.
+    The table of all offsets is stored as blocks, few of which are distinct: a flat one
+    would add four megabytes to every graph.
     """
 
     def __init__(self, runs: Sequence[tuple[int, int, int, int]]) -> None:

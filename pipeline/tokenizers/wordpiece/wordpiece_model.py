@@ -1,4 +1,4 @@
-"""What a WordPiece tokenizer is made of. Needs no TensorFlow."""
+"""The data of a WordPiece tokenizer. Needs no TensorFlow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ VOCABULARY_FILE = "vocab.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class WordPieceModel:
-    """A BERT vocabulary and how text is normalised before it is looked up.
+    """A BERT vocabulary and the options of text normalization.
 
     Attributes:
-        pieces: In the order of their ids.
-        lowercase: Whether upper case is folded away.
-        strip_accents: Whether combining marks are dropped.
-        framing: What is said beside the pieces.
+        pieces: The pieces in the order of their ids.
+        lowercase: Whether to lowercase texts.
+        strip_accents: Whether to drop combining marks.
+        framing: Rules besides the pieces.
     """
 
     kind: ClassVar[str] = "wordpiece"
@@ -42,11 +42,11 @@ class WordPieceModel:
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special pieces."""
+        """The ids of the special tokens."""
         return self.framing.apply(wordpiece_special_ids(self.pieces))
 
     def files(self) -> dict[str, bytes]:
-        """The vocabulary in BERT's format, one piece a line."""
+        """Returns the vocabulary in BERT's format, one piece per line."""
         content = "".join(f"{piece}\n" for piece in self.pieces).encode()
         return {VOCABULARY_FILE: content}
 
@@ -59,13 +59,13 @@ class WordPieceModel:
         where: str,
         framing: Framing = PLAIN,
     ) -> "WordPieceModel":
-        """Reads what `files` wrote.
+        """Reads the files of `files`.
 
         Raises:
             ArtifactError: The vocabulary cannot be used.
         """
         where = f"{where}/{VOCABULARY_FILE}"
-        # Not `splitlines`: it also cuts at U+2028, U+0085 and others a piece may hold.
+        # Not `splitlines`: it also splits at U+2028, U+0085 and others.
         lines = decode_utf8(files[VOCABULARY_FILE], where).split("\n")
         model = cls(pieces=tuple(lines[:-1]), framing=framing, **options)
         model.check(where)
@@ -76,7 +76,7 @@ class WordPieceModel:
         check_vocabulary(self.pieces, where=where)
 
     def build(self) -> "WordPieceTokenizer":
-        """The tokenizer."""
+        """Builds the tokenizer."""
         from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
             WordPieceTokenizer,
         )

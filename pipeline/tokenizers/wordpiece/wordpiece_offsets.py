@@ -7,7 +7,7 @@ import numpy as np
 
 from transbeam.pipeline.tokenizers.base.vocabulary import CONTINUATION
 
-# What ends a word after normalization, which makes all other white space spaces.
+# Words after normalization, which replaces all other white space by spaces.
 _WORD = re.compile(r"[^ \t\n\r]+")
 
 
@@ -17,16 +17,16 @@ def of_word_pieces(
     unknown: str,
     normalized: Mapping[str, str],
 ) -> list[tuple[int, int]]:
-    """The offsets of WordPiece's pieces.
+    """Returns the character offsets of WordPiece's pieces.
 
-    BERT's normalization looks at each character by itself, so what came of a character
-    is known, and words and pieces are stretches of that.
+    BERT's normalization processes each character separately, so the output of each
+    character is known, and words and pieces are ranges of the output.
 
     Args:
         text: The text.
         pieces: Its pieces.
-        unknown: The piece that stands for a whole word.
-        normalized: What comes of each character of the text alone.
+        unknown: The piece that represents an unknown word.
+        normalized: The normalized form of each character of the text.
 
     Example:
     >>> alone = {"U": "u", "n": "n", "ï": "i", "!": " ! "}
@@ -46,7 +46,7 @@ def of_word_pieces(
 def _within(
     start: int, end: int, pieces: Iterator[str], unknown: str
 ) -> Iterator[tuple[int, int]]:
-    """Stretches of a word, by the lengths of the pieces that it is cut into."""
+    """Yields the ranges of a word's pieces, by their lengths."""
     at = start
     while at < end:
         piece = next(pieces)

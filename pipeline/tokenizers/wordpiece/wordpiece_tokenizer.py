@@ -1,7 +1,7 @@
-"""WordPiece as a TensorFlow function: one engine for the job, the trainer and serving.
+"""WordPiece as TensorFlow functions, for the data job, trainer and serving.
 
 The ids are those of the Rust `tokenizers` library (`BertNormalizer`,
-`BertPreTokenizer`, `WordPiece`), so a BERT vocabulary means what it meant.
+`BertPreTokenizer`, `WordPiece`), so a BERT vocabulary results in the same ids.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,8 @@ Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 _RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 
-# The kernel counts bytes where BERT counts characters. No word of allowed length is
-# longer than this, and a word that is too long is swapped for one that is.
+# The kernel counts bytes, BERT characters. No word of allowed length is longer than
+# this, and words that are too long are replaced by one that is longer.
 _MAXIMUM_WORD_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
 _TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
 
@@ -49,11 +49,11 @@ _TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
 def fast_wordpiece(
     pieces: Sequence[str], maximum_word_bytes: int = _MAXIMUM_WORD_BYTES
 ) -> tf_text.FastWordpieceTokenizer:
-    """tf-text's kernel, which cuts words into the longest pieces.
+    """Returns tf-text's kernel, which splits words into the longest pieces.
 
     Args:
-        pieces: In the order of their ids, special ones included.
-        maximum_word_bytes: Of a longer word nothing is known.
+        pieces: The pieces in the order of their ids, including special ones.
+        maximum_word_bytes: Longer words are unknown.
     """
     return tf_text.FastWordpieceTokenizer(
         vocab=list(pieces),
@@ -66,26 +66,26 @@ def fast_wordpiece(
 
 
 class WordPieceTokenizer(tf.Module):
-    """Cuts text into words and words into the longest pieces of a vocabulary.
+    """Splits text into words and words into the longest pieces of a vocabulary.
 
     Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
     a `keras.export.ExportArchive`), which then needs `tensorflow` and
     `tensorflow_text` only. It does not depend on the locale of the process.
 
-    Each different piece of text between two spaces is normalised and looked up once
-    per call, so blocks of about a megabyte are the fastest.
+    Each distinct part between spaces is normalized and looked up once per call, so
+    blocks of about a megabyte are the fastest.
 
     Args:
-        vocabulary: The pieces in the order of their ids, special pieces included.
-        lowercase: Fold upper case away.
-        strip_accents: Drop combining marks. None: the same as `lowercase`.
-        special: Ids of the special pieces, where they are used otherwise than their
-            names say.
-        whole_pieces: Those of the vocabulary that are found whole in a text.
-        folded_pieces: Those that are so in upper and lower case.
+        vocabulary: The pieces in the order of their ids, including special ones.
+        lowercase: Whether to lowercase texts.
+        strip_accents: Whether to drop combining marks. None: the same as `lowercase`.
+        special: Ids of the special tokens, if they differ from the defaults for their
+            names.
+        whole_pieces: The added tokens of the vocabulary that match exactly.
+        folded_pieces: The added tokens that match case-insensitively.
 
     Raises:
-        ArtifactError: The vocabulary lacks a special piece or has a faulty one.
+        ArtifactError: The vocabulary lacks a special piece or has an invalid piece.
 
     Example:
     >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
@@ -138,39 +138,39 @@ class WordPieceTokenizer(tf.Module):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of pieces, special ones included."""
+        """The number of pieces including special ones."""
         return len(self.vocabulary)
 
-    # Each public method hands over to a compiled one. A tf.function alone would hold
-    # `self` weakly, and `load_tokenizer(folder).tokenize(texts)` would find it gone.
+    # Each public method delegates to a compiled one. A tf.function alone holds `self`
+    # weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
 
     def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """The ids of texts. A special piece written in a text is ordinary text.
+        """Tokenizes texts. Names of special tokens in a text are ordinary text.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+            texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
 
         Returns:
-            int32 `(N, None)`; no special pieces are added.
+            int32 `(N, None)`; no special tokens are added.
         """
         return self._tokenize(tf.convert_to_tensor(texts, tf.string))
 
     def tokenize_with_masks(self, texts: Texts) -> tf.RaggedTensor:
-        """Like `tokenize`, but a literal `[MASK]` is the id of the special piece.
+        """Tokenizes like `tokenize`, but a literal `[MASK]` becomes the mask token.
 
-        It is found in the text as written, before normalisation, and ends the word
-        before it: what surrounds it is tokenized as if it stood between spaces.
+        It is matched in the original text, before normalization, and ends the previous
+        word: it is treated as if surrounded by spaces.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+            texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
 
         Returns:
-            int32 `(N, None)`; no special pieces are added.
+            int32 `(N, None)`; no special tokens are added.
         """
         return self._tokenize_with_masks(tf.convert_to_tensor(texts, tf.string))
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
-        """The tokens of each text with the characters of it that they stand for.
+        """Tokenizes texts with the character offsets of each token.
 
         Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
@@ -191,7 +191,7 @@ class WordPieceTokenizer(tf.Module):
         ]
 
     def _normalized(self, characters: Sequence[str]) -> dict[str, str]:
-        """What becomes of each character alone."""
+        """Normalizes each character separately."""
         normalized = bert_normalization.normalize(
             tf.constant(characters, tf.string),
             lowercase=self.lowercase,
@@ -201,10 +201,10 @@ class WordPieceTokenizer(tf.Module):
         return dict(zip(characters, found, strict=True))
 
     def words(self, texts: Texts) -> tf.RaggedTensor:
-        """The normalised words that `tokenize` looks up: what a vocabulary is made of.
+        """Splits texts into normalized words as `tokenize` does, for training.
 
         Args:
-            texts: string `(N,)`, any bytes; what is not UTF-8 is dropped.
+            texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
 
         Returns:
             string `(N, None)`, UTF-8.
@@ -212,13 +212,13 @@ class WordPieceTokenizer(tf.Module):
         return self._split_into_words(tf.convert_to_tensor(texts, tf.string))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Words put together again, with one space between them.
+        """Decodes ids to words, with one space between them.
 
         Args:
             ids: int32 `(N, None)`.
 
         Returns:
-            string `(N,)`; special pieces stand as themselves, as words.
+            string `(N,)`; special tokens become their names, as separate words.
 
         Raises:
             tf.errors.InvalidArgumentError: An id is outside the vocabulary.
@@ -275,5 +275,5 @@ class WordPieceTokenizer(tf.Module):
 def _spread(
     unique_rows: tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """From one row per different chunk to one row per text."""
+    """Maps one row per distinct chunk to one row per text."""
     return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))

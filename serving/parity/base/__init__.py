@@ -1,1 +1,1 @@
-"""Checks with limits, the checker interface and the texts that are compared."""
+"""Checks with tolerances, the checker interface and the texts that are compared."""

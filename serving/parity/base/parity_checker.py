@@ -1,4 +1,4 @@
-"""What the gate has to know of a task."""
+"""The interface of the parity checkers."""
 
 from typing import Any, Protocol
 
@@ -8,31 +8,31 @@ from transbeam.serving.runtimes.saved_model import AskTexts
 
 
 class Judge(Protocol):
-    """Knows what Keras answers to some texts, and holds other answers against that.
+    """Computes reference outputs with Keras and compares exported models with them.
 
-    Keras is asked about each text alone, without padding, and without the code of the
+    Keras runs on each text separately, without padding, and without the code of the
     signatures.
     """
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
-        """Comparisons with a SavedModel, which is asked about all texts at once."""
+        """Compares a SavedModel, which gets all texts in one batch."""
         ...
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner
     ) -> list[ParityCheck]:
-        """Comparisons with a TFLite file, asked about each text."""
+        """Compares a TFLite file, which gets one text at a time."""
         ...
 
     def ask_once(self, ask: AskTexts) -> Any:
-        """Asks a SavedModel about one text, for its time."""
+        """Runs a SavedModel on one text, for latency measurements."""
         ...
 
     def ask_phone_once(self, model: TFLiteRunner) -> Any:
-        """Asks a TFLite file about one text, for its time."""
+        """Runs a TFLite file on one text, for latency measurements."""
         ...
 
     @property
     def size(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         ...

@@ -1,4 +1,4 @@
-"""Comparisons, each a row of the table that an export leaves."""
+"""Parity checks: values with their limits, the rows of an export's parity table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,22 +8,22 @@ import numpy as np
 
 from transbeam.configs.schema.export import ToleranceConfig
 
-# A float32 cannot say a smaller probability exactly.
+# The smallest normal float32: smaller probabilities are not exact.
 _TINY = np.finfo(np.float32).tiny
-# Variants whose answers differ by rounding alone; the others have whole numbers.
+# Variants that compute in floats; the others have integer weights.
 IN_FLOATS = frozenset({"float32", "float16"})
 
 
 @dataclass(frozen=True)
 class ParityCheck:
-    """One comparison.
+    """One parity check.
 
     Attributes:
-        form: Which file, and how it was run.
-        check: What was compared.
-        value: What was found.
-        limit: What is allowed: the largest value, or the smallest for a share.
-        passed: Whether it is.
+        form: The exported file, and how it was run.
+        check: A description of the compared quantity.
+        value: The measured value.
+        limit: The allowed maximum, or the minimum for a share.
+        passed: Whether the value is within the limit.
     """
 
     form: str
@@ -37,8 +37,8 @@ class ParityCheck:
 
 
 def at_most(form: str, check: str, value: float, limit: float) -> ParityCheck:
-    """A row that passes if a value is no larger than its limit."""
-    # A NaN compares as false, so an answer that is none fails.
+    """Returns a check that passes if a value is no larger than its limit."""
+    # Comparisons with NaN are false, so outputs with NaN fail.
     return ParityCheck(form, check, float(value), float(limit), bool(value <= limit))
 
 
@@ -49,7 +49,7 @@ def phone_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> ParityCheck:
-    """How far a TFLite variant is from Keras: floats at most, integers on the whole."""
+    """Checks a TFLite variant: largest difference for floats, RMS for integers."""
     limit = getattr(tolerance, variant)
     if variant in IN_FLOATS:
         value, kind = largest(differences), "largest"
@@ -66,14 +66,14 @@ def agreement_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> ParityCheck:
-    """How often a variant's first choice is Keras's, or as good to it.
+    """Checks how often a variant's top prediction is Keras's, up to ties.
 
     Args:
         form: As in `ParityCheck`.
         check: As in `ParityCheck`.
         answer: Log-probabilities (N, C).
         reference: The same, of Keras.
-        variant: Its tolerance is what a choice may be below the best one.
+        variant: Its tolerance is the largest difference that counts as a tie.
         tolerance: Of the export.
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
@@ -82,12 +82,12 @@ def agreement_row(
 
 
 def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
-    """Share of rows whose first guess is the reference's, or as good to it.
+    """Computes the share of rows whose top prediction is the reference's, up to ties.
 
     Args:
         answer: Log-probabilities (N, C).
         reference: The same.
-        tie: What a guess may be below the reference's first, in the reference.
+        tie: How far a prediction may be below the reference's best, in the reference.
     """
     guesses = answer.argmax(axis=1)
     lost = reference.max(axis=1) - reference[np.arange(len(guesses)), guesses]
@@ -95,7 +95,7 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
 
 
 def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """How far log-probabilities are off, as far as a float32 can say.
+    """Returns differences of log-probabilities, clipped to float32's normal range.
 
     Args:
         found: Probabilities (N, C).
@@ -108,7 +108,7 @@ def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def labels_row(
     form: str, answers: Mapping[str, np.ndarray], labels: Sequence[str]
 ) -> ParityCheck:
-    """Whether the labels go with the scores, and the best one is said to be best."""
+    """Checks that labels are in the order of scores, and `label` is the best one."""
     names = np.array([label.encode() for label in labels], object)
     best = names[np.argmax(answers["scores"], axis=1)]
     wrong = (answers["classes"] != names).any(axis=1) | (answers["label"] != best)
@@ -118,11 +118,11 @@ def labels_row(
 def tokens_row(
     form: str, answers: dict[str, np.ndarray], expected: list[np.ndarray]
 ) -> ParityCheck:
-    """How many texts have other ids than the training's tokenizer gives them.
+    """Counts the texts whose ids differ from those of the training's tokenizer.
 
     Args:
         form: As in `ParityCheck`.
-        answers: Of the signature `tokenize`.
+        answers: Outputs of the signature `tokenize`.
         expected: int32 (T,) of each text.
     """
     rows = zip(answers["token_ids"], answers["length"], expected, strict=True)
@@ -131,17 +131,17 @@ def tokens_row(
 
 
 def largest(differences: np.ndarray) -> float:
-    """The largest, whatever its sign."""
+    """Returns the largest absolute value."""
     return float(np.abs(differences).max(initial=0.0))
 
 
 def rms(differences: np.ndarray) -> float:
-    """The root of the mean square."""
+    """Returns the root mean square."""
     return float(np.sqrt(np.mean(np.square(differences, dtype=np.float64))))
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Log-probabilities in nats, along the last axis, computed in float64.
+    """Computes log-probabilities in nats along the last axis, in float64.
 
     Example:
     >>> np.exp(log_softmax(np.array([0.0, np.log(3.0)]))).round(6)

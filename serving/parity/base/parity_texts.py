@@ -1,4 +1,4 @@
-"""The texts on which the exported forms must agree with Keras."""
+"""The texts on which exported models are compared with Keras."""
 
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
 from transbeam.serving.base.run_records import documents
 from transbeam.serving.base.trained_run import TrainedRun
 
-# Lengths from nothing to far too long, and scripts the corpus may not have.
+# Lengths from empty to far too long, and scripts that the corpus may not have.
 BUILT_IN = (
     "",
     MASK,
@@ -30,12 +30,12 @@ FROM_RECORDS = 24
 def masked_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[str]:
-    """The configuration's examples, some fixed texts, and masked validation documents.
+    """Returns `export.examples`, fixed texts, and masked validation documents.
 
     Args:
-        trained: Its configuration and tokenizer.
-        run_folder: Holds the validation records; without any the rest must do.
-        from_records: At most this many validation documents.
+        trained: Has the configuration and the tokenizer.
+        run_folder: Contains the validation records; they may be missing.
+        from_records: The maximum number of validation documents.
     """
     tokenizer = trained.tokenizer
     found = (
@@ -50,7 +50,7 @@ def masked_texts(
 def labelled_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
-    """The same for a task on whole texts or on pairs: each a tuple of one or two."""
+    """Returns the same for tasks on texts or pairs: tuples of one or two texts."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if len(input_names(config.objective)) == 1:
@@ -63,7 +63,7 @@ def labelled_texts(
         (_text(tokenizer, ids[segments == 0]), _text(tokenizer, ids[segments == 1], 0))
         for ids, segments in documents(run_folder)
     )
-    if isinstance(config.objective, SpanQAConfig):  # the question stands first there
+    if isinstance(config.objective, SpanQAConfig):  # its records begin with questions
         pairs = ((context, question) for question, context in pairs)
     return [*examples, *fixed, *islice(pairs, from_records)]
 
@@ -71,11 +71,11 @@ def labelled_texts(
 def written_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
-    """The same for a model that writes: prompts, or what it is to answer."""
+    """Returns the same for generative models: prompts or source texts."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if config.model.kind == "decoder":
-        # The first half of a document is a prompt like any other.
+        # The first halves of documents serve as prompts.
         found = (ids[: (len(ids) + 1) // 2] for ids, _ in documents(run_folder))
         ends = 0
     else:
@@ -92,13 +92,13 @@ def written_texts(
 
 
 def _with_gaps(text: str) -> str:
-    """With a gap in the place of each mask."""
+    """Replaces each mask by a sentinel."""
     for gap in sentinel_pieces(text.count(MASK)):
         text = text.replace(MASK, gap, 1)
     return text
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:
-    """What ids say, but for the pieces that frame them, so many before and after."""
+    """Detokenizes ids without some special tokens at the beginning and at the end."""
     content = tf.ragged.constant([ids[begin : len(ids) - end].tolist()], dtype=tf.int32)
     return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""How surprised a phone's file is by what validation records say."""
+"""Perplexity of TFLite files on validation records."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -23,18 +23,18 @@ from transbeam.serving.parity.metrics.validation_examples import (
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
-# Of models that write, which read a token at a time.
+# Limits for generative models, which read one token per call.
 _TOKENS = 1000
 _DOCUMENTS = 100
 
 
 class PerplexityMetric:
-    """e to the mean of what the right token is surprising by, in nats.
+    """The exponential of the mean cross-entropy of the correct tokens.
 
     Args:
-        trained: `export.tolerance.perplexity_loss` is the share that a file may add.
-        of_keras: The Keras model's surprise at each token.
-        ask: The surprise of a phone's file at the same ones.
+        trained: `export.tolerance.perplexity_loss` is the allowed relative increase.
+        of_keras: The Keras model's cross-entropy at each token, in nats.
+        ask: Computes a TFLite file's cross-entropy at the same tokens.
     """
 
     name = "perplexity"
@@ -64,7 +64,7 @@ class PerplexityMetric:
 def of_masks(
     trained: TrainedRun, questions: Sequence[ValidationExample]
 ) -> PerplexityMetric:
-    """That of a masked language model, at its masks."""
+    """Returns the perplexity of a masked language model, at its masks."""
 
     def surprise(found: Iterable[Outputs]) -> Iterator[np.ndarray]:
         for one, outputs in zip(questions, found, strict=True):
@@ -77,9 +77,9 @@ def of_masks(
 
 
 def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None:
-    """That of a model that writes, at each token after those it is given.
+    """Returns the perplexity of a generative model, at each token after the given ones.
 
-    That is the first of what it reads, or a whole prefix.
+    Given are the first token, or the whole prefix of a prefix language model.
     """
     texts = list(_bounded(trained, run_folder))
     if not texts:
@@ -102,12 +102,12 @@ def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None
 
 
 class _Text(NamedTuple):
-    """A text as a model that writes reads it.
+    """A text as the rows of a generative model.
 
     Attributes:
         ids: int32 (N,).
-        given: How many of them are not asked for, at least one.
-        source: What it answers, if it does.
+        given: The number of tokens that are not scored, at least one.
+        source: The encoder's input, of an encoder-decoder.
     """
 
     ids: np.ndarray
@@ -116,11 +116,11 @@ class _Text(NamedTuple):
 
     @property
     def written(self) -> np.ndarray:
-        """What is asked for."""
+        """The tokens that are scored."""
         return self.ids[self.given :]
 
     def batch(self, trained: TrainedRun) -> dict[str, np.ndarray]:
-        """All but the last token as the Keras model takes them."""
+        """Returns all but the last token as a batch for the Keras model."""
         row, source = self.ids[:-1], self.source
         sides = {"": row}
         if source is not None:
@@ -136,7 +136,7 @@ class _Text(NamedTuple):
 
 
 def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """As many texts as may be read, each as long as the cache."""
+    """Yields texts up to the maximum total number of tokens, each cut to the cache."""
     config, left = trained.config, _TOKENS
     slots = config.export.tflite_cache or config.model.max_sequence_length
     for text in islice(_texts(trained, run_folder), _DOCUMENTS):
@@ -149,7 +149,7 @@ def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
 
 
 def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """The documents of the records, if these say what is to be written."""
+    """Yields the documents of the records, if these have the decoder's tokens."""
     config = trained.config
     written = "" if config.model.kind == "decoder" else "decoder_"
     if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):
@@ -168,7 +168,7 @@ def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
 
 
 def _surprise(logits: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """float64 (N,), in nats."""
+    """Returns the cross-entropy of each token in nats, float64 (N,)."""
     return -log_softmax(logits)[np.arange(len(right)), right]
 
 

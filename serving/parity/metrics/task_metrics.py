@@ -1,4 +1,4 @@
-"""What a phone's file costs of what the task is judged by, on validation records."""
+"""Task-metric loss per TFLite variant, on validation records."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -27,39 +27,39 @@ from transbeam.serving.parity.metrics.validation_examples import (
 )
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
-# Records that each file is asked about, one by one.
+# The number of records that each file is evaluated on, one by one.
 JUDGED = 400
 # Of the normal distribution: one chance in twenty.
 _ONE_SIDED = 1.645
 
 
 class TaskMetric(Protocol):
-    """Knows how good Keras is, and whether a phone's file is as good."""
+    """A task metric of Keras, and its loss in TFLite files."""
 
     @property
     def name(self) -> str:
-        """Such as `accuracy`."""
+        """The metric's name, such as `accuracy`."""
         ...
 
     @property
     def of_keras(self) -> float:
-        """The Keras model's."""
+        """The Keras model's score."""
         ...
 
     def measured(
         self, model: TFLiteRunner
     ) -> tuple[float, Callable[[str], ParityCheck]]:
-        """A file's, and the row that says what is lost, given the row's form."""
+        """Returns a file's score, and a function from a form to the loss check."""
         ...
 
 
 class TaskAccuracy:
-    """The share of answers that are right, each by itself.
+    """The share of predictions that are correct, each counted separately.
 
-    A file may lose `export.tolerance.metric_loss`. With few records a single answer is
-    more than that, so a loss counts as larger only where it is so beyond chance: by a
-    one-sided sign test on the answers that one model has right and the other wrong
-    (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
+    A file may lose `export.tolerance.metric_loss`. With few records a single prediction
+    is more than that, so a larger loss fails only if it is significant: by a one-sided
+    sign test on the predictions that only one of the models has right (McNemar, 1947,
+    https://doi.org/10.1007/BF02295996), at 5%.
     """
 
     name = "accuracy"
@@ -103,7 +103,7 @@ class TaskAccuracy:
         return model.ask(self.signature, **question.inputs)
 
     def _hits(self, question: ValidationExample, outputs: Outputs) -> np.ndarray:
-        """Bool (N,): which answers are right."""
+        """Returns whether each prediction is correct: bool (N,)."""
         answers = [outputs[name] for name in self.outputs]
         if question.places is not None:
             answers = [answer[question.places] for answer in answers]
@@ -113,7 +113,7 @@ class TaskAccuracy:
 
 
 class Explained:
-    """The share of the labels' variance that scores explain (R squared).
+    """The coefficient of determination of regression scores (R squared).
 
     A file may lose `export.tolerance.metric_loss` of it.
     """
@@ -152,8 +152,8 @@ class Explained:
 
 
 def _first(answer: np.ndarray) -> np.ndarray:
-    """The class with the most, or -1 where one of the numbers is none."""
-    # Else the place of the first NaN would be the answer, and might be right.
+    """Returns the most probable class, or -1 if one of the numbers is NaN."""
+    # `argmax` returns the index of the first NaN, which might be the right class.
     return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
 
 

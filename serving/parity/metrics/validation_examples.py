@@ -1,4 +1,4 @@
-"""Validation records as questions whose right answers are known."""
+"""Validation records as model inputs with their targets."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ Outputs = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class ValidationExample:
-    """What is asked of a model, and what is right.
+    """The inputs of a model, with their targets.
 
     Attributes:
         inputs: Rows (T,), or an image.
-        right: As the answer that is judged: the class (), or of each place (N,).
-        places: int32 (N,), where answers are judged that are given at each token.
+        right: The target: the class (), or one for each position (N,).
+        places: int32 (N,), the evaluated positions, if outputs are per token.
     """
 
     inputs: dict[str, np.ndarray]
@@ -42,7 +42,7 @@ class ValidationExample:
 def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExample]:
     """One for each document, or for each image, in the order of the records.
 
-    None of tasks whose records tell no right answer, nor of records without one.
+    Yields none for tasks without targets, and skips records without one.
     """
     objective = trained.config.objective
     for record in records(run_folder, "validation"):
@@ -80,7 +80,7 @@ def _labelled(
 
 
 def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
-    """What the model reads of a record of one document."""
+    """Returns the model's inputs for a record with one document."""
     real = record["document_ids"] > 0
     inputs = {**record, "padding_mask": real.astype(np.int32)}
     names = [name for name in inputs if name in trained.model.input]
@@ -121,7 +121,7 @@ def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
 def _split(
     trained: TrainedRun, record: Record
 ) -> Iterable[tuple[dict[str, np.ndarray], np.ndarray]]:
-    """The documents of a record, and which of its tokens are theirs."""
+    """Yields the documents of a record, and the indices of their tokens."""
     document_ids = record["document_ids"]
     for document in range(1, int(document_ids.max()) + 1):
         of_it = np.flatnonzero(document_ids == document)
@@ -136,7 +136,7 @@ def _split(
 def ask_keras(
     trained: TrainedRun, questions: Sequence[ValidationExample]
 ) -> list[Outputs]:
-    """The Keras model's outputs for each, some rows at a time, filled up with zeros."""
+    """Runs the Keras model on all examples, in batches that are padded with zeros."""
     found: list[Outputs] = []
     for start in range(0, len(questions), _AT_ONCE):
         some = questions[start : start + _AT_ONCE]

@@ -1,8 +1,8 @@
 """Packs a decoder's TFLite file and its tokenizer for LiteRT-LM, as one `.litertlm`.
 
-The format is written by `litert-lm-builder`, the package of those who define it: half
-a megabyte, and what it needs is there with TensorFlow but for `tomli`. Its generated
-messages want the very protobuf that TensorFlow brings, so its version is held.
+The format is written by `litert-lm-builder`, the package of its authors: half a
+megabyte, whose dependencies except `tomli` come with TensorFlow. Its generated messages
+need exactly TensorFlow's version of protobuf, so its version is pinned.
 """
 
 import json
@@ -20,9 +20,8 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
 
-# Where a model has no template of its own a conversation is its messages one after the
-# other: the model goes on with a text.
-# What a message says is a text, or a list of parts.
+# The chat template of models without one: messages are concatenated, and the model
+# continues the text. The content of a message is a string, or a list of parts.
 _TEMPLATE = (
     "{% for message in messages %}"
     "{% if message['content'] is string %}{{ message['content'] }}"
@@ -32,7 +31,7 @@ _TEMPLATE = (
 
 
 def bundle_name(variant: str) -> str:
-    """What the bundle of a variant is called.
+    """Returns the file name of a variant's bundle.
 
     Example:
     >>> bundle_name("dynamic_int8")
@@ -42,24 +41,24 @@ def bundle_name(variant: str) -> str:
 
 
 def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None:
-    """Writes a file that LiteRT-LM runs.
+    """Writes a file for LiteRT-LM.
 
-    A model of SentencePiece goes in as it is, a byte-level BPE or a WordPiece as a
-    `tokenizer.json`. The token that begins documents begins a prompt, unless it ends
-    documents too, and what ends documents ends a text, as the tokenizer's further
-    stops do. Its chat template goes in as it is. No two bundles are equal byte
-    for byte: the builder writes down when it made them.
+    A SentencePiece model is stored as it is, a byte-level BPE or a WordPiece as a
+    `tokenizer.json`. The start token begins a prompt, unless it is also the end token;
+    the end token and the tokenizer's further stop tokens end generation. A chat
+    template is stored as it is. No two bundles are equal byte for byte: the builder
+    stores the time.
 
     Args:
         model: The TFLite file of a causal model, with `prefill_N` and `decode`.
         tokenizer: The run's tokenizer folder.
         bundle: The file to write, such as `model.litertlm`.
-        slots: Tokens that the model's cache holds.
+        slots: The number of tokens that the model's cache holds.
 
     Raises:
-        ArtifactError: The tokenizer is damaged, or the disk refuses.
+        ArtifactError: The tokenizer is damaged, or the file cannot be written.
     """
-    # Late, because it registers messages with protobuf.
+    # Imported late, because it registers messages with protobuf.
     from litert_lm_builder import litertlm_builder as lm
 
     pieces = read_tokenizer(tokenizer).model
@@ -86,7 +85,7 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
 
 
 def _metadata(pieces: TokenizerModel, slots: int) -> Any:
-    """What LiteRT-LM has to know of a model: an `LlmMetadata`."""
+    """Returns the metadata for LiteRT-LM: an `LlmMetadata`."""
     from litert_lm_builder.runtime.proto.llm_metadata_pb2 import LlmMetadata
     from litert_lm_builder.runtime.proto.llm_model_type_pb2 import GenericModel
 

@@ -1,6 +1,7 @@
-"""Files that take a text: the tokenizer is inside, for runtimes with tf-text's ops.
+"""TFLite files with a tokenizer inside, for runtimes with tf-text's ops.
 
-They have one signature. Weights are those of the plain files, and so are the answers.
+They have one signature, which takes a text. Weights and outputs are those of the plain
+files.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from transbeam.serving.signatures.embedding import Embedder, tokenized
 from transbeam.serving.signatures.task_factory import task_of
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
-# The plain signature, what the one from text is called, and its outputs.
+# Plain signatures, and the names of their counterparts on text.
 FROM_TEXT = {
     "classify_ids": "classify_text",
     "regress_ids": "regress_text",
@@ -48,7 +49,7 @@ _TEXT = tf.TensorSpec([1], tf.string, name="text")
 
 
 def file_name(variant: str) -> str:
-    """What the file of a variant is called.
+    """Returns the file name of a variant.
 
     Example:
     >>> file_name("float32")
@@ -58,10 +59,11 @@ def file_name(variant: str) -> str:
 
 
 def text_signature(trained: TrainedRun) -> str:
-    """The plain signature that a file which takes a text answers as.
+    """Returns the plain signature whose outputs a file with text input has.
 
     Raises:
-        ConfigError: The task reads more than a text, or the tokenizer is no WordPiece.
+        ConfigError: The task has other inputs than one text, or the tokenizer is not a
+            WordPiece.
     """
     check_tflite_text(trained.config)
     if not isinstance(trained.tokenizer, WordPieceTokenizer):
@@ -78,12 +80,12 @@ def write_text_models(
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
-    """Writes a file for each variant of `export.tflite` but `int8`.
+    """Writes a file for each variant of `export.tflite` except `int8`.
 
     Args:
-        trained: What to export.
+        trained: The model to export.
         run_folder: As in `write_tflite`.
-        folder: Made if it is not there.
+        folder: Created if it does not exist.
         rounded: As in `write_tflite`.
 
     Raises:
@@ -105,13 +107,13 @@ def text_rows(
     plain: Mapping[str, Path],
     files: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Holds the files against the plain ones, which are held against Keras.
+    """Compares the files with the plain ones, which are compared with Keras.
 
     Args:
         trained: The model.
         run_folder: Its validation records are among the texts.
-        plain: Of each variant.
-        files: The same of `write_text_models`.
+        plain: The plain file of each variant.
+        files: The file of each variant, from `write_text_models`.
     """
     signature = text_signature(trained)
     texts = [text for text, *_ in labelled_texts(trained, run_folder)]
@@ -151,14 +153,14 @@ def _from_text(trained: TrainedRun, plain: str) -> Endpoint:
 
 
 def _longest(trained: TrainedRun, plain: str) -> int:
-    """Tokens of the longest row of a signature."""
+    """Returns the maximum number of tokens of a signature's rows."""
     if plain == "embed":
         return Embedder(trained).max_length
     return task_of(trained).max_length
 
 
 def _asking(file: Path, signature: str) -> Any:
-    """A function from a text to outputs without the axis of the batch."""
+    """Returns a function from a text to outputs without the batch axis."""
     with output_held_back():
         interpreter = InterpreterWithCustomOps(
             custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS,

@@ -1,4 +1,4 @@
-"""TFLite files for phones. The only place that knows the converter."""
+"""Converts models to TFLite files. The only module that uses the converter."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ from transbeam.serving.signatures.task_factory import task_of
 
 
 def file_name(variant: str) -> str:
-    """What the file of a variant is called.
+    """Returns the file name of a variant.
 
     Example:
     >>> file_name("dynamic_int8")
@@ -56,16 +56,16 @@ def phone_files(config: RunConfig) -> list[str]:
 def rounded_weights(
     trained: TrainedRun, run_folder: Path, folder: Path, console: Console
 ) -> RoundedWeights:
-    """A model's weights in 4 bits, if a run's files are to have such.
+    """Quantizes a model's weights to 4 bits, if one of the run's variants needs them.
 
     Args:
         trained: The model.
-        run_folder: On its training records weights are rounded.
-        folder: As in `convert`. Made if it is not there.
-        console: Told how far it has come.
+        run_folder: Weights are calibrated on its training records.
+        folder: As in `convert`. Created if it does not exist.
+        console: Shows the progress.
 
     Raises:
-        ArtifactError: There are too few records, or the disk refuses.
+        ArtifactError: There are too few records, or a file cannot be written.
     """
     if IN_4_BITS.isdisjoint(trained.config.export.tflite):
         return NONE_ROUNDED
@@ -82,43 +82,45 @@ def write_tflite(
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
-    """Writes the variants that `export.tflite` names, and the vocabulary beside them.
+    """Writes the variants that `export.tflite` lists, and the vocabulary.
 
     A file takes one text at a time, of `model.max_sequence_length` tokens (`T`) unless
-    its inputs are resized to fewer: it then does that much less work. `P` is
-    `export.tflite_masks`. Signatures, all ids int32; `segment_ids` only of models that
-    tell a pair's texts apart:
+    its inputs are resized to fewer, which reduces the computation accordingly. `P` is
+    `export.tflite_masks`. Signatures, all ids int32; `segment_ids` only of models with
+    segment embeddings:
 
-    - of masked language models `fill_mask`: `token_ids` (1, T), `padding_mask` (1, T),
+    - masked language models, `fill_mask`: `token_ids` (1, T), `padding_mask` (1, T),
       `masked_positions` (1, P) → `logits` (1, P, V). Unused positions are 0; their
-      answers mean nothing.
-    - of these also `embed`: `token_ids`, `padding_mask` → `embedding` (1, D).
-    - of classifiers `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
+      logits are to be ignored.
+    - masked language models, also `embed`: `token_ids`, `padding_mask` → `embedding`
+      (1, D).
+    - classifiers, `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
       `logits` (1, C).
-    - of models that give numbers `regress_ids`: the same → `score` (1,).
-    - of taggers `tag_ids`: `token_ids`, `padding_mask` → `logits` (1, T, C).
-    - of models that find answers `read_ids`: as `classify_ids` → `start_logits` and
+    - regression models, `regress_ids`: the same → `score` (1,).
+    - token classification models, `tag_ids`: `token_ids`, `padding_mask` → `logits`
+      (1, T, C).
+    - question answering models, `read_ids`: as `classify_ids` → `start_logits` and
       `end_logits` (1, T).
-    - of classifiers of images `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
+    - image classifiers, `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
       `logits` (1, C). There is no vocabulary.
-    - of models that write those of
+    - generative models: those of
       `transbeam.serving.signatures.generation.tflite_signatures`; with
       `export.litert_lm` each of their files is also packed for LiteRT-LM.
 
     Args:
-        trained: What to export.
-        run_folder: Its training records are what `int8` is calibrated on, and its
-            tokenizer's vocabulary goes beside the models.
-        folder: Made if it is not there.
-        rounded: Those of `rounded_weights`. Without, the weights of files in 4 bits
-            are rounded to the nearest step.
+        trained: The model to export.
+        run_folder: Has the training records for the calibration of `int8`, and the
+            tokenizer, whose vocabulary is written beside the models.
+        folder: Created if it does not exist.
+        rounded: The result of `rounded_weights`. Without it, 4-bit weights are rounded
+            to the nearest step.
 
     Returns:
         The file of each variant.
 
     Raises:
         ArtifactError: A file has ops that the plain interpreter cannot run, there are
-            too few records to calibrate on, or the disk refuses.
+            too few records to calibrate on, or a file cannot be written.
     """
     task = task_of(trained)
     endpoints = task.phone_endpoints()
@@ -143,9 +145,9 @@ def write_variants(
     """Writes the file of each variant.
 
     Args:
-        made: Variants, and what they are.
-        folder: Is there.
-        name: What the file of a variant is called.
+        made: Variants and their contents.
+        folder: Must exist.
+        name: Returns the file name of a variant.
     """
     files = {}
     for variant, content in made:
@@ -163,17 +165,17 @@ def convert_endpoints(
     names: Mapping[str, str] = MappingProxyType({}),
     custom_ops: frozenset[str] = frozenset(),
 ) -> dict[str, bytes]:
-    """Some functions as files, in the variants that `export.tflite` names.
+    """Converts functions to TFLite files, in the variants that `export.tflite` lists.
 
     Args:
-        trained: Says which, and how long texts are.
+        trained: Has the configuration: variants and maximum length.
         run_folder: Has the records to calibrate on.
         endpoints: The signatures.
-        folder: Has room for what is made on the way. Made if it is not there.
+        folder: For temporary files. Created if it does not exist.
         rounded: As in `write_tflite`.
-        names: What inputs are called here that have other names elsewhere.
-        custom_ops: Those outside of TFLite's own that a file may use. Then there is
-            no `int8`, which has to be run to be made.
+        names: Renamed inputs, with their names in other files.
+        custom_ops: Custom ops that a file may use. If there are any, `int8` is skipped,
+            because its calibration runs the model.
 
     Raises:
         ArtifactError: As `write_tflite`.
@@ -181,7 +183,7 @@ def convert_endpoints(
     variants, longest = trained.config.export.tflite, task_of(trained).max_length
     if custom_ops:  # the quantizer's interpreter has none of them
         variants = [each for each in variants if each != INT8]
-    # In float32, once for each way of tracing that is needed.
+    # Float32 models, one for each way of tracing that is needed.
     sources = {
         in_int8: convert(
             endpoints, longest, folder, in_int8=in_int8, custom_ops=custom_ops
@@ -212,30 +214,30 @@ def convert(
     in_int8: bool = False,
     custom_ops: frozenset[str] = frozenset(),
 ) -> bytes:
-    """Functions as the signatures of a float32 TFLite file.
+    """Converts functions to the signatures of a float32 TFLite file.
 
     Args:
-        endpoints: Of one text each. A size that is None may be changed by who uses the
+        endpoints: Of one text each. A size that is None can be resized by users of the
             file.
-        max_length: What such a size is until then.
-        folder: Where a SavedModel of the same size may stand for a while. Made if it is
-            not there.
-        in_int8: Whether the file will be rounded to 8 bits, ranges and all.
+        max_length: The initial value of such a size.
+        folder: Temporarily holds a SavedModel of the same size. Created if it does not
+            exist.
+        in_int8: Whether the file will be quantized to 8 bits with static ranges.
         custom_ops: As in `convert_endpoints`.
     """
-    # As large as the model, so not in the system's folder for small things.
+    # As large as the model, so not in the system's temporary folder.
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with writing(folder), tempfile.TemporaryDirectory(dir=folder) as temporary:
         source = Path(temporary, "saved_model")
-        # Converting functions themselves leaves the weights of a Keras model behind.
+        # Conversion from concrete functions would lose the weights of a Keras model.
         write_endpoints(source, endpoints, tracing=partial(for_phones, in_int8=in_int8))
         with output_held_back():
             converter = tf.lite.TFLiteConverter.from_saved_model(
                 str(source), signature_keys=list(endpoints)
             )
-            # Otherwise the scale of the head's norm is multiplied into the table of the
-            # vocabulary, and the file holds that beside the table of the embedding.
+            # Otherwise the scale of the head's norm is fused into the tied vocabulary
+            # matrix, and the file stores the product besides the embedding table.
             converter._experimental_disable_fuse_mul_and_fc = True
             converter.allow_custom_ops = bool(custom_ops)
             content = converter.convert()

@@ -1,1 +1,1 @@
-"""Files for MediaPipe Tasks, and what its tokenizers read differently."""
+"""Files for MediaPipe Tasks, and the differences of its tokenizers."""

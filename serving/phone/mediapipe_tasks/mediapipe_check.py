@@ -1,8 +1,8 @@
-"""Whether MediaPipe can run a model, and reads texts as the model has learned to.
+"""Checks that MediaPipe can run a model and tokenizes texts as in training.
 
-`transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer` says how MediaPipe reads.
-Who trained a model that reads otherwise is told so here, and not by wrong answers on
-the phone.
+See `transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer` for its tokenizers.
+A model that was trained with another tokenization is rejected here, rather than giving
+wrong outputs on the phone.
 """
 
 from collections.abc import Sequence
@@ -28,21 +28,22 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
-# Of a vocabulary's words, with a first letter whose upper case the client does not
-# fold: one in BERT's English vocabulary, 1% in one of German texts, 4% in one of French
-# ones; but most in Greek or Cyrillic, where each sentence begins with such a letter.
+# Maximum share of a vocabulary's words with a first letter whose upper case MediaPipe
+# does not fold. There is one such word in BERT's English vocabulary, 1% in a German and
+# 4% in a French one, but most of a Greek or Cyrillic one, where each sentence begins
+# with such a letter.
 _MOST_CASED = 0.1
 
 
 def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
-    """Refuses a run whose model MediaPipe's clients cannot run, or would feed wrongly.
+    """Rejects a run whose model MediaPipe cannot run, or would tokenize differently.
 
     Args:
-        config: The run.
-        model: Of its tokenizer.
+        config: The run's configuration.
+        model: The tokenizer's model.
 
     Raises:
-        ConfigError: With what stands in the way.
+        ConfigError: The message contains the reason.
     """
     check_mediapipe_task(config)
     if model.framing.found_whole:
@@ -58,14 +59,14 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
 
 
 def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
-    """Refuses texts of which MediaPipe would make other ids than ours.
+    """Rejects texts that MediaPipe would tokenize differently.
 
     Args:
         trained: Has the tokenizer.
-        texts: What people will ask about, such as `export.examples`.
+        texts: Typical inputs, such as `export.examples`.
 
     Raises:
-        ConfigError: With the first such text.
+        ConfigError: The message contains the first such text.
     """
     for text, (theirs, ours) in read_differently(trained, texts).items():
         raise ConfigError(
@@ -78,9 +79,9 @@ def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
 
 
 def advice(model: TokenizerModel) -> str | None:
-    """What to tell who exports for MediaPipe, which a vocabulary alone cannot settle.
+    """Returns a warning about accents, or None.
 
-    Whether texts have accents, it does not show once they are stripped.
+    A vocabulary whose accents are stripped does not show whether texts have accents.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe")
@@ -99,7 +100,7 @@ def advice(model: TokenizerModel) -> str | None:
 def read_differently(
     trained: TrainedRun, texts: Sequence[str]
 ) -> dict[str, tuple[list[str], list[str]]]:
-    """The texts of which MediaPipe makes other ids, each with its pieces and ours."""
+    """Returns texts that MediaPipe tokenizes differently, with its pieces and ours."""
     if not texts:
         return {}
     reading: Any = MediaPipeReading(trained.tokenizer)

@@ -1,8 +1,8 @@
-"""Files for MediaPipe Tasks: an app passes a text and gets classes or a vector.
+"""TFLite files for MediaPipe Tasks, which take a text and return classes or a vector.
 
-`TextClassifier` and `TextEmbedder` make the ids themselves, of a vocabulary inside the
-file. They take a file with one signature and three inputs, whether or not the model
-tells segments apart.
+`TextClassifier` and `TextEmbedder` tokenize the text themselves, with a vocabulary in
+the file's metadata. They need a file with one signature and three inputs, whether or
+not the model has segment embeddings.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ from transbeam.serving.signatures.base.text_inputs import TextInputs
 from transbeam.serving.signatures.embedding import Embedder
 
 _COMPARED = 24  # texts
-_INPUTS = {  # the names that the clients look for
+_INPUTS = {  # names that the clients require
     "ids": "The pieces of the text, [CLS] before them and [SEP] after them.",
     "mask": "1 where there is a piece, 0 behind the text.",
     "segment_ids": "All 0.",
@@ -58,7 +58,7 @@ _INPUTS = {  # the names that the clients look for
 
 
 def file_name(variant: str) -> str:
-    """What the file of a variant is called.
+    """Returns the file name of a variant.
 
     Example:
     >>> file_name("float32")
@@ -73,21 +73,21 @@ def write_mediapipe(
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
-    """Writes the variants that `export.tflite` names, for MediaPipe's client.
+    """Writes the variants that `export.tflite` lists, for MediaPipe Tasks.
 
     Args:
-        trained: What to export.
-        run_folder: Its tokenizer's vocabulary goes into the files.
-        folder: Made if it is not there.
+        trained: The model to export.
+        run_folder: Its tokenizer's vocabulary is stored in the files.
+        folder: Created if it does not exist.
         rounded: As in `write_tflite`.
 
     Returns:
         The file of each variant.
 
     Raises:
-        ConfigError: MediaPipe has no client for the task, or would read the texts
-            otherwise than the model has learned to.
-        ArtifactError: The disk refuses.
+        ConfigError: MediaPipe does not support the task, or would tokenize texts
+            differently than in training.
+        ArtifactError: A file cannot be written.
     """
     config = trained.config
     model = read_tokenizer(run_folder / TOKENIZER).model
@@ -107,13 +107,13 @@ def mediapipe_rows(
     plain: Mapping[str, Path],
     packed: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Holds the files against the plain ones, which are held against Keras.
+    """Compares the files with the plain ones, which are compared with Keras.
 
     Args:
         trained: The model.
-        run_folder: Its validation records are asked about.
-        plain: Of each variant.
-        packed: The same of `write_mediapipe`.
+        run_folder: Its validation records are the inputs.
+        plain: The plain file of each variant.
+        packed: The file of each variant, from `write_mediapipe`.
     """
     rows = []
     client = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
@@ -133,7 +133,7 @@ def mediapipe_rows(
 def _difference(
     plain: TFLiteRunner, packed: TFLiteRunner, client: str, ids: np.ndarray
 ) -> np.ndarray:
-    """Of vectors, or of log-probabilities, of one text."""
+    """Returns the difference of embeddings, or of log-probabilities, for one text."""
     mask = np.ones_like(ids)
     texts = {"token_ids": ids, "padding_mask": mask}
     found = packed.ask(client, ids=ids, mask=mask, segment_ids=0 * ids)
@@ -144,16 +144,16 @@ def _difference(
 
 
 def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
-    """The one signature: `ids`, `mask` and `segment_ids`, int32 (1, S) each.
+    """Returns the signature for MediaPipe: `ids`, `mask`, `segment_ids`, int32 (1, S).
 
-    `S` is the longest row that is read: the clients cut a text there, as we do, and
-    would not cut it at all if the length were left open. They fill up with 0, whatever
-    `[PAD]` is: what stands in the padding does not matter to our models.
+    `S` is the maximum length: the clients truncate a text there, as we do, and would
+    not truncate it at all if the length were dynamic. They pad with 0, whatever `[PAD]`
+    is: the ids of padding do not affect our models.
 
     Returns:
-        Of a classifier `probability`, float32 (1, C): the client takes what it gets
-        for scores, and computes no softmax. Of a masked language model `embedding`,
-        float32 (1, D).
+        Of a classifier `probability`, float32 (1, C): the client uses outputs as
+        scores, without a softmax. Of a masked language model `embedding`, float32 (1,
+        D).
     """
     is_classifier = trained.config.objective.kind == "classification"
     classifier = TextInputs(trained) if is_classifier else None

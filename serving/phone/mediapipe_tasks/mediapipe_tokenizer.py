@@ -1,10 +1,10 @@
-"""Texts as MediaPipe's tokenizers read them, which is not always as ours do.
+"""Reimplements MediaPipe's tokenizers, which differ from ours in some texts.
 
-Its `BertTokenizer` makes lower case of ASCII letters alone, strips no accents, deletes
-no control characters, and gives up words of more than 100 bytes, where ours give up
-those of more than 100 characters. White space to it is that of ASCII. Its
-`SentencePieceTokenizer` is the library itself, but for the lower case. Tests hold this
-against MediaPipe itself.
+Its `BertTokenizer` lowercases ASCII letters only, strips no accents, deletes no control
+characters, and replaces words of more than 100 bytes by `[UNK]`, where ours replaces
+those of more than 100 characters. Its white space is that of ASCII. Its
+`SentencePieceTokenizer` is the library itself, except for lowercasing. Tests compare
+this module with MediaPipe itself.
 """
 
 import tensorflow as tf
@@ -27,10 +27,10 @@ _BETWEEN = rf"\s+|{_ALONE}"
 
 
 class MediaPipeReading:
-    """Gives the ids that MediaPipe gives, with what a `TextEncoder` needs.
+    """Tokenizes as MediaPipe does, with the interface that a `TextEncoder` needs.
 
     Args:
-        tokenizer: Of WordPiece or SentencePiece.
+        tokenizer: A WordPiece or SentencePiece tokenizer.
 
     Example:
     >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
@@ -48,7 +48,7 @@ class MediaPipeReading:
             self._wordpiece = fast_wordpiece(pieces, _MAXIMUM_WORD_BYTES)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Ids of texts (N,), UTF-8: int32 (N, None), without the pieces around."""
+        """Tokenizes texts (N,), UTF-8: int32 (N, None), without special tokens."""
         lower = tf.strings.lower(texts)  # A to Z alone
         if self._wordpiece is None:
             return self.tokenizer.tokenize(lower)

@@ -1,4 +1,4 @@
-"""What is asked of a model to see what its numbers are like, before it is rounded."""
+"""Collects calibration inputs for quantization."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE, ENCODE
 
-# With fewer, the largest number that is met says little of the largest there is.
+# With fewer, the observed maximum is a poor estimate of the true one.
 FEWEST = 16
-# Tokens that a model is let write after each.
+# The number of tokens that a model generates after each prompt.
 _WRITTEN = 8
 
 Row = Mapping[str, np.ndarray]
@@ -37,19 +37,19 @@ def calibration_of(
     names: Mapping[str, str] = MappingProxyType({}),
     filled: bool = True,
 ) -> Calibration:
-    """Questions for each signature, made of the first training records.
+    """Returns calibration inputs for each signature, from the first training records.
 
-    The gate asks about validation records, so what is calibrated here is judged on
-    other texts.
+    Parity checks use validation records, so calibration and evaluation are on different
+    texts.
 
     Args:
-        trained: The model; `export.tflite_calibration` says how many.
-        run_folder: Holds the records.
+        trained: The model; `export.tflite_calibration` is the number of inputs.
+        run_folder: Contains the records.
         endpoints: The signatures of the file.
-        content: The file in float32. One that writes is let write, and what it is
-            asked on the way are the questions.
-        names: What inputs are called here that have other names elsewhere.
-        filled: Whether every other text is filled up to the longest.
+        content: The file in float32. A generative model generates text, and the inputs
+            of its calls are recorded.
+        names: Renamed inputs, with their names in records.
+        filled: Whether every other text is padded to the maximum length.
 
     Raises:
         ArtifactError: There are fewer than 16 texts or images.
@@ -69,8 +69,8 @@ def calibration_of(
     longest = config.model.max_sequence_length
     return {
         name: [
-            # What forbids padding is a number, too, and one that was never met would be
-            # cut down to those that were.
+            # Attention masks add large negative numbers to scores, which would be
+            # clipped if no calibration input had padding.
             _question(endpoint, row, longest if filled and number % 2 else None)
             for number, row in enumerate(rows)
         ]
@@ -79,7 +79,7 @@ def calibration_of(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """So many as are wanted, but never too few."""
+    """Takes the configured number of rows, and at least the minimum."""
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:
@@ -94,7 +94,7 @@ def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> lis
 
 
 def _written(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
-    """What a model that writes begins with, and what it answers."""
+    """Yields the prompts or sources of a generative model."""
     special = trained.tokenizer.special
     if trained.config.model.kind == "decoder":
         for ids, _ in documents(run_folder, split="train"):
@@ -106,7 +106,7 @@ def _written(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
 
 
 def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calibration:
-    """All that a file is asked while it writes on from some texts."""
+    """Records the inputs of all calls while a file generates text."""
     model = _Recorder(content)
     writer = PhoneWriter(model)
     stops = trained.tokenizer.special.ends
@@ -119,19 +119,19 @@ def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calib
         writer.write(
             row["token_ids"][:most], number, source=source, stop_token_ids=stops
         )
-    for name in model.signatures:  # of a size that no text had
+    for name in model.signatures:  # sizes that no text needed
         if not model.asked[name]:
             model.asked[name].append(model.ones(name, 1))
     return model.asked
 
 
 class _Recorder(TFLiteRunner):
-    """Keeps what it is asked."""
+    """Records the inputs of all calls."""
 
     def __init__(self, content: bytes):
         self.asked: dict[str, list[Row]] = defaultdict(list)
         super().__init__(content)
-        self.asked.clear()  # ones, to begin with
+        self.asked.clear()  # the constructor's first calls
 
     def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
         self.asked[signature].append(inputs)
@@ -145,7 +145,7 @@ def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[Row]:
     for ids, segments in documents(run_folder, split="train"):
         token_ids = ids[:longest]
         if isinstance(objective, MaskedConfig) and mask not in token_ids:
-            # Records for dynamic masking have none, but who asks for a guess has.
+            # Records for dynamic masking have no masks, but inputs at inference do.
             token_ids = token_ids.copy()
             token_ids[1 : -1 : round(1 / objective.masking_fraction)] = mask
         yield {
@@ -165,12 +165,12 @@ def _images(objective: ImageObjective, run_folder: Path) -> Iterator[Row]:
 def _question(
     endpoint: Endpoint, row: Row, length: int | None
 ) -> dict[str, np.ndarray]:
-    """The inputs of a signature, as its file takes them.
+    """Returns the inputs of a signature, in the shapes of its file.
 
     Args:
         endpoint: The signature.
-        row: All that may be asked for.
-        length: What inputs of any length are filled up to, if to anything.
+        row: The values of all possible inputs.
+        length: The length to which resizable inputs are padded; None for no padding.
     """
     found: dict[str, Any] = {}
     for spec in endpoint.inputs:

@@ -1,37 +1,37 @@
-"""Rounding to 4 bits: products so that weights make each other's errors good (GPTQ)."""
+"""4-bit weight quantization with error compensation (GPTQ)."""
 
 import numpy as np
 
-_LARGEST = 7  # of 4 bits: as far up as down
-# Of the mean square of an input, which is added to each: moments of few texts say
-# little of inputs that hardly ever differ.
+_LARGEST = 7  # of 4 bits, symmetric
+# Damping relative to the mean square of an input: moments of few texts are poor
+# estimates for inputs that hardly vary.
 _DAMPING = 0.01
-# Of the longest step: those that are tried.
+# Candidate scales, relative to the largest.
 _SHARES = np.linspace(1.0, 0.5, 26, dtype=np.float32)
-_BLOCK = 128  # weights of a row, after which the others are made good at once
+_BLOCK = 128  # columns between updates of all later columns
 
 
 def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds a product's weights to 4 bits, with one scale for each row.
+    """Quantizes the weights of a matrix product to 4 bits, with one scale per row.
 
-    A weight is rounded to the nearest step. What the product is off by then, the
-    weights of the row that are not rounded yet make good, as far as their inputs go
-    together with this one's. With U upper triangular, U'U = (M + dI)^-1:
+    Each weight is rounded to the nearest step. The resulting error is compensated by
+    the weights of the row that are not rounded yet, as far as their inputs correlate
+    with this one's. With U upper triangular, U'U = (M + dI)^-1:
 
         q_i = round(w_i / s),  e = (w_i - s q_i) / U_ii,  w_j -= e U_ij for all j > i
 
     (Frantar et al., 2022, https://arxiv.org/abs/2210.17323, algorithm 1). Inputs with
-    the largest squares come first, when there are most others left.
+    the largest squares come first, when most other weights can still compensate.
 
     Args:
         weights: (rows, n), of n inputs.
-        moments: (n, n), the means of the inputs' products with each other, xx'.
+        moments: (n, n), the second moments of the inputs, the mean of xx'.
 
     Returns:
-        Whole numbers from -7 to 7, int8 (rows, n); and what those of a row are times,
-        float32 (rows,).
+        Integers from -7 to 7, int8 (rows, n); and the scale of each row, float32
+        (rows,).
 
-    Example: the last two inputs are always equal, so one can speak for both.
+    Example: the last two inputs are always equal, so one weight can replace both.
     >>> weights = np.array([[7.0, 0.4, 0.4]])
     >>> moments = np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1]])
     >>> numbers, scales = gptq(weights, moments)
@@ -57,11 +57,11 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds rows that are looked up: nothing makes good what a number is off by.
+    """Quantizes embedding rows to 4 bits, without error compensation.
 
-    They are cut off, and reach as far as before, as in `gptq`, with numbers that all
-    count the same: else all scores of a head that multiplies with the table would be
-    smaller.
+    Large entries are clipped, and the scale preserves the projection of each row on the
+    original, as in `gptq`, with equal weights of all entries: otherwise all logits of a
+    head that shares the table would shrink.
 
     Args:
         rows: (rows, n).
@@ -69,7 +69,7 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         As `gptq`.
 
-    Example: a seventh of 10 is too long a step for the other twenty numbers.
+    Example: a seventh of 10 is too large a step for the other twenty numbers.
     >>> numbers, scales = round_rows(np.array([[10.0] + 10 * [1.0, -1.0]]))
     >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
     ([7, 1, -1], '1.33')
@@ -80,7 +80,7 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _steps(rows: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Of each row the step with which it is least off, each number by its square."""
+    """Returns the scale of each row with the least weighted squared error."""
     largest = np.abs(rows).max(axis=1)
     longest = np.where(largest > 0, largest / _LARGEST, 1.0).astype(np.float32)
     found, least = longest, np.full(len(rows), np.inf)
@@ -96,10 +96,10 @@ def _steps(rows: np.ndarray, squares: np.ndarray) -> np.ndarray:
 def _reaching(
     rows: np.ndarray, rounded: np.ndarray, along: np.ndarray, steps: np.ndarray
 ) -> np.ndarray:
-    """The scales with which rounded rows reach as far along something as these do."""
+    """Returns scales that preserve the rows' projections on given directions."""
     ours, theirs = (rounded * along).sum(axis=1), (rows * along).sum(axis=1)
     scales = np.where(ours > 0, theirs / np.where(ours > 0, ours, 1.0), steps)
-    # Of a row that gives next to nothing it is a quotient of what sums are off by.
+    # For rows with nearly no output it is a quotient of rounding errors.
     return np.clip(scales, steps / 2, steps * 2).astype(np.float32)
 
 
@@ -108,9 +108,9 @@ def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 
 def _factor(moments: np.ndarray) -> np.ndarray:
-    """Of the inverse: the upper one of two triangles whose product it is."""
+    """Returns the upper Cholesky factor of the damped inverse."""
     damped = moments.astype(np.float64)
     places = np.diag_indices_from(damped)
-    # Inputs that are always 0 say nothing, and then any number does.
+    # If all inputs are always 0, any damping will do.
     damped[places] += _DAMPING * damped[places].mean() or 1.0
     return np.linalg.cholesky(np.linalg.inv(damped)).T

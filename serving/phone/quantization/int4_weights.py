@@ -1,7 +1,7 @@
-"""The weights of a file in 4 bits: rounded by what they are multiplied with.
+"""Quantizes the weights of a TFLite file to 4 bits, with GPTQ.
 
-Of a row that is looked up no number can make another's error good, so tables of
-embeddings are rounded for themselves, also where a head multiplies with one.
+Errors of an embedding row cannot be compensated by other rows, so embedding tables are
+rounded without GPTQ, also where a head shares one.
 """
 
 import hashlib
@@ -20,36 +20,36 @@ from transbeam.configs.system.native_output import output_held_back
 from transbeam.serving.phone.quantization.gptq import gptq, round_rows
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import operators, unpacked
 
-# Of inputs of each signature, a row at a time.
+# Calibration inputs of each signature, of batch size 1.
 Questions = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
 
 
 class Rounded(NamedTuple):
-    """Weights in 4 bits: from -7 to 7, int8 (rows, n), and what a row is times."""
+    """4-bit weights: integers from -7 to 7, int8 (rows, n), and a scale per row."""
 
     numbers: np.ndarray
     scales: np.ndarray
 
 
-# By what the weights are in float32. So they are found in every file of a model,
+# By the hash of the float32 weights, so that they are found in every file of a model,
 # whatever its signatures are.
 RoundedWeights = Mapping[bytes, Rounded]
 NONE_ROUNDED: RoundedWeights = MappingProxyType({})
 
-# Where an input of products is: the numbers of its subgraph and its tensor.
+# The input of a matrix product: the indices of its subgraph and its tensor.
 _Place = tuple[int, int]
 
 
 def round_weights(
     content: bytes, questions: Questions, console: Console
 ) -> RoundedWeights:
-    """The weights of a model's products, and its tables, in 4 bits.
+    """Quantizes the weight matrices and embedding tables of a model to 4 bits.
 
     Args:
         content: The model in float32.
-        questions: What it is asked to see what goes into each product; texts as they
-            are, as what stands in padding is nobody's answer.
-        console: Told how far it has come.
+        questions: Calibration inputs; texts without padding, because padding would
+            distort the second moments.
+        console: Shows the progress.
     """
     model = unpacked(content)
     tables = _tables(model)
@@ -62,7 +62,7 @@ def round_weights(
             found[digest] = Rounded(*round_rows(table))
             bar.advance()
         for places, digests in groups.items():
-            # Rows are rounded each for itself, so all at once.
+            # Rows are quantized independently, so matrices can be concatenated.
             rows = [weights[digest] for digest in digests]
             numbers, scales = gptq(np.concatenate(rows), moments.pop(places))
             ends = np.cumsum([len(each) for each in rows])[:-1]
@@ -73,12 +73,13 @@ def round_weights(
 
 
 def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
-    """A model in 4 bits with its weights rounded so.
+    """Replaces the weights of a 4-bit model by quantized ones.
 
     Args:
-        model: Of the schema's object API; it is changed.
+        model: Of the schema's object API; it is changed in place.
         source: The same in float32.
-        weights: What `round_weights` gave for `source`, or another file that has them.
+        weights: The result of `round_weights` for `source`, or for another file with
+            the same weights.
     """
     for ours, theirs in zip(model.subgraphs, source.subgraphs, strict=True):
         known = {each.name: source.buffers[each.buffer] for each in theirs.tensors}
@@ -93,7 +94,7 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
 
 
 def _tables(model: Any) -> dict[bytes, np.ndarray]:
-    """What embeddings are looked up in."""
+    """Returns the embedding tables by hash."""
     found = _constants(model, "EMBEDDING_LOOKUP")
     return {_digest(buffer): _floats(buffer, shape) for _, buffer, shape in found}
 
@@ -101,7 +102,7 @@ def _tables(model: Any) -> dict[bytes, np.ndarray]:
 def _products(
     model: Any, tables: Container[bytes]
 ) -> tuple[dict[bytes, np.ndarray], dict[tuple[_Place, ...], list[bytes]]]:
-    """The weights that inputs are multiplied with, and which have the same inputs."""
+    """Returns weight matrices by hash, and groups of them that share their inputs."""
     weights: dict[bytes, np.ndarray] = {}
     places: dict[bytes, set[_Place]] = defaultdict(set)
     for place, buffer, shape in _constants(model, "FULLY_CONNECTED"):
@@ -115,7 +116,7 @@ def _products(
 
 
 def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[int]]]:
-    """Of ops of a kind whose second input is known: the first one, and what it is."""
+    """Yields the input and the constant second operand of all ops of a kind."""
     for number, graph, operator in operators(model, name):
         first, second, *_ = operator.inputs
         tensor = graph.tensors[second]
@@ -131,7 +132,7 @@ def _moments(
     questions: Questions,
     console: Console,
 ) -> dict[tuple[_Place, ...], np.ndarray]:
-    """Of each group's inputs the mean products with each other, float32 (n, n)."""
+    """Computes the second moments of each group's inputs, float32 (n, n)."""
     with output_held_back():
         interpreter = Interpreter(
             model_content=content,
@@ -167,7 +168,7 @@ def _moments(
 
 
 def _in_4_bits(numbers: np.ndarray) -> np.ndarray:
-    """Two in a byte, the first one in its lower half."""
+    """Packs two numbers per byte, the first in the lower half."""
     halves = numbers.reshape(-1).view(np.uint8) & 0xF
     if len(halves) % 2:
         halves = np.append(halves, np.uint8(0))

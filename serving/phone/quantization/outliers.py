@@ -1,4 +1,4 @@
-"""Which feed-forward layers have numbers that eight bits of one range cannot hold."""
+"""Finds feed-forward layers with activation outliers too large for static int8."""
 
 import re
 from collections import defaultdict
@@ -11,11 +11,11 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
 
-# Questions of each signature that are looked at.
+# The number of calibration inputs per signature.
 _LOOKED_AT = 8
-# The path of such a layer, with which the names begin of what it computes.
+# The path of a feed-forward layer, the prefix of its tensors' names.
 _LAYER = re.compile(r"[^;]*?\bfeedforward(_\d+)?(?=/)")
-# Of a step's length, what rounding is off by.
+# RMS rounding error relative to the step.
 _OFF = 1 / np.sqrt(12)
 _STEPS = 255
 
@@ -25,21 +25,21 @@ def coarse_layers(
     calibration: Mapping[str, Sequence[Mapping[str, np.ndarray]]],
     most: float = 0.05,
 ) -> list[str]:
-    """The feed-forward layers that fixed ranges of eight bits would blur.
+    """Returns the feed-forward layers that static int8 ranges would degrade.
 
-    Trained Transformers write a few numbers that are a hundred times as large as the
-    others, and first of all in these layers (Bondarenko et al., 2021,
-    https://arxiv.org/abs/2109.12948). 256 steps that reach so far are too long for the
-    others.
+    Trained Transformers have a few activations that are a hundred times as large as the
+    others, above all in these layers (Bondarenko et al., 2021,
+    https://arxiv.org/abs/2109.12948). 256 steps over such a range are too coarse for
+    the others.
 
     Args:
         content: The file in float32.
         calibration: Inputs of each signature.
-        most: What rounding may be off by, of the root mean square of the channel in
-            the middle: neither outlying tokens nor outlying channels make it larger.
+        most: The maximum rounding error, relative to the RMS of the median channel,
+            which neither outlying tokens nor outlying channels affect.
 
     Returns:
-        Their paths, with which the names of their tensors begin.
+        Their paths, the prefixes of their tensors' names.
     """
     found: dict[tuple[str, int, int], _Spread] = defaultdict(_Spread)
     interpreter = Interpreter(
@@ -61,7 +61,7 @@ def coarse_layers(
 
 
 def _computed(graph: Any) -> dict[int, str]:
-    """The layers of the tensors that feed-forward layers compute."""
+    """Returns the output tensors of feed-forward layers, with the layers' paths."""
     found = {}
     for operator in graph.operators:
         for index in operator.outputs:
@@ -73,14 +73,14 @@ def _computed(graph: Any) -> dict[int, str]:
 
 
 def _has_channels(tensor: Any) -> bool:
-    """Whether it is a vector of one width for each token, of whatever text."""
+    """Returns whether a tensor is a float vector of fixed width per token."""
     sizes = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
     of_floats = tensor.type == schema.TensorType.FLOAT32
     return of_floats and len(sizes) > 1 and sizes[-1] > 0
 
 
 class _Spread:
-    """How far some numbers reach, and how large those of a usual channel are."""
+    """The range of a tensor's values, and the RMS of its channels."""
 
     def __init__(self):
         self.smallest = self.largest = 0.0
@@ -96,6 +96,6 @@ class _Spread:
 
     @property
     def noise(self) -> float:
-        """What rounding to eight bits is off by, of the usual size."""
+        """The int8 rounding error, relative to the RMS of the median channel."""
         size = float(np.median(np.sqrt(self.squares / self.tokens)))
         return (self.largest - self.smallest) / _STEPS * _OFF / max(size, 1e-30)

@@ -1,7 +1,7 @@
-"""Smaller variants of a float32 file: the same graph, its numbers in fewer bits.
+"""Quantizes a float32 TFLite file to smaller variants of the same graph.
 
 All are made by AI Edge Quantizer from one converted file, so they have the same
-signatures, shapes and inputs, and no answer but a float32 one.
+signatures, shapes and inputs, and float32 outputs.
 """
 
 import io
@@ -31,19 +31,19 @@ from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
     unpacked,
 )
 
-# Inputs of each signature, a row at a time.
+# Calibration inputs of each signature, of batch size 1.
 Calibration = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
 
 INT8 = "int8"
 IN_4_BITS = frozenset({"weight_int4", "dynamic_int4"})
-# That are made by what training texts are like.
+# Variants that need calibration on training records.
 CALIBRATED = frozenset({INT8}) | IN_4_BITS
 
-# The layers that make, add to and scale what goes from block to block: sums of all
-# that was added before, of which a few numbers are far larger than the others.
+# The layers of the residual stream, whose values are sums over all layers before, with
+# a few that are far larger than the others.
 _STREAM = ".*(embedding|norm|residual).*"
-# What these layers are made of. A dense layer whose bias was fused with one may have
-# its name, too.
+# The ops of these layers. A dense layer whose bias was fused with one may have its
+# name, too.
 _OF_THE_STREAM = (
     TFLOperationName.ADD,
     TFLOperationName.MEAN,
@@ -64,35 +64,35 @@ def quantized(
     tables: str = "int4",
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> bytes:
-    """A variant of a model.
+    """Quantizes a model to a variant.
 
     Args:
         content: The model in float32.
-        variant: One of `export.tflite`, but `float32`:
+        variant: One of `export.tflite`, except `float32`:
 
-            - `float16`: weights are kept in half the bytes, and computed with in
-              float32, or in float16 where a GPU does it.
-            - `dynamic_int8`: weights have 8 bits, one scale for each row; what flows
-              is rounded to 8 bits for each product, by its own range.
-            - `int8`: both have 8 bits, and ranges are fixed beforehand; only what goes
-              from block to block is added up and scaled in float32, and feed-forward
-              layers with numbers far larger than others are as in `dynamic_int8`.
+            - `float16`: weights are stored in float16; computation is in float32, or in
+              float16 on a GPU.
+            - `dynamic_int8`: weights have 8 bits, one scale per row; activations are
+              quantized to 8 bits for each product, with dynamic ranges.
+            - `int8`: both have 8 bits, with static ranges; only the residual stream is
+              added and normalized in float32, and feed-forward layers with outliers are
+              as in `dynamic_int8`.
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
-        calibration: For `int8`, what is asked of the model to find the ranges.
-        tables: What the variants of 4 bits keep tables of embeddings in, `int4` or
-            `int8`; a head that scores with the same table has it so, too.
-        rounded: For these variants, the weights that were rounded beforehand; others
-            are rounded to the nearest step each.
+        calibration: For `int8`, the inputs for measuring the ranges.
+        tables: The dtype of embedding tables in 4-bit variants, `int4` or `int8`; also
+            of a head that shares a table.
+        rounded: For 4-bit variants, weights that were quantized beforehand; others are
+            rounded to the nearest step.
 
     Returns:
         The file. Inputs and outputs are those of `content`.
     """
     questions = calibration if variant == INT8 else None
-    # It also prints to Python's own stdout, which a notebook has elsewhere.
+    # It also prints to Python's `sys.stdout`, which notebooks redirect.
     quiet = redirect_stdout(io.StringIO())
     with output_held_back(), quiet, warnings.catch_warnings():
-        # That an interpreter keeps all tensors, which is what it is for.
+        # Preserving all tensors is intended.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         coarse = coarse_layers(content, questions) if questions else []
         recipe = _recipe(variant, coarse)
@@ -109,10 +109,10 @@ def quantized(
 
 
 def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
-    """Tables of embeddings have 8 bits where everything else has 4.
+    """Configures embedding tables with 8 bits in 4-bit variants.
 
-    A product adds up what its weights are off by, and much of it cancels; nothing of
-    what a row is off by does where it is looked up.
+    A product sums the errors of its weights, which partly cancel; the errors of an
+    embedding row do not.
     """
     making: Any = recipe
     add = making.add_dynamic_config
@@ -120,7 +120,7 @@ def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
         add = making.add_weight_only_config
     add(regex=".*", operation_name=TFLOperationName.EMBEDDING_LOOKUP, num_bits=8)
     for name in sorted(products_with_tables(content)):
-        # Else there would be a second table, of 4 bits.
+        # Otherwise there would be a second, 4-bit table.
         add(
             regex=f"(^|;){re.escape(name)};",
             operation_name=TFLOperationName.FULLY_CONNECTED,
@@ -129,10 +129,10 @@ def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
 
 
 def _ranges(content: bytes, calibration: Calibration, recipe: RecipeManager) -> Any:
-    """The smallest and the largest of each tensor's numbers.
+    """Measures the minimum and maximum of each tensor.
 
-    The quantizer's own averages forget what was rare, and what was rare is cut off.
-    The interpreter notes them, in a seventh of the time of asking after each op.
+    The quantizer's default moving averages discard rare values, which would be clipped.
+    Profiling in the interpreter takes a seventh of the time of evaluating op by op.
     """
     calibrator = Calibrator(
         content,
@@ -144,9 +144,9 @@ def _ranges(content: bytes, calibration: Calibration, recipe: RecipeManager) -> 
 
 
 def _with_signs(model: Any, source: Any) -> Any:
-    """The model, told which sizes of its inputs and outputs may change.
+    """Restores the dynamic sizes of a model's inputs and outputs.
 
-    The quantizer puts a conversion behind an output, whose result says nothing of it.
+    The quantizer adds a conversion after an output, whose result has static sizes.
     """
     for ours, theirs in zip(model.signatureDefs, source.signatureDefs, strict=True):
         for edges in ("inputs", "outputs"):
@@ -164,11 +164,11 @@ def _with_signs(model: Any, source: Any) -> Any:
 
 
 def _recipe(variant: str, coarse: Sequence[str]) -> RecipeManager:
-    """What is done to each op.
+    """Returns the quantization recipe of a variant.
 
     Args:
         variant: As in `quantized`.
-        coarse: Of `int8`, the layers to which fixed ranges would do harm.
+        coarse: For `int8`, the layers that static ranges would degrade.
     """
     recipe: Any = RecipeManager()
     match variant:
@@ -188,14 +188,14 @@ def _recipe(variant: str, coarse: Sequence[str]) -> RecipeManager:
             recipe.add_static_config(
                 **_EVERYWHERE, activation_num_bits=8, weight_num_bits=8
             )
-            # 256 steps of one size are too few for it.
+            # 256 equal steps are too coarse for the residual stream.
             for operation in _OF_THE_STREAM:
                 recipe.add_quantization_config(
                     regex=_STREAM,
                     operation_name=operation,
                     algorithm_key=AlgorithmName.NO_QUANTIZE,
                 )
-            # There each token has a range of its own, as in `dynamic_int8`.
+            # These layers have dynamic ranges, as in `dynamic_int8`.
             for layer in coarse:
                 within = f"(^|;){re.escape(layer)}/"
                 recipe.add_quantization_config(
@@ -208,14 +208,14 @@ def _recipe(variant: str, coarse: Sequence[str]) -> RecipeManager:
                     operation_name=TFLOperationName.FULLY_CONNECTED,
                     num_bits=8,
                 )
-            # Its kernel gives floats whatever the table has.
+            # Its kernel returns floats whatever the dtype of the table.
             recipe.add_dynamic_config(
                 regex=".*",
                 operation_name=TFLOperationName.EMBEDDING_LOOKUP,
                 num_bits=8,
             )
-            # Answers are float32 whatever the variant, for programs that compare them
-            # and for caches that go in and out.
+            # Outputs are float32 in all variants, for programs that compare them and
+            # for caches, which are outputs and inputs.
             for edge in (TFLOperationName.INPUT, TFLOperationName.OUTPUT):
                 recipe.add_quantization_config(
                     regex=".*",

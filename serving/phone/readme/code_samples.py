@@ -1,7 +1,7 @@
-"""Programs that ask a TFLite file, in Python, Kotlin and Swift, for a README.
+"""Code samples in Python, Kotlin and Swift that run a TFLite file, for a README.
 
-Each kind of answer has a template in each language, in `templates/uses`; what stands in
-the place of its words is read from the file or known of the run.
+Each kind of model has a template in each language, in `templates/uses`; the values of
+its placeholders are read from the file or from the run.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from transbeam.serving.signatures.token_classification import TokenClassificatio
 
 LANGUAGES = ("python", "kotlin", "swift")
 
-# The template of each signature that answers in one call.
+# The template of each signature.
 USES = {
     "classify_ids": "classify",
     "regress_ids": "regress",
@@ -44,10 +44,10 @@ _EMBEDDED = ("Two dogs run in a park.",)
 def program_values(
     trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry], model: str
 ) -> dict[str, str]:
-    """What stands in the place of words, in programs and around them.
+    """Returns the values of placeholders, in code samples and around them.
 
     Args:
-        trained: What was exported.
+        trained: The exported model.
         signatures: Of its file.
         model: The file's name.
     """
@@ -94,13 +94,13 @@ def program(
     signatures: Mapping[str, TFLiteSignatureEntry],
     values: Mapping[str, str],
 ) -> str:
-    """A program that asks the model.
+    """Returns a code sample that runs the model.
 
     Args:
-        trained: What was exported.
+        trained: The exported model.
         language: One of `LANGUAGES`.
         signatures: Of its file.
-        values: As `program_values` gives them.
+        values: The result of `program_values`.
     """
     short = {"python": "py", "kotlin": "kt", "swift": "sw"}[language]
     kind = USES[values["signature"]]
@@ -145,7 +145,7 @@ def program(
 
 
 def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
-    """How a row of ids becomes inputs, by the inputs that the file has."""
+    """Returns the code that converts a row of ids to the file's inputs."""
     ids = [name for name in ROW if name in signature.inputs]
     length = signature.inputs["token_ids"].shape[1]
     resized = all(signature.inputs[name].signs[1] < 0 for name in ids)
@@ -171,7 +171,7 @@ def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
 
 
 def _of_texts(trained: TrainedRun) -> dict[str, str]:
-    """What the programs are asked, and how texts become rows."""
+    """Returns example inputs, and the code that converts texts to rows."""
     objective = trained.config.objective
     names = input_names(objective)
     examples = trained.config.export.examples
@@ -183,7 +183,7 @@ def _of_texts(trained: TrainedRun) -> dict[str, str]:
         names, texts = (
             names[::-1],
             texts[::-1],
-        )  # the question first, as the model reads
+        )  # the question first, as in the model's rows
     camel = [_camel(name) for name in names]
     values = {
         "py_arguments": ", ".join(f"{name}: str" for name in names),
@@ -211,7 +211,7 @@ def _of_texts(trained: TrainedRun) -> dict[str, str]:
 def _of_writers(
     trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry]
 ) -> dict[str, Any]:
-    """Sizes of a file that writes, and what its encoder reads."""
+    """Returns the sizes of a generative file, and the input of its encoder."""
     decode = signatures["decode"]
     cache = next(of for name, of in decode.inputs.items() if name.startswith("kv_"))
     slots = cache.shape[2]
@@ -237,7 +237,7 @@ def _of_writers(
 
 
 def _camel(name: str) -> str:
-    """A name as Kotlin and Swift write it.
+    """Converts a name to camel case, for Kotlin and Swift.
 
     Example:
     >>> _camel("padding_mask")
@@ -248,7 +248,7 @@ def _camel(name: str) -> str:
 
 
 def _source(trained: TrainedRun, language: str) -> str:
-    """What an encoder reads, as a sum of literals and arguments."""
+    """Returns the encoder's input as a sum of literals and arguments."""
     template = getattr(trained.config.objective, "source", "{text}")
     terms: list[str] = []
     for plain, field in template_parts(template):
@@ -258,7 +258,7 @@ def _source(trained: TrainedRun, language: str) -> str:
 
 
 def _quoted(text: str, language: str) -> str:
-    r"""A text as a literal.
+    r"""Returns a string literal.
 
     Example:
     >>> print(_quoted('5 $ "a"', "kotlin"))
@@ -273,11 +273,11 @@ def _quoted(text: str, language: str) -> str:
 
 
 def filled(name: str, values: Mapping[str, str]) -> str:
-    """A template with values in the place of its words.
+    """Renders a template.
 
     Args:
         name: Of the file in `templates`.
-        values: All that it asks for.
+        values: The values of all its placeholders.
     """
     template = files("transbeam.serving.phone.readme") / "templates" / name
     return Template(template.read_text("utf-8")).substitute(values)

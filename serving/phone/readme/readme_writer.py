@@ -1,6 +1,6 @@
-"""The README that an app's developer is handed with a model, and its labels.
+"""Writes the README of a phone export, for an app's developer, and its labels.
 
-What it says of signatures is read from the model's file, so it is true of that file.
+The description of signatures is read from the model's file, so it matches that file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -103,16 +103,16 @@ _PAIRED = ("classify", "regress")
 
 
 def write_handover(trained: TrainedRun, folder: Path) -> None:
-    """Writes `README.md` for an app's developer, and `labels.txt` where there are any.
+    """Writes `README.md` for an app's developer, and `labels.txt` if there are labels.
 
     Args:
-        trained: What was exported.
-        folder: Has the files already that are described: a `model_….tflite` at least,
-            and what else `transbeam export --target phone` makes.
+        trained: The exported model.
+        folder: Already contains the files to describe: at least one `model_….tflite`,
+            and the other files of `transbeam export --target phone`.
 
     Raises:
-        ConfigError: A label has a line break, so it cannot stand in a file of lines.
-        ArtifactError: There is no model, it is damaged, or the disk refuses.
+        ConfigError: A label contains a line break, so it cannot be written on one line.
+        ArtifactError: There is no model, it is damaged, or a file cannot be written.
     """
     labels = _labels(trained)
     content = "".join(f"{label}\n" for label in labels or ())
@@ -143,7 +143,7 @@ def write_handover(trained: TrainedRun, folder: Path) -> None:
 
 
 def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
-    """What the model is."""
+    """Returns the placeholders that describe the model."""
     kind = trained.config.objective.kind
     sentence = _SENTENCES[kind] if trained.has_head else _EMBEDS
     number = trained.tokenizer.vocabulary_size if labels is None else len(labels)
@@ -156,17 +156,17 @@ def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
 
 
 def _labels(trained: TrainedRun) -> Sequence[str] | None:
-    """The task's labels in the order of its numbers; None if it has none.
+    """Returns the task's labels in the order of class indices; None if it has none.
 
     Raises:
-        ConfigError: One has a line break.
+        ConfigError: A label contains a line break.
     """
     objective = trained.config.objective
     if isinstance(objective, SentencePairsConfig):
         return objective.pair_labels
     labels = getattr(objective, "labels", None)
     for label in labels or ():
-        # The marks that some language or other takes for the end of a line.
+        # All characters that some language treats as a line break.
         if len(f"{label}.".splitlines()) != 1:
             raise ConfigError(
                 f"objective.labels: {label!r} has a line break, and {LABELS} has a "
@@ -178,7 +178,7 @@ def _labels(trained: TrainedRun) -> Sequence[str] | None:
 def _sections(
     trained: TrainedRun, folder: Path, variants: Sequence[str]
 ) -> dict[str, str]:
-    """Tables of files, and of what happens to texts."""
+    """Returns the tables of files, and the sections on reports and the tokenizer."""
     rows = [
         (f"`{file_name(v)}`", f"{_megabytes(folder / file_name(v))}", _VARIANTS[v])
         for v in _VARIANTS
@@ -201,7 +201,7 @@ def _sections(
 def _optional(
     trained: TrainedRun, folder: Path, values: Mapping[str, str]
 ) -> dict[str, str]:
-    """Sections that not every model has."""
+    """Returns the sections that not every model has."""
     there = sorted(file.name for file in folder.iterdir())
     mediapipe = [f"`{n}`" for n in there if n.startswith("mediapipe_")]
     of_text = [f"`{n}`" for n in there if n.startswith("text_")]
@@ -244,7 +244,7 @@ def _filled_section(name: str) -> str:
 
 
 def _notes(trained: TrainedRun, values: Mapping[str, str]) -> str:
-    """What becomes of long, empty and odd texts."""
+    """Returns the section on long, empty and unusual texts."""
     kind = USES[values["signature"]]
     if values.get("what", "").startswith("The answer"):
         kind = "encode"

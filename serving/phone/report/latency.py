@@ -1,4 +1,4 @@
-"""How long a phone's file takes, by the length of a text and the number of threads."""
+"""Measures the latency of a TFLite file by text length and number of threads."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ LENGTHS = (32, 128)
 
 
 def latencies(file: Path, signature: str, max_length: int) -> Latencies:
-    """Milliseconds of a call.
+    """Measures the milliseconds of a call.
 
     Args:
         file: The TFLite file.
-        signature: What is called.
-        max_length: Tokens of the longest text; 1 of what has always one size.
+        signature: The signature to call.
+        max_length: The maximum number of tokens; 1 for inputs of fixed size.
     """
     lengths = sorted({min(length, max_length) for length in LENGTHS})
     found = {}

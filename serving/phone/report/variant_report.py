@@ -1,4 +1,4 @@
-"""What each file for phones costs and what it loses, as tables and as a picture."""
+"""Reports size, latency and metric loss per TFLite variant, as tables and a plot."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ Latencies = Mapping[int, Mapping[int, float]]  # ms by threads and tokens
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found of a variant.
+    """Measurements of a variant.
 
     Attributes:
         size: Bytes.
-        milliseconds: By the number of threads, then by the tokens of a text.
-        score: By the task's metric, if its records say something of it.
+        milliseconds: By the number of threads, then by the number of tokens.
+        score: The task metric; None if the records have no targets.
     """
 
     size: int
@@ -31,15 +31,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found of all.
+    """Measurements of all variants.
 
     Attributes:
         name: Of the run.
-        unit: What a time is of, such as `tokens`.
+        unit: The unit of lengths, such as `tokens`.
         variants: By name.
         metric: Its name, such as `accuracy`.
-        of_keras: The Keras model's.
-        rows: All comparisons.
+        of_keras: The Keras model's score.
+        rows: All parity checks.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Report:
         self._draw(folder / PICTURE)
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Of each variant, and of Keras, by the metric's name."""
+        """Returns the scores of Keras and of each variant, by the metric's name."""
         if self.metric is None or self.of_keras is None:
             return {}
         found = {
@@ -64,7 +64,7 @@ class Report:
         return {self.metric: {"keras": self.of_keras, **found}}
 
     def summary(self) -> str:
-        """A line for people."""
+        """Returns a one-line summary."""
         parts = []
         for name, of in self.variants.items():
             threads = max(of.milliseconds)
@@ -78,7 +78,7 @@ class Report:
         return "; ".join([*parts, count])
 
     def as_markdown(self) -> str:
-        """Sizes, times and losses, then every comparison."""
+        """Returns the report as Markdown: measurements, then all parity checks."""
         versions = ", ".join(
             f"{name} {version(name)}" for name in ("ai-edge-litert", "tensorflow")
         )
@@ -130,7 +130,7 @@ class Report:
         return _table(heads, cells)
 
     def loss_of(self, variant: str) -> float | None:
-        """Of Keras's score: points of a share, or how much higher a perplexity is."""
+        """Returns the metric loss: a difference, or a relative perplexity increase."""
         score = self.variants[variant].score
         if score is None or self.of_keras is None:
             return None
@@ -139,7 +139,7 @@ class Report:
         return self.of_keras - score
 
     def _told(self, variant: str) -> str:
-        """The loss for people: points of a share, or by how much it is higher."""
+        """Formats the metric loss: in percentage points, or as a relative increase."""
         loss = self.loss_of(variant)
         if loss is None:
             return "–"

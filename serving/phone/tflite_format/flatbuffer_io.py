@@ -1,13 +1,13 @@
-"""Flatbuffers of any schema, written from Python values and read back into them.
+"""Reads and writes flatbuffers of any schema as Python values.
 
-A schema is a dict, which takes the place of generated classes: the fields of each
-table in the order of their ids. A field is one of
+A schema is a dict in place of generated classes: the fields of each table in the order
+of their ids. A field is one of
 
 - `"string"` or `"byte"`;
 - the name of a table, for one such table;
 - a list with such a name, for a vector of tables;
 - a tuple of names, for a union. It takes two ids: its value comes after its type;
-- None, for one that nobody here writes or reads, and which has its id.
+- None, for an unused field, which still takes an id.
 
 A value is a dict of a table's fields. That of a union names its table: `(name, value)`.
 """
@@ -22,19 +22,19 @@ from flatbuffers.table import Table
 Field = str | list[str] | tuple[str, ...] | None
 Schema = Mapping[str, Mapping[str, Field]]
 
-_TYPE_WORDS = 2  # of a table's own list of offsets: its length and the table's
+_TYPE_WORDS = 2  # header words of a vtable: its size and the table's
 _WORD = 2  # bytes
 
 
 def write_table(
     schema: Schema, name: str, value: Mapping[str, Any], mark: str
 ) -> bytes:
-    """A flatbuffer with one table at its root.
+    """Writes a flatbuffer with one table at its root.
 
     Args:
         schema: Of all its tables.
-        name: The root's.
-        value: Its fields; what is left out is not written.
+        name: The root table's name.
+        value: Its fields; missing ones are not written.
         mark: The file identifier, four characters.
 
     Example:
@@ -49,11 +49,11 @@ def write_table(
 
 
 def read_table(schema: Schema, name: str, content: bytes) -> dict[str, Any]:
-    """What `write_table` wrote, or another program did.
+    """Reads a flatbuffer written by `write_table` or another program.
 
     Args:
-        schema: Of the tables; what it does not have is passed over.
-        name: The root's.
+        schema: Of the tables; unknown fields are skipped.
+        name: The root table's name.
         content: The flatbuffer.
     """
     root = encode.Get(number_types.UOffsetTFlags.packer_type, content, 0)
@@ -61,7 +61,7 @@ def read_table(schema: Schema, name: str, content: bytes) -> dict[str, Any]:
 
 
 def _slots(schema: Schema, name: str) -> list[tuple[str, Any, int]]:
-    """The fields of a table that are in use, each with its id."""
+    """Returns the used fields of a table with their ids."""
     slots, number = [], 0
     for field, kind in schema[name].items():
         number += isinstance(kind, tuple)  # the union's type comes first
@@ -74,7 +74,7 @@ def _slots(schema: Schema, name: str) -> list[tuple[str, Any, int]]:
 def _write(
     builder: flatbuffers.Builder, schema: Schema, name: str, value: Mapping[str, Any]
 ) -> int:
-    """A table's place. Whatever it points to is written before it."""
+    """Writes a table, after all objects it refers to; returns its offset."""
     slots = _slots(schema, name)
     if unknown := value.keys() - {field for field, *_ in slots}:
         raise KeyError(f"{name} has no {', '.join(sorted(unknown))}")

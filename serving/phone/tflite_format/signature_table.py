@@ -1,4 +1,4 @@
-"""The signatures of a TFLite file, as the file itself tells them."""
+"""Reads the signatures of a TFLite file and formats them as a table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
 
-# What a text is made into, in this order.
+# The inputs made from a text, in the order of the table.
 ROW = ("token_ids", "padding_mask", "segment_ids")
 
 
@@ -22,9 +22,9 @@ class Tensor:
 
     Attributes:
         name: Its name.
-        dtype: Of its numbers.
-        shape: As the file has it.
-        signs: The same, -1 where it can be resized.
+        dtype: Its dtype.
+        shape: The shape in the file.
+        signs: The same, -1 for resizable axes.
     """
 
     name: str
@@ -34,24 +34,24 @@ class Tensor:
 
     @property
     def told(self) -> str:
-        """Such as `int32 (1, T)`."""
+        """The dtype and shape as text, such as `int32 (1, T)`."""
         sizes = ["T" if sign < 0 else str(sign) for sign in self.signs]
         return f"{self.dtype} ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 @dataclass(frozen=True)
 class TFLiteSignatureEntry:
-    """What a signature takes and gives, by name."""
+    """The inputs and outputs of a signature, by name."""
 
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
 
 
 def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
-    """The signatures of a file.
+    """Reads the signatures of a TFLite file.
 
     Raises:
-        ArtifactError: It is no model.
+        ArtifactError: The file is not a model.
     """
     try:
         with output_held_back():
@@ -85,10 +85,10 @@ def _signature(runner: Any) -> TFLiteSignatureEntry:
 
 
 def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
-    """What each takes and gives, as Markdown."""
+    """Formats the inputs and outputs of each signature as Markdown."""
 
     def listed(tensors: Mapping[str, Tensor]) -> str:
-        """Neighbours that differ in their number alone, such as caches, are one."""
+        """Groups tensors that differ only in a number, such as caches."""
         alike = groupby(
             sorted(tensors.values(), key=lambda of: _order(of.name)),
             key=lambda of: (of.name.rstrip("0123456789"), of.told),
@@ -108,7 +108,7 @@ def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
 
 
 def _order(name: str) -> tuple[int, str, int]:
-    """A row's own inputs first, then by name, and `x_2` before `x_10`.
+    """Sort key: a row's inputs first, then by name, and `x_2` before `x_10`.
 
     Example:
     >>> sorted(["x_10", "x_2", "padding_mask", "token_ids"], key=_order)
@@ -120,6 +120,6 @@ def _order(name: str) -> tuple[int, str, int]:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """Formats a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""TFLite files as data: what ops they use, and what shapes they say they have."""
+"""Reads and modifies TFLite flatbuffers: ops, shapes and buffers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
 
-# In a file made the wrong way these stand where the weights should be, and the
-# interpreter answers with whatever its memory holds.
+# In a file from a wrong conversion these ops replace the weights, and the interpreter
+# returns uninitialized memory.
 VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 
 _IDENTIFIER = b"TFL3"
@@ -21,12 +21,12 @@ _BUILTIN_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).it
 
 
 def ops_of(content: bytes) -> tuple[set[str], set[str]]:
-    """The builtin ops that a model uses, and those that are none of TFLite's own."""
+    """Returns the builtin ops and the custom ops of a model."""
     model = schema.Model.GetRootAsModel(content, 0)
     count = model.OperatorCodesLength()
     codes: list[Any] = [model.OperatorCodes(number) for number in range(count)]
     custom = {code.CustomCode().decode() for code in codes if code.CustomCode()}
-    # An op number below 127 may stand in the older of the two fields.
+    # An op number below 127 may be in the older of the two fields.
     builtin = {
         _BUILTIN_NAMES[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())]
         for code in codes
@@ -37,16 +37,15 @@ def ops_of(content: bytes) -> tuple[set[str], set[str]]:
 def check_flatbuffer(
     content: bytes, where: str, allowed: frozenset[str] = frozenset()
 ) -> None:
-    """Makes sure that the plain interpreter can run a TFLite model as it is.
+    """Checks that the plain interpreter can run a TFLite model.
 
     Args:
         content: The model.
-        where: Names it in messages.
-        allowed: Ops that it may use beside TFLite's own.
+        where: Its name in messages.
+        allowed: Custom ops that it may use.
 
     Raises:
-        ArtifactError: It has an op outside TFLite's own, or variables in place of
-            weights.
+        ArtifactError: It has other custom ops, or variables in place of weights.
     """
     builtin, custom = ops_of(content)
     if refused := sorted((custom - allowed) | (builtin & VARIABLE_OPS)):
@@ -59,24 +58,24 @@ def check_flatbuffer(
 def with_shapes(
     content: bytes, sizes: Mapping[str, Mapping[str, tuple[int, ...]]]
 ) -> bytes:
-    """The same model, whose tensors have certain shapes until they are resized.
+    """Sets the initial shapes of resizable tensors.
 
-    The converter writes 1 for a size that may change. Then a program that does not
-    resize reads texts of one token, and runtimes that plan their memory from the file
-    plan for that. With all shapes written down, a file is one of fixed shapes to those,
-    and can still be resized by others.
+    The converter writes 1 for a dynamic size. Then a program that does not resize
+    inputs reads texts of one token, and runtimes that plan memory from the file plan
+    for that. With all shapes set, such programs and runtimes see a file of fixed
+    shapes, and others can still resize it.
 
     Args:
         content: The model.
         sizes: The shape of each input of each signature.
 
     Returns:
-        The model with the shape that each tensor has then.
+        The model with the resulting shape of each tensor.
     """
     model = unpacked(content)
     interpreter = Interpreter(
         model_content=content,
-        # A delegate would swallow the tensors between its ops.
+        # A delegate would hide the tensors between its ops.
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
     with output_held_back():
@@ -88,16 +87,16 @@ def with_shapes(
             found: list[Any] = interpreter.get_tensor_details(number)
             tensors = model.subgraphs[number].tensors
             for detail in found:
-                # Behind those of the file stand the scratch tensors of the kernels.
+                # The scratch tensors of kernels follow those of the file.
                 if detail["index"] < len(tensors):
                     tensors[detail["index"]].shape = detail["shape"].astype(np.int32)
     return packed(model)
 
 
 def products_with_tables(content: bytes) -> set[str]:
-    """The tensors that are products with a table which embeddings are looked up in.
+    """Returns the outputs of matrix products that share an embedding table.
 
-    Such as the scores of a masked language model, whose table is both.
+    An example are the logits of a masked language model with tied embeddings.
     """
     model = unpacked(content)
     tables = {
@@ -112,7 +111,7 @@ def products_with_tables(content: bytes) -> set[str]:
 
 
 def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
-    """The ops of a kind, each with its subgraph and the subgraph's number.
+    """Yields the ops of a kind, each with its subgraph and the subgraph's index.
 
     Args:
         model: Of the schema's object API.
@@ -121,17 +120,17 @@ def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
     for number, graph in enumerate(model.subgraphs):
         for operator in graph.operators:
             code = model.operatorCodes[operator.opcodeIndex]
-            # A number below 127 may stand in the older of the two fields.
+            # A number below 127 may be in the older of the two fields.
             value = max(code.builtinCode, code.deprecatedBuiltinCode)
             if _BUILTIN_NAMES[value] == name:
                 yield number, graph, operator
 
 
 def unpacked(content: bytes | bytearray) -> Any:
-    """A file as a model of the schema's object API, with all it holds inside.
+    """Parses a file to a model of the schema's object API, with all buffers inline.
 
-    The quantizer may put weights behind the flatbuffer, at places that it tells; older
-    runtimes do not look there.
+    The quantizer may store weights after the flatbuffer, at given offsets; older
+    runtimes do not support this.
     """
     model: Any = schema.ModelT.InitFromPackedBuf(content, 0)
     for buffer in model.buffers:
@@ -143,10 +142,10 @@ def unpacked(content: bytes | bytearray) -> Any:
 
 
 def packed(model: Any) -> bytes:
-    """A model of the schema's object API as a file.
+    """Serializes a model of the schema's object API.
 
-    Weights stand at multiples of 16 bytes, as the schema asks; the converter and the
-    quantizer leave that to chance.
+    Weights are aligned to 16 bytes, as the schema requires; the converter and the
+    quantizer do not ensure that.
     """
     builder = _AlignedBuilder(1 << 20)
     builder.Finish(model.Pack(builder), _IDENTIFIER)
@@ -154,7 +153,7 @@ def packed(model: Any) -> bytes:
 
 
 class _AlignedBuilder(flatbuffers.Builder):
-    """Writes buffers where the schema wants them; the package knows no such wish."""
+    """A flatbuffer builder that aligns buffers, which the generated code does not."""
 
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:

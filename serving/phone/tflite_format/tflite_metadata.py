@@ -1,11 +1,10 @@
-"""What a TFLite file says of itself: TFLite Metadata, which MediaPipe Tasks reads.
+"""TFLite Metadata, which MediaPipe Tasks reads.
 
-It names the inputs and the output, tells how a text becomes ids, and brings the
-vocabulary and the labels along. It is a flatbuffer inside the file's flatbuffer; the
-vocabulary and the labels are an uncompressed ZIP archive after it, which the plain
-interpreter does not look at.
+It describes the inputs, the output and the tokenizer, and contains the vocabulary and
+the labels. It is a flatbuffer inside the file's flatbuffer; the vocabulary and the
+labels are an uncompressed ZIP archive after it, which the plain interpreter ignores.
 
-MediaPipe's own writer is of no use here: that of its wheel 1.2.2 cannot be imported.
+MediaPipe's own writer cannot be used: that of its wheel 1.2.2 cannot be imported.
 """
 
 import io
@@ -26,14 +25,14 @@ from transbeam.serving.phone.tflite_format.tflite_flatbuffer import packed, unpa
 
 LABELS_FILE = "labels.txt"
 
-# The name of the buffer, and the mark of what it holds.
+# The name of the buffer, and the file identifier of its contents.
 _BUFFER, _MARK = "TFLITE_METADATA", "M001"
-# The first version of the schema that knows tokenizers.
+# The first version of the schema with tokenizers.
 _OLDEST_READER = "1.1.0"
 _AXIS_LABELS, _VOCABULARY = 2, 5  # kinds of files
 
-# What is written here of the published schema, `metadata_schema.fbs`. A field is told
-# by its place, so what stands before a field in use is here as well.
+# The used part of the published schema, `metadata_schema.fbs`. A field's id is its
+# position, so unused fields before a used one are listed, too.
 _SCHEMA: Schema = {
     "ModelMetadata": {
         "name": "string",
@@ -85,17 +84,17 @@ _TOKENIZERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class TextModelMetadata:
-    """What is told of a model that reads one text.
+    """Metadata of a model with one text input.
 
     Attributes:
         name: Of the model.
-        description: For people.
+        description: A readable description.
         version: Of the model.
-        inputs: What each input of the signature is, by its name there. The reader
-            finds the inputs by these names.
-        output: Name and description of the one output.
-        tokenizer: How the reader makes ids of a text.
-        tokenizer_file: Name and content of the vocabulary or model it does so with.
+        inputs: A description of each input of the signature, by name. Readers find the
+            inputs by these names.
+        output: Name and description of the only output.
+        tokenizer: The kind of tokenizer that readers use.
+        tokenizer_file: Name and content of its vocabulary or model.
         labels: Of a classifier, in the order of its scores.
     """
 
@@ -110,11 +109,11 @@ class TextModelMetadata:
 
 
 def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
-    """Puts metadata into a TFLite file with one signature.
+    """Adds metadata to a TFLite file with one signature.
 
     Args:
         content: The file.
-        metadata: Must name all inputs of the signature.
+        metadata: Must describe all inputs of the signature.
 
     Returns:
         The file.
@@ -133,7 +132,7 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
     files = dict([metadata.tokenizer_file])
     if metadata.labels is not None:
         files[LABELS_FILE] = "".join(f"{label}\n" for label in metadata.labels).encode()
-    # Readers take no compressed archive.
+    # Readers do not support compression.
     stream = io.BytesIO(packed(model))
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
         for name, of in files.items():
@@ -142,7 +141,7 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
 
 
 def read_metadata(content: bytes) -> dict[str, Any]:
-    """The metadata of a TFLite file by the schema's names; {} if it has none."""
+    """Reads the metadata of a TFLite file by the schema's names; {} if it has none."""
     model = model_schema.Model.GetRootAsModel(content, 0)
     for number in range(model.MetadataLength()):
         entry: Any = model.Metadata(number)
@@ -154,7 +153,7 @@ def read_metadata(content: bytes) -> dict[str, Any]:
 
 
 def read_files(content: bytes) -> dict[str, bytes]:
-    """The files that a TFLite file brings along, by name."""
+    """Reads the files embedded in a TFLite file, by name."""
     if not zipfile.is_zipfile(io.BytesIO(content)):
         return {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -162,7 +161,7 @@ def read_files(content: bytes) -> dict[str, bytes]:
 
 
 def _told(metadata: TextModelMetadata, inputs: Sequence[str]) -> dict[str, Any]:
-    """The metadata as the schema has it, inputs in the order of the file."""
+    """Returns the metadata in the schema's form, inputs in the order of the file."""
     numbers = {"content_properties": ("FeatureProperties", {})}
     name, description = metadata.output
     output: dict[str, Any] = {

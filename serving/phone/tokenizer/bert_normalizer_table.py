@@ -1,10 +1,10 @@
-"""BERT's normalisation as a model of tf-text's `FastBertNormalize`, for TFLite.
+"""BERT's normalization as a table for tf-text's `FastBertNormalize`, for TFLite.
 
-The op maps each code point to a text, by a table that it is handed. tf-text's own
+The op maps each code point to a text, by a table that it takes as input. tf-text's own
 tables are not those of BERT (they fold `ß` and `ﬁ`, and keep what BERT deletes). With
-ours, in the same format, the op does what
-`transbeam.pipeline.tokenizers.wordpiece.bert_normalization` does, but for one thing:
-who sees one code point at a time cannot put marks in order.
+ours, in the same format, the op does the same as
+`transbeam.pipeline.tokenizers.wordpiece.bert_normalization`, with one exception: an op
+that processes single code points cannot reorder combining marks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,21 +19,22 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
 )
 from transbeam.serving.phone.tokenizer.unicode_tables import CODE_POINTS
 
-# How the op packs a text: a flag, its place in a pool, and its bytes.
+# The op's encoding of a text: a flag, its offset in a pool, and its size in bytes.
 _CHANGES, _PLACE, _MOST_BYTES = 0x40000000, 6, 63
 
 # Units of a double-array trie as Darts-clone writes them.
 _OFFSET, _HAS_LEAF, _IS_VALUE = 10, 1 << 8, 1 << 31
-_BLOCK = 256  # as many children as a node may have
+_BLOCK = 256  # maximum number of children of a node
 _SMALL_BLOCK = 64  # those of all but the first byte of UTF-8
 
 _Node = dict[int, "_Node | int"]
 
 
 def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
-    """The model that `FastBertNormalize` takes, uint8 (bytes,).
+    """Returns the table for `FastBertNormalize`, uint8 (bytes,).
 
-    What stands alone (punctuation, Chinese characters) gets spaces around it.
+    Characters that are words of their own (punctuation, Chinese characters) get spaces
+    around them.
 
     Args:
         tokenizer: Of the model's graph.
@@ -46,7 +47,7 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
             places[content] = len(pool)
             pool += content
         packed[c] = _CHANGES | places[content] << _PLACE | len(content)
-    # A zero byte ends a text to the trie.
+    # The trie treats a zero byte as the end of a text.
     of_zero = packed.pop(0, 0)
     trie = double_array({chr(c).encode(): value for c, value in packed.items()})
     builder = flatbuffers.Builder()
@@ -61,11 +62,11 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
 
 
 def double_array(values: Mapping[bytes, int]) -> np.ndarray:
-    """A trie of keys of which none begins with another, uint32 (units,).
+    """Builds a double-array trie of prefix-free keys, uint32 (units,).
 
-    A unit has the byte that leads to it, and the way to the block of its children: a
-    child stands at its place in the block XOR its byte. Nodes with the same children
-    share a block, so a whole plane of deleted code points costs next to nothing.
+    A unit has the byte that leads to it, and the offset to the block of its children: a
+    child is at its offset in the block XOR its byte. Nodes with the same children share
+    a block, so a whole plane of deleted code points takes nearly no space.
 
     Args:
         values: Of each key, below 2 to the 31st.
@@ -92,7 +93,7 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     top = -(-(len(leaves) + 1) // _BLOCK) * _BLOCK
 
     def block_of(node: _Node) -> int:
-        """Where the children of a node are, written if they are not there yet."""
+        """Returns the offset of a node's children, which are written if necessary."""
         nonlocal top, units
         children = tuple(
             (byte, leaves[below], True)
@@ -117,13 +118,14 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
         return base
 
     units[0] = block_of(root) << _OFFSET
-    # Reading goes wrong at a byte only after it looked up to a block further.
+    # A failing lookup may read up to one block further.
     return units[: top + _BLOCK]
 
 
 def _changes(tokenizer: WordPieceTokenizer) -> Iterator[tuple[int, str]]:
-    """Each code point that does not become itself, and what it becomes."""
-    # Between two letters it is seen whether it parts them, vanishes, or stands alone.
+    """Yields the code points that normalization changes, with their replacement."""
+    # Between two letters, a code point shows whether it separates words, is deleted, or
+    # is a word of its own.
     texts = tf.constant([f"a{chr(c)}b" for c in CODE_POINTS])
     joined = tf.strings.reduce_join(tokenizer.words(texts), axis=1, separator=" ")
     for c, text in zip(CODE_POINTS, joined.numpy().tolist(), strict=True):

@@ -1,8 +1,7 @@
-"""Texts and their ids, for a test in the application: is it the tokenizer it was?
+"""Writes texts with their token ids, for a unit test of an app's tokenizer.
 
-The ids are those of the model's own tokenizer, the function that its training data
-were made with. An application's unit test gives the file to `disagreements` of the
-tokenizer that it ships.
+The ids are those of the model's own tokenizer, with which its training data was made.
+An app's unit test passes the file to `disagreements` of the tokenizer that it ships.
 """
 
 import json
@@ -30,7 +29,7 @@ _PROMPT = 8
 
 
 class GoldenCase(NamedTuple):
-    """A question: a text or two, and whether `[MASK]` in it is meant as such."""
+    """A text or a pair, and whether `[MASK]` in it is the mask token."""
 
     text: str
     second_text: str | None = None
@@ -38,39 +37,39 @@ class GoldenCase(NamedTuple):
 
 
 def write_golden_ids(tokenizer: Path, folder: Path) -> Path:
-    """Writes the file of golden ids of a tokenizer.
+    """Writes the golden ids of a tokenizer.
 
     Args:
         tokenizer: The run's tokenizer folder.
-        folder: Is there.
+        folder: Must exist.
 
     Returns:
         The file.
 
     Raises:
-        ArtifactError: The tokenizer's folder is damaged, or the disk refuses.
+        ArtifactError: The tokenizer's folder is damaged, or the file cannot be written.
     """
     golden = golden_ids(load_tokenizer(tokenizer))
     lines = ",\n".join(json.dumps(case) for case in golden["cases"])
     sizes = f'"length": {golden["length"]}, "prompt": {golden["prompt"]}'
     file = folder / FILE
-    # A case a line. In ASCII: what is invisible can be seen.
+    # One case per line, in ASCII, so that invisible characters show.
     write_atomically(file, f'{{{sizes}, "cases": [\n{lines}\n]}}\n')
     return file
 
 
 def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
-    """What the file holds.
+    """Returns the content of the file.
 
     Args:
         tokenizer: Of any kind.
 
     Returns:
-        `length` of a row, `prompt`, the pieces of a prompt at most, and `cases`: of
-        each `text` (with `second_text`, or null) and whether its `masks` are meant,
-        the `ids`, the text `decoded` from them, the `prompt_ids` that a decoder goes
-        on from, and if the vocabulary has a frame `token_ids`, `padding_mask`,
-        `segment_ids` and `truncated` of the row.
+        `length` of a row, `prompt`, the maximum number of tokens in a prompt, and
+        `cases`: for each `text` (with `second_text`, or null) and whether it has
+        `masks`, the `ids`, the text `decoded` from them, the `prompt_ids` for a
+        decoder, and if the vocabulary has start and end tokens `token_ids`,
+        `padding_mask`, `segment_ids` and `truncated` of the row.
     """
     plain = [GoldenCase(text) for text in TEXTS]
     plain += [GoldenCase(first, second) for first, second in PAIRS]
@@ -81,7 +80,7 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _cases(tokenizer: Tokenizer, asked: list[GoldenCase]) -> list[dict[str, Any]]:
-    """The answers to questions that mean masks, or to such that do not."""
+    """Returns the test cases for texts that all have mask tokens, or none."""
     texts = tf.constant([each.text for each in asked])
     masked = any(each.masks for each in asked)
     tokens = (
@@ -123,7 +122,7 @@ def _rows(
 
 
 def _as_lists(encoded: Encoded) -> list[dict[str, Any]]:
-    """The rows of one call are all as wide as the widest of its texts: `_LENGTH`."""
+    """Converts rows to lists; all are as wide as the longest of the call: `_LENGTH`."""
     parts = {
         "token_ids": encoded.token_ids,
         "padding_mask": encoded.padding_mask,

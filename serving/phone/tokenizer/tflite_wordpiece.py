@@ -1,9 +1,8 @@
-"""WordPiece inside a TFLite file, by the ops that tf-text has for it.
+"""WordPiece inside a TFLite file, with tf-text's ops.
 
-Where the runtime has these ops, an application hands over a text and needs no
-tokenizer. In Python: `InterpreterWithCustomOps(custom_op_registerers=
-SELECT_TFTEXT_OPS)`, of `tensorflow_text.tflite_registrar`. The converter needs
-`allow_custom_ops`.
+If the runtime has these ops, an app passes a text and needs no tokenizer. In Python:
+`InterpreterWithCustomOps(custom_op_registerers=SELECT_TFTEXT_OPS)`, of
+`tensorflow_text.tflite_registrar`. The converter needs `allow_custom_ops`.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
 )
 from transbeam.serving.phone.tokenizer.bert_normalizer_table import normalizer_file
 
-# What a file with a text in its signature uses beside TFLite's own ops.
+# The custom ops of a file with text input.
 CUSTOM_OPS = frozenset(
     {
         "FastBertNormalize",
@@ -27,16 +26,16 @@ CUSTOM_OPS = frozenset(
         "TFText>WhitespaceTokenizeWithOffsetsV2",
     }
 )
-_CONTINUES = 0b10  # how a byte begins that is not the first of a character
+_CONTINUES = 0b10  # the first bits of a UTF-8 continuation byte
 
 
 class GraphWordPiece(tf.Module):
-    """Cuts one text into the ids that the model's own tokenizer gives it.
+    """Tokenizes one text as the model's own tokenizer does.
 
-    All texts have these ids but such in which marks that are kept when accents are
-    dropped (some 80 rare ones) stand on one letter in another order than Unicode's:
-    the op that normalises sees one code point at a time. A text has to be UTF-8. A
-    `[MASK]` in it is ordinary text.
+    The only exception are texts with marks that are kept when accents are stripped
+    (some 80 rare ones), on one letter in another order than Unicode's: the
+    normalization op processes single code points. A text has to be UTF-8. A `[MASK]` in
+    it is ordinary text.
 
     Args:
         tokenizer: The model's own.
@@ -53,14 +52,14 @@ class GraphWordPiece(tf.Module):
         super().__init__(name="graph_wordpiece")
         self._special = tokenizer.special
         self._normalizer = tf_text.FastBertNormalizer()
-        # It has no argument for a table that is not its own.
+        # Its constructor has no argument for another table.
         self._normalizer._model = tf.constant(normalizer_file(tokenizer))
         self._splitter = tf_text.WhitespaceTokenizer()
         self._bytes = tf_text.ByteSplitter()
         self._wordpiece = fast_wordpiece(tokenizer.pieces)
 
     def ids(self, text: tf.Tensor) -> tf.Tensor:
-        """The ids of a text without a frame.
+        """Returns the ids of a text, without special tokens.
 
         Args:
             text: string (1,), UTF-8.
@@ -74,7 +73,7 @@ class GraphWordPiece(tf.Module):
         places = tf.expand_dims(starts, 1)
         size = tf.expand_dims(tf.size(pieces.flat_values), 0)
         is_first = tf.scatter_nd(places, tf.ones_like(starts), size)
-        # A word that is too long is one unknown piece. The op counts bytes.
+        # A word that is too long is one unknown token. The op counts bytes.
         too_long = self._characters(words) > MAXIMUM_WORD_CHARACTERS
         too_long = tf.gather(too_long, tf.cumsum(is_first) - 1)
         ids = tf.where(too_long, self._special.unknown, pieces.flat_values)
@@ -82,7 +81,7 @@ class GraphWordPiece(tf.Module):
         return tf.gather_nd(ids, kept)
 
     def row(self, text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
-        """`[CLS] text [SEP]` and padding; a text that is too long loses its end.
+        """Returns `[CLS] text [SEP]`, padded; a text that is too long is truncated.
 
         Args:
             text: string (1,), UTF-8.
@@ -106,7 +105,7 @@ class GraphWordPiece(tf.Module):
         }
 
     def _characters(self, words: tf.Tensor) -> tf.Tensor:
-        """How many characters each word has, int32 (W,)."""
+        """Counts the characters of each word, int32 (W,)."""
         content = self._bytes.split(words)
         begins = tf.cast(content.flat_values, tf.int32) // 64 != _CONTINUES
         before = tf.cumsum(tf.cast(begins, tf.int32))

@@ -1,4 +1,4 @@
-"""Everything that a tokenizer on a phone needs to know, in one file of JSON."""
+"""Writes the data of a tokenizer for phones, as one JSON file."""
 
 import json
 from base64 import b64encode
@@ -37,22 +37,22 @@ FILE = "phone_tokenizer.json"
 
 
 def write_data(tokenizer: Path, folder: Path) -> Path:
-    """Writes the file of data of a tokenizer.
+    """Writes the data file of a tokenizer.
 
     Args:
         tokenizer: The run's tokenizer folder.
-        folder: Is there.
+        folder: Must exist.
 
     Returns:
         The file.
 
     Raises:
-        ArtifactError: The tokenizer's folder is damaged, it is of a kind that phones
-            cannot have, or the disk refuses.
+        ArtifactError: The tokenizer's folder is damaged, its kind is not supported on
+            phones, or the file cannot be written.
     """
     artifact = read_tokenizer(tokenizer)
     data = {"fingerprint": artifact.fingerprint, **data_of(artifact.model)}
-    # One line: indented, a vocabulary would be twice as long.
+    # On one line: indentation would double the size of a vocabulary.
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     file = folder / FILE
     write_atomically(file, content)
@@ -60,19 +60,19 @@ def write_data(tokenizer: Path, folder: Path) -> Path:
 
 
 def data_of(model: TokenizerModel) -> dict[str, Any]:
-    """What the tokenizers for phones read.
+    """Returns the data that the tokenizers for phones read.
 
     Args:
-        model: What a tokenizer is made of, as `read_tokenizer` gives it.
+        model: The tokenizer's model, as `read_tokenizer` returns it.
 
     Returns:
         `format`, `version`, `kind`, `pieces` in the order of their ids, `special` ids,
-        `mask_text` (what stands for a mask in a text), `whole` (ids of pieces that are
-        found whole in a text, the longest first), `folded` (those of them that are so
-        in upper and lower case), and what the kind needs.
+        `mask_text` (the literal of the mask token), `whole` (ids of added tokens, which
+        are matched before tokenization, the longest first), `folded` (those of them
+        that are matched case-insensitively), and data that depends on the kind.
 
     Raises:
-        ArtifactError: It is of a kind that phones cannot have.
+        ArtifactError: Its kind is not supported on phones.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")
@@ -102,7 +102,7 @@ def data_of(model: TokenizerModel) -> dict[str, Any]:
 
 
 def _ids(model: TokenizerModel, pieces: Sequence[str]) -> list[int]:
-    """The ids of pieces, the longest first."""
+    """Returns the ids of pieces, the longest piece first."""
     ids = {piece: i for i, piece in enumerate(model.pieces)}
     return [ids[piece] for piece in sorted(pieces, key=len, reverse=True)]
 
@@ -119,7 +119,7 @@ def _wordpiece(model: WordPieceModel) -> dict[str, Any]:
 
 def _byte_bpe(model: ByteBPEModel) -> dict[str, Any]:
     special = set(model.special_pieces)
-    # Of a pair that is there twice the last counts.
+    # If a pair is listed twice the last one counts.
     ranks = {f"{left} {right}": i for i, (left, right) in enumerate(model.merges)}
     return {
         "alphabet": "".join(ALPHABET),
@@ -138,7 +138,7 @@ def _sentence_piece(model: SentencePieceModel) -> tuple[str, dict[str, Any]]:
     for name in ("trie", "texts"):
         rules[name] = b64encode(rules[name]).decode()
     return file.kind, {
-        # As texts: some readers of JSON round numbers of so many digits.
+        # As strings: some JSON parsers round numbers with many digits.
         "scores": list(map(repr, file.scores.tolist())),
         "unknown_score": repr(file.unknown_score),
         "unknown_text": file.unknown_text,

@@ -1,4 +1,4 @@
-"""Puts beside a model's file all that an application needs to feed it text."""
+"""Writes the tokenizer files that an app needs beside a model's file."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -15,14 +15,14 @@ def write_tokenizer(tokenizer: Path, folder: Path) -> list[Path]:
 
     Args:
         tokenizer: The run's tokenizer folder.
-        folder: Made if it is not there.
+        folder: Created if it does not exist.
 
     Returns:
         The files.
 
     Raises:
-        ArtifactError: The tokenizer's folder is damaged, it is of a kind that phones
-            cannot have, or the disk refuses.
+        ArtifactError: The tokenizer's folder is damaged, its kind is not supported on
+            phones, or a file cannot be written.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""What the rules of a tokenizer need to know of Unicode, small enough for a phone.
+"""Compact Unicode tables for the tokenizers on phones.
 
-Phones have tables of their own, which differ by the version of the system. So ours are
-written down: classes are lists of edges, the code points where a class begins and where
-it ends, in turn.
+Phones have their own tables, which depend on the version of the system. So ours are
+stored: classes are lists of boundaries, alternately the code points where a range
+begins and where it ends.
 """
 
 import re
@@ -15,7 +15,7 @@ from transbeam.pipeline.tokenizers.unicode import unicode_classes
 from transbeam.pipeline.tokenizers.wordpiece import bert_normalization
 
 _SURROGATES = range(0xD800, 0xE000)
-# Where Unicode has characters or plans any, and those of private use.
+# The planes with assigned or planned characters, and those of private use.
 CODE_POINTS = [
     c
     for stretch in (range(0x40000), range(0xE0000, 0x110000))
@@ -23,15 +23,15 @@ CODE_POINTS = [
     if c not in _SURROGATES
 ]
 _HANGUL = range(0xAC00, 0xAC00 + 11172)
-# Of all classes of combining marks, one of the lowest and one of the highest: what
-# changes places with neither has no class.
+# Marks of the lowest and of the highest combining class: marks that are reordered with
+# neither have no class.
 _FIRST_MARK, _LAST_MARK = "\u0334", "\u0345"
 
 Run = list[int]  # first, last, step, shift
 
 
 def gpt2_characters() -> dict[str, list[int]]:
-    """The classes by which GPT-2 cuts words."""
+    """Returns the character classes of GPT-2's pre-tokenization."""
     return {
         "letters": edges(_members(unicode_classes.GPT2_LETTER)),
         "numbers": edges(_members(unicode_classes.GPT2_NUMBER)),
@@ -40,22 +40,23 @@ def gpt2_characters() -> dict[str, list[int]]:
 
 
 def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
-    """Which characters BERT's normalisation deletes, sets apart and changes.
+    """Returns the characters that BERT's normalization deletes, separates and changes.
 
-    What a character becomes is asked of the functions that the model's graph is made
-    of: once for each code point.
+    The replacement of each code point is computed with the functions of the model's
+    graph.
 
     Args:
-        lowercase: Fold upper case away.
-        strip_accents: Decompose and drop combining marks.
+        lowercase: Whether to lowercase.
+        strip_accents: Whether to decompose characters and drop combining marks.
 
     Returns:
-        `spaces`, `deleted`, `words` (each is a word of its own as it stands in the
-        text) and `punctuation` (as it is normalised) are classes. `shifts` and
-        `replaced` say what others become: runs of first, last, step and shift, and
-        lists of a code point and those it becomes. If accents are dropped, `order`
-        has first, last and place of the marks that are left, `hidden` is the class of
-        those that vanish once the others are in order, and `decompose_hangul` is true.
+        `spaces`, `deleted`, `words` (characters that are words of their own before
+        normalization) and `punctuation` (the same after normalization) are classes.
+        `shifts` and `replaced` define the replacement of others: runs of first, last,
+        step and shift, and lists of a code point and its replacement. If accents are
+        stripped, `order` has first, last and rank of the marks that are kept, `hidden`
+        is the class of marks that are dropped after reordering, and `decompose_hangul`
+        is true.
     """
     deleted = set(_members(unicode_classes.CONTROL))
     spaces = {*map(ord, " \t\n\r"), *_members(unicode_classes.WHITESPACE)}
@@ -83,7 +84,7 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
 
 
 def edges(members: Iterable[int]) -> list[int]:
-    """A set of code points as the places where it begins and ends, in turn.
+    """Converts a set of code points to the boundaries of its ranges.
 
     Example:
     >>> edges([5, 1, 2])
@@ -99,7 +100,7 @@ def edges(members: Iterable[int]) -> list[int]:
 
 
 def _members(pattern: str) -> Iterator[int]:
-    """The code points of one of the classes of `unicode_classes`."""
+    """Yields the code points of a class of `unicode_classes`."""
     for first, last in re.findall(r"\\x{(\w+)}(?:-\\x{(\w+)})?", pattern):
         yield from range(int(first, 16), int(last or first, 16) + 1)
 
@@ -107,7 +108,7 @@ def _members(pattern: str) -> Iterator[int]:
 def _changes(
     kept: Sequence[int], *, lowercase: bool, strip_accents: bool
 ) -> dict[int, str]:
-    """What each code point becomes by itself, of those that change."""
+    """Returns the code points that normalization changes, with their replacement."""
     texts = tf.constant([chr(c) for c in kept])
     if strip_accents:
         texts = bert_normalization.strip_marks(texts)
@@ -119,11 +120,11 @@ def _changes(
 
 
 def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
-    """Marks that vanish but part others, and the places of those that stay.
+    """Returns dropped marks that block reordering, and ranks of marks that are kept.
 
-    Marks of one letter are put into the order of Unicode's classes. Most are dropped
-    then, so their order is nothing to us. A few are not; and some that are dropped
-    have no class: what stands before them stays before.
+    The marks of one letter are sorted by Unicode's combining classes. Most are dropped
+    afterwards, so their order does not matter. A few are kept; and some that are
+    dropped have no class: marks before them stay before them.
     """
     dropped = set(_members(unicode_classes.MARK))
     texts = [chr(c) for c in kept]
@@ -140,7 +141,7 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
     behind = iter(_change_places(pairs))
     order: list[int] = []
     for c in left:
-        place = sum(next(behind) for _ in left)  # how many have to stand before it
+        place = sum(next(behind) for _ in left)  # the number of marks before it
         if order[-2:] == [c - 1, place]:
             order[-2] = c
         else:
@@ -149,7 +150,7 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
 
 
 def _change_places(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the second of two marks is put before the first."""
+    """Returns whether the second of two marks is sorted before the first."""
     texts = [first + second for first, second in pairs]
     return [new != text for new, text in zip(_decomposed(texts), texts, strict=True)]
 
@@ -160,7 +161,7 @@ def _decomposed(texts: list[str]) -> list[str]:
 
 
 def _runs(becomes: Mapping[int, int]) -> list[Run]:
-    """Every `step`-th code point from `first` to `last` becomes itself plus `shift`."""
+    """Groups replacements into runs: every `step`-th code point shifts by `shift`."""
     runs: list[Run] = []
     for c, new in becomes.items():
         shift = new - c

@@ -1,1 +1,1 @@
-"""Outputs of signatures as JSON and as lines, one module a kind."""
+"""Formats signature outputs as JSON and as text lines, one module per kind."""

@@ -1,4 +1,4 @@
-"""Answers of classifiers: how probable each class is."""
+"""Formats predictions of classifiers: class probabilities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ _SHOWN = 5
 
 
 def read(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model said of a text, or of an image.
+    """Converts the outputs for one text or image to JSON values.
 
     Args:
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
         `label`, and `classes`: a list of `label` and `score`, the most probable first.
@@ -42,7 +42,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The most probable classes, for people."""
+    """Formats the most probable classes as text lines."""
     shown = prediction["classes"][:_SHOWN]
     width = max(len(one["label"]) for one in shown)
     return [f"  {one['label']:<{width}}  {one['score']:6.1%}" for one in shown]

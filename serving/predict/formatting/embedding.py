@@ -1,4 +1,4 @@
-"""Answers of models that give a text a vector."""
+"""Formats predictions of embedding models: one vector per text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ _SHOWN = 4
 
 
 def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The vector that a model gave a text.
+    """Converts the embedding of one text to JSON values.
 
     Args:
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
         `embedding`, a list of numbers.
@@ -22,7 +22,7 @@ def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """Its first entries, for people.
+    """Formats the first entries of the vector as a text line.
 
     Example:
     >>> lines({"embedding": [0.6, -0.8, 0.0, 0.0, 0.0]})

@@ -1,4 +1,4 @@
-"""Answers of models that write: how a text goes on, or what answers it."""
+"""Formats generated texts of decoder-only and encoder-decoder models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,14 @@ OUTPUTS = frozenset({"generated_text", "token_ids", "length", "finished", "trunc
 
 
 def read(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model said of a text.
+    """Converts the outputs for one text to JSON values.
 
     Args:
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
-        `generated_text`; `num_tokens`, how many tokens that are; and `finished`,
-        whether it came to an end by itself.
+        `generated_text`; `num_tokens`, its number of tokens; and `finished`, whether
+        generation ended by itself.
 
     Example:
     >>> read({"generated_text": b" and so on", "length": 3, "finished": False})
@@ -28,7 +28,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The text, for people."""
+    """Formats the generated text as lines."""
     text = prediction["generated_text"].strip("\n")
     end = "" if prediction["finished"] else " …"
     return [f"  → {line}" for line in f"{text}{end}".split("\n")]

@@ -1,4 +1,4 @@
-"""Answers of masked language models: what they put in the place of each `[MASK]`."""
+"""Formats predictions of masked language models: the tokens for each `[MASK]`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +13,10 @@ _CONTINUATION = "##"
 
 
 def check(texts: Sequence[str]) -> None:
-    """Refuses texts without a mask.
+    """Rejects texts without a mask.
 
     Raises:
-        ConfigError: With the text.
+        ConfigError: A text has no mask; the message contains the text.
     """
     for text in texts:
         if MASK not in text:
@@ -27,15 +27,15 @@ def check(texts: Sequence[str]) -> None:
 
 
 def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What a model said of a text.
+    """Converts the outputs for one text to JSON values.
 
     Args:
-        text: As it was asked about.
-        answer: The outputs' rows for it.
+        text: The input text.
+        answer: The row of each output.
 
     Returns:
         `masks` (for each mask a list of `piece` and `score`, the most probable first)
-        and `filled` (the text with the best pieces in it).
+        and `filled` (the text with the best pieces filled in).
     """
     masks = [
         [
@@ -50,9 +50,9 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def fill(text: str, pieces: Sequence[str]) -> str:
-    """Puts pieces in the place of the first masks; further masks stay.
+    """Replaces the first masks by pieces; further masks are kept.
 
-    A piece that continues a word is joined to what stands before.
+    A `##` piece, which continues a word, is joined to the text before it.
 
     Example:
     >>> fill("A [MASK] [MASK] of [MASK].", ["ten", "##sor"])
@@ -68,7 +68,7 @@ def fill(text: str, pieces: Sequence[str]) -> str:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The same for people."""
+    """Formats the predictions for each mask as text lines."""
     found = []
     for number, guesses in enumerate(prediction["masks"], start=1):
         width = max(len(guess["piece"]) for guess in guesses)

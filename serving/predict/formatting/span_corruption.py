@@ -1,4 +1,4 @@
-"""Answers of models that fill gaps: what stands in each `<extra_id_0>`."""
+"""Formats predictions of span corruption models: a text for each `<extra_id_0>`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ _GAPS = re.compile(r"<extra_id_\d+>")
 
 
 def check(texts: Sequence[str]) -> None:
-    """Refuses texts without a gap.
+    """Rejects texts without a sentinel.
 
     Raises:
-        ConfigError: With the text.
+        ConfigError: A text has no sentinel; the message contains the text.
     """
     for text in texts:
         if not _GAPS.search(text):
@@ -28,15 +28,16 @@ def check(texts: Sequence[str]) -> None:
 
 
 def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model said of a text.
+    """Converts the outputs for one text to JSON values.
 
     Args:
-        text: As it was asked about.
-        answer: The outputs' rows for it.
+        text: The input text.
+        answer: The row of each output.
 
     Returns:
-        `gaps`, those that were read; `fills`, a text for each of them; `filled`, the
-        whole text with them in it; and what `generation.read` gives.
+        `gaps`, the sentinels that the model read; `fills`, a text for each of them;
+        `filled`, the whole text with these filled in; and the values of
+        `generation.read`.
     """
     rows = zip(answer["gaps"], answer["fills"], strict=True)
     pairs = [(gap.decode(), fill.decode()) for gap, fill in rows if gap]
@@ -49,11 +50,11 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """Puts texts in the place of gaps; what is no gap to the model stays.
+    """Replaces sentinels by texts; those that the model did not read are kept.
 
     Args:
-        text: Has the gaps.
-        pairs: Of a gap and what stands there, in their order in the text.
+        text: Contains the sentinels.
+        pairs: Sentinels and their texts, in the order of the input text.
 
     Example:
     >>> fill("A <extra_id_0> of <extra_id_1>.", [("<extra_id_0>", "list")])
@@ -70,7 +71,7 @@ def fill(text: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The same for people."""
+    """Formats the text for each sentinel as text lines."""
     gaps = prediction["gaps"]
     width = max(map(len, gaps), default=0)
     pairs = zip(gaps, prediction["fills"], strict=True)

@@ -1,4 +1,4 @@
-"""Answers of models that find them in texts."""
+"""Formats predictions of extractive question answering models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,13 @@ OUTPUTS = frozenset({"answer", "start", "end", "score", "no_answer_score", "trun
 
 
 def read(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model said of a context.
+    """Converts the outputs for one context to JSON values.
 
     Args:
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
-        `answer` with `start` and `end`, its places in the context; `score` and
+        `answer` with `start` and `end`, its offsets in the context; `score` and
         `no_answer_score`.
 
     Example:
@@ -32,7 +32,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The answer, for people."""
+    """Formats the answer as a text line."""
     places = f"{prediction['start']}-{prediction['end']}"
     scores = f"{prediction['score']:.3g}, none {prediction['no_answer_score']:.3g}"
     return [f"  → {prediction['answer']}  ({places}; score {scores})"]

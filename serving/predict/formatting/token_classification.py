@@ -1,4 +1,4 @@
-"""Answers of taggers: the tag of each word, and the entities that they mark."""
+"""Formats predictions of taggers: a tag for each word, and the entities."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,15 +7,15 @@ import numpy as np
 
 _OF_WORDS = frozenset({"words", "starts", "ends", "tags", "scores"})
 _OF_ENTITIES = frozenset({"entities", "entity_types", "entity_starts", "entity_ends"})
-# Whether the tags mark entities hangs on what they are.
+# Only tag sets that mark entities have the outputs for entities.
 OUTPUTS = (_OF_WORDS, _OF_WORDS | _OF_ENTITIES)
 
 
 def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """What a model said of a text.
+    """Converts the outputs for one text to JSON values.
 
     Args:
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
         `words`: a list of `word`, `start`, `end`, `tag` and `score`. Where the tags
@@ -64,7 +64,7 @@ def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
-    """The entities where there are such tags, else the tags, for people."""
+    """Formats the entities, or the tags if there are no entity tags, as text lines."""
     if "entities" in prediction:
         rows = [(each["type"], each["entity"]) for each in prediction["entities"]]
         if not rows:

@@ -1,1 +1,1 @@
-"""Endpoints, checks of ids and attention maps, for all kinds of signatures."""
+"""Endpoints, id checks and attention maps, common to all kinds of signatures."""

@@ -1,7 +1,7 @@
-"""Who looks at whom: the signature that pages and notebooks draw a model's heads from.
+"""The signature `attention`: attention weights for visualization.
 
-Other signatures never make these numbers: attention is fused where nobody looks. Here
-somebody does while the signature is traced, so its graph makes them.
+Other signatures never materialize these weights: attention is fused. While this
+signature is traced the weights are requested, so its graph computes them.
 """
 
 import re
@@ -17,18 +17,18 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.text_ops.mask_tokens import answer_pieces
 
-# Tokens of a row that is looked at: a text of 512 has sixteen times the numbers of one
-# of 128, 150 MB of a BERT-base's.
+# Maximum tokens of a row: a text of 512 has sixteen times the weights of one of 128,
+# 150 MB for a BERT-base.
 LONGEST = 128
 
 
 class Maps(NamedTuple):
-    """Which of a model's maps belong together.
+    """A group of attention maps of a model, such as cross-attention.
 
     Attributes:
-        path: A pattern of their layers' paths, with the layer's number.
-        asking: Whose tokens look: what the names of their inputs begin with.
-        asked: Whose tokens are looked at.
+        path: A regular expression for the paths of the layers, with the layer's number.
+        asking: Prefix of the input names of the query tokens.
+        asked: Prefix of the input names of the key tokens.
     """
 
     path: str
@@ -50,35 +50,35 @@ Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
 def attention_endpoint(
     trained: TrainedRun, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
 ) -> dict[str, Endpoint]:
-    """The signature `attention`; none if not every token may look at every other.
+    """Returns the signature `attention`; none unless the model has full attention.
 
     Shapes: `B` texts, `L` layers, `H` heads, `T` tokens of the longest text, at most
     `LONGEST`.
 
-    Its inputs are texts. Its outputs are `tokens` string (B, T), the pieces as people
-    read them, `""` for padding; `token_ids` int32 (B, T); `length` int32 (B,);
-    `truncated` bool (B,), whether not all of the texts is looked at; and `attention`
-    float32 (B, L, H, T, T): how much of its look each token, by rows, gives to each, by
-    columns. A row adds up to 1, that of padding to 0. Of pairs there is `segment_ids`
-    int32 (B, T), too: 1 for the second text.
+    Its inputs are texts. Its outputs are `tokens` string (B, T), the readable pieces,
+    `""` for padding; `token_ids` int32 (B, T); `length` int32 (B,); `truncated` bool
+    (B,), whether a text was cut; and `attention` float32 (B, L, H, T, T): the attention
+    weights of each query token (rows) over key tokens (columns). A row adds up to 1,
+    that of padding to 0. Pairs also have `segment_ids` int32 (B, T): 1 for the second
+    text.
 
-    Of a sequence-to-sequence model there are `encoder_tokens` and `decoder_tokens`,
-    ids and lengths likewise, and `encoder_attention`, `decoder_attention` and, from the
+    A sequence-to-sequence model has `encoder_tokens` and `decoder_tokens`, ids and
+    lengths likewise, and `encoder_attention`, `decoder_attention` and, from the
     decoder's tokens to the encoder's, `cross_attention`.
 
     Args:
         trained: Has the tokenizer.
-        model: Reads what `read` gives.
-        texts: The inputs.
-        read: From texts to the model's inputs, `LONGEST` tokens at most, and which of
-            the texts are cut.
+        model: Takes the inputs that `read` returns.
+        texts: The text inputs of the signature.
+        read: From texts to the model's inputs, `LONGEST` tokens at most, and to whether
+            each text was cut.
     """
     if not isinstance(trained.config.model.attention, FullAttentionConfig):
         return {}
 
     def attention(*columns: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, truncated = read(*columns)
-        with tf.init_scope():  # while it is traced there are no values to read
+        with tf.init_scope():  # symbolic tensors have no values to read
             pieces = answer_pieces(trained.tokenizer)
         found = {"truncated": truncated}
         for prefix in ("",) if "token_ids" in inputs else (_ENCODER, _DECODER):
@@ -99,11 +99,11 @@ def attention_endpoint(
 def attention_maps(
     model: keras.Model, inputs: Mapping[str, Any]
 ) -> dict[str, tf.Tensor]:
-    """The layers' maps above each other, by the names of `attention_endpoint`.
+    """Stacks the layers' attention weights, named as outputs of `attention_endpoint`.
 
     Args:
         model: With full attention.
-        inputs: Its inputs by name; padding masks among them.
+        inputs: Its inputs by name, including padding masks.
 
     Returns:
         float32 (B, L, H, T, S) each, 0 where a token is padding.

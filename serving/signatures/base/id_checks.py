@@ -1,8 +1,8 @@
-"""Checks of the ids that clients send themselves, in the exported graph.
+"""Checks of client-provided token ids and positions, in the exported graph.
 
-A table is read at whatever place an id names, and a position may lie behind the end of
-its row: on one device that is an error with the names of nodes, on another zeros. The
-checks run wherever the graph does, and say what is wrong.
+An id beyond an embedding table, or a position beyond its row, is on one device an error
+that lists graph nodes, and on another reads zeros. The checks run on all devices and
+report the reason.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,17 +21,17 @@ _LENGTHS = ("length", "prefix_length")
 def check_ids(
     endpoints: Mapping[str, Endpoint], model: Model, vocabulary_size: int
 ) -> dict[str, Endpoint]:
-    """Makes the signatures that take ids refuse those that the model has not.
+    """Adds checks to signatures that take ids; invalid ids are rejected.
 
     Args:
-        endpoints: Signatures, by their names.
-        model: Has so many segments, and reads rows of so many tokens.
-        vocabulary_size: Of the tokenizer.
+        endpoints: Signatures by name.
+        model: Defines the number of segments and the maximum sequence length.
+        vocabulary_size: The tokenizer's vocabulary size.
 
     Returns:
-        All of them, those that take ids with `InvalidArgument` for token ids beyond the
-        vocabulary, rows wider than the model reads, segments that there are not, and
-        lengths and positions beyond the row.
+        All signatures; those that take ids fail with `InvalidArgument` on token ids
+        beyond the vocabulary, rows longer than the model's maximum, unknown segments,
+        and lengths and positions beyond the row.
     """
     return {
         name: _checked(endpoint, model, vocabulary_size)
@@ -74,8 +74,8 @@ def _checks(
 
 
 def _within(name: str, numbers: tf.Tensor, lowest: int, highest: Any) -> Any:
-    """Fails with `InvalidArgument` if a number is not in a range."""
-    # Of no numbers at all the least is the largest there is, and the other way round.
+    """Returns an op that fails with `InvalidArgument` if a number is out of range."""
+    # Of an empty tensor, the minimum is the dtype's largest number and vice versa.
     least, most = tf.reduce_min(numbers), tf.reduce_max(numbers)
     found = tf.where(least < lowest, least, most)
     fine = (least >= lowest) & (most <= highest)

@@ -1,4 +1,4 @@
-"""What every task gives the exporters."""
+"""The interface between the signatures of a kind of model and the exporters."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -8,16 +8,16 @@ import tensorflow as tf
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 TARGET = tf.TensorSpec([None], tf.string, name="target_text")
 SECOND_TEXT = tf.TensorSpec([None], tf.string, name="second_text")
-# Serialized `tf.train.Example`s, under the name that TF Serving wants.
+# Serialized `tf.train.Example`s, under the name that TF Serving requires.
 EXAMPLES = tf.TensorSpec([None], tf.string, name="inputs")
 
 
 class Endpoint(NamedTuple):
-    """A signature: a function, and what it takes.
+    """A signature: a function and its input specs.
 
     Attributes:
-        function: From tensors, by the names of `inputs`, to tensors by name.
-        inputs: In the order of the function's arguments.
+        function: From tensors, in the order of `inputs`, to tensors by name.
+        inputs: Specs in the order of the function's arguments.
     """
 
     function: Callable[..., Mapping[str, Any]]
@@ -25,24 +25,24 @@ class Endpoint(NamedTuple):
 
 
 class SignatureTask(Protocol):
-    """What a kind of model can be asked, as signatures.
+    """The signatures of a kind of model.
 
-    A text longer than the model can read loses its end, and says so in `truncated`.
-    Special pieces written in a text are ordinary text, as they were for the training
+    A text longer than the model's maximum is cut at its end, which `truncated` reports.
+    Special tokens written in a text are ordinary text, as they were in the training
     data.
     """
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """The signatures of a SavedModel, from texts and from ids."""
+        """Returns the signatures of a SavedModel, on texts and on ids."""
         ...
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
-        """Those of a TFLite file: from ids alone, of one text, in fixed shapes."""
+        """Returns the signatures of a TFLite file: ids of one text, in fixed shapes."""
         ...
 
     @property
     def max_length(self) -> int:
-        """Tokens of the longest row that texts are made into."""
+        """The maximum number of tokens of a row."""
         ...
 
     @property
@@ -52,5 +52,5 @@ class SignatureTask(Protocol):
 
 
 def ids_spec(name: str, *shape: int | None) -> tf.TensorSpec:
-    """Of an input with ids; of any batch and length where no shape is given."""
+    """Returns the spec of an int32 input; by default of any batch and length."""
     return tf.TensorSpec(shape or [None, None], tf.int32, name=name)

@@ -1,6 +1,6 @@
-"""What a client may ask of a search for the likeliest text: the inputs of `search`.
+"""Beam search parameters of a request: the inputs of the signature `search`.
 
-As in `wishes`, there is one number for each text.
+As in `sampling_params`, each text has its own values.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from transbeam.serving.signatures.generation.sampling_params import (
     of_rows,
 )
 
-# Each beam has a cache of its own: a client must not be able to ask for any number.
+# Each beam has its own cache, so the number that a client can request is limited.
 MOST_BEAMS = 16
 
 SEARCH_SPECS = [
@@ -27,23 +27,23 @@ SEARCH_SPECS = [
 
 
 class BeamParams(NamedTuple):
-    """Of each of `B` texts; see `SEARCH_SPECS`.
+    """Beam search parameters of each of `B` texts; see `SEARCH_SPECS`.
 
     Attributes:
-        searches: Checked.
+        searches: The validated parameters.
     """
 
     searches: Searches
 
     @classmethod
     def from_inputs(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "BeamParams":
-        """From the inputs of a signature, in the order of `SEARCH_SPECS`.
+        """Reads the inputs of a signature, in the order of `SEARCH_SPECS`.
 
-        Fails in the graph with `InvalidArgument` where a number cannot be meant.
+        Fails in the graph with `InvalidArgument` if a number is out of range.
 
         Args:
             wishes: The inputs.
-            rows: int32 scalar, `B`; one number may be for all texts.
+            rows: int32 scalar, `B`; a single value is broadcast to all texts.
         """
         wishes = of_rows(wishes, rows)
         number, num_beams, length_penalty = wishes
@@ -57,14 +57,14 @@ class BeamParams(NamedTuple):
 
     @property
     def room(self) -> tf.Tensor:
-        """Tokens of the longest text there may be: int32 scalar, at least 1."""
+        """The largest `max_new_tokens`: int32 scalar, at least 1."""
         return largest(self.searches.max_new_tokens)
 
     @property
     def width(self) -> tf.Tensor:
-        """Beams of the text that has most: int32 scalar, at least 1."""
+        """The largest number of beams: int32 scalar, at least 1."""
         return largest(self.searches.num_beams)
 
     def at_most(self, number: tf.Tensor) -> "BeamParams":
-        """With so many new tokens, int32 (B,)."""
+        """Returns the parameters with other `max_new_tokens`, int32 (B,)."""
         return BeamParams(self.searches._replace(max_new_tokens=number))

@@ -1,8 +1,8 @@
-"""From a text, or from ids, to a text: the signatures that all tasks that write have.
+"""The generation signatures that all generative models share, on texts or on ids.
 
-A loop with its cache is most of a SavedModel's graph, and a server improves all of it
-for each signature that it gets ready. So there is one function for what is drawn and
-one for what is searched, traced once, and the signatures call them.
+The decoding loop with its cache is most of a SavedModel's graph, and a server optimizes
+all of it for each signature that it loads. So there is one function for sampling and
+one for beam search, each traced once and called by the signatures.
 """
 
 from collections.abc import Callable
@@ -37,15 +37,16 @@ _Wanted = TypeVar("_Wanted", SamplingParams, BeamParams)
 
 
 class Prompt(NamedTuple):
-    """What is written on from; see `Prompted`.
+    """Prompts in a batch; see `PromptRows`.
 
     Attributes:
         token_ids: int32 (B, P), padded on the left.
         padding_mask: int32 (B, P), 0 for padding.
-        tokens: int32 (B, None), what the new text is read together with.
-        room: int32 (B,), new tokens for which each leaves room; of one that is too long
-            0 or less.
-        source: What else the model reads, such as an encoder's ids and their lengths.
+        tokens: int32 (B, None), the tokens before the new ones, which are detokenized
+            together with them.
+        room: int32 (B,), the number of new tokens that fit after each prompt; 0 or less
+            if it is too long.
+        source: Further inputs of the model, such as an encoder's ids and their lengths.
     """
 
     token_ids: tf.Tensor
@@ -56,13 +57,13 @@ class Prompt(NamedTuple):
 
 
 class GenerationTask:
-    """`serving_default`, `generate`, `search`, both from ids, and `stream_…`.
+    """Signatures `serving_default`, `generate`, `search`, their `_ids` and `stream_…`.
 
-    A subclass says how texts and ids are read, and what model writes.
+    A subclass defines how texts and ids are read, and the model's decode functions.
 
     Args:
-        writer: Writes, and knows what a client who says nothing gets.
-        most: New tokens of a text at most.
+        writer: The decoding loops, with the default parameters.
+        most: The maximum number of new tokens.
     """
 
     def __init__(self, writer: TextGenerator, most: int):
@@ -72,32 +73,32 @@ class GenerationTask:
 
     @property
     def texts(self) -> list[tf.TensorSpec]:
-        """The inputs that are text, in their order."""
+        """The text inputs, in their order."""
         raise NotImplementedError
 
     def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
-        """The model, for what is given beside the prompts."""
+        """Returns the model's decode functions, for the inputs besides the prompts."""
         raise NotImplementedError
 
     def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
-        """What is written on from, and which texts are cut: bool (B,).
+        """Returns the prompts, and whether each text was cut: bool (B,).
 
         Args:
-            texts: Columns (B,), as `texts` names them.
+            texts: Columns (B,), in the order of the property `texts`.
         """
         raise NotImplementedError
 
     def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Prompt:
-        """The same of ids (B, T) and their lengths (B,)."""
+        """Returns the prompts for ids (B, T) and their lengths (B,)."""
         raise NotImplementedError
 
     def example(self, rows: int, width: int) -> Prompt:
-        """Any so many prompts of so many tokens, for their shapes."""
+        """Returns example prompts of a given number and length, for their shapes."""
         raise NotImplementedError
 
     @cached_property
     def streaming(self) -> StreamingSignatures:
-        """Writes a token at a time."""
+        """The signatures that generate one token per call."""
 
         def prepare(texts: Any, wanted: SamplingParams) -> EncodedPrompts:
             given, truncated = self.from_texts(after(wanted, *texts))
@@ -117,7 +118,7 @@ class GenerationTask:
         return StreamingSignatures(self.writer, self.texts, read, prepare, example)
 
     def writing_endpoints(self) -> dict[str, Endpoint]:
-        """The signatures that write."""
+        """Returns the signatures that generate text."""
         texts = self.texts
         return {
             **self.streaming.endpoints(),
@@ -174,7 +175,7 @@ class GenerationTask:
         return {**found.ids(), "score": score}
 
     def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> SamplingParams:
-        """Reads the inputs that clients send, of texts as many as some rows."""
+        """Reads the sampling parameters that clients send, for the texts of a batch."""
 
         def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> SamplingParams:
             return SamplingParams.from_inputs(
@@ -184,7 +185,7 @@ class GenerationTask:
         return self._once("wishes", read)(wishes, tf.size(rows))
 
     def _limited(self, given: Prompt, wanted: _Wanted) -> tuple[Prompt, _Wanted]:
-        """Both, with no more new tokens than each prompt leaves room for."""
+        """Limits the number of new tokens to the room after each prompt."""
         number = limits(
             wanted[0].max_new_tokens,
             given.room,
@@ -212,7 +213,7 @@ class GenerationTask:
         return self._once("search", search)(given, wanted)
 
     def _once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that is traced once, and once more for an export."""
+        """Returns a `tf.function` that is traced once, and once more for an export."""
         key = name, is_plain()
         if key not in self._traced:
             self._traced[key] = tf.function(function, autograph=False)

@@ -1,4 +1,4 @@
-"""How probable a model finds tokens that are there already."""
+"""Log-likelihood of given tokens under a model."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 def log_likelihood(
     logits: Any, targets: tf.Tensor, weights: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The sum of the tokens' log-probabilities, of each row.
+    """Sums the log-probabilities of the target tokens of each row.
 
     Args:
         logits: float32 (B, T, V).

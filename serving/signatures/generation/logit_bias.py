@@ -1,28 +1,28 @@
-"""Numbers that a client adds to the scores of tokens: the input `logit_bias`.
+"""Parses the input `logit_bias`: numbers that a client adds to token logits.
 
-A string for each text, `"50256:-100,11:2.5"`, because rows of unequally many numbers
-could not share a batch.
+Each text has a string, `"50256:-100,11:2.5"`, because requests with different numbers
+of biases could not be batched otherwise.
 """
 
 import tensorflow as tf
 
-# Tokens of one text; what is kept of them goes through each step of a stream.
+# Maximum tokens of one text; the arrays pass through each step of a stream.
 MOST = 300
-# As in OpenAI's API: so much rules a token out, or nearly all others.
+# As in OpenAI's API: this bias excludes a token, or nearly all others.
 LARGEST = 100.0
 
 
 def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ...]:
-    """Tokens and what is added to their scores.
+    """Parses token ids and their logit biases.
 
-    Fails in the graph with `InvalidArgument` where something else is written.
+    Fails in the graph with `InvalidArgument` if a string has another form.
 
     Args:
-        joined: string (B,), empty for nothing.
-        vocabulary_size: To refuse tokens that do not exist.
+        joined: string (B,), empty for no bias.
+        vocabulary_size: For rejecting tokens that do not exist.
 
     Returns:
-        int32 (B, `MOST`), and float32 of this shape, 0 where there is nothing.
+        int32 (B, `MOST`), and float32 of this shape, padded with 0.
 
     Example:
     >>> ids, biases = parse_biases(tf.constant(["3:-100,1:2.5", ""]), 9)

@@ -1,7 +1,7 @@
-"""What a client may ask of a text that is to be written: the inputs of `generate`.
+"""Sampling parameters of a request: the inputs of the signature `generate`.
 
-There is one number for each text and not one for all, because a server that batches
-requests puts inputs together row by row, and the requests are of different clients.
+Each text has its own values, because a server that batches requests concatenates
+inputs along rows, and the requests are of different clients.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from transbeam.serving.signatures.generation.logit_bias import MOST as MOST_BIAS
 from transbeam.serving.signatures.generation.logit_bias import parse_biases
 from transbeam.serving.text_ops.stop_strings import StopStrings
 
-# A `max_new_tokens` that says nothing.
+# The `max_new_tokens` that selects the default.
 LEFT_OUT = -1
 MAX_NEW_TOKENS = tf.TensorSpec([None], tf.int32, name="max_new_tokens")
 SPECS = [
@@ -32,7 +32,7 @@ SPECS = [
     tf.TensorSpec([None], tf.string, name="logit_bias"),
 ]
 STOP = tf.TensorSpec([None], tf.string, name="stop")
-# Those of inputs that a client may leave out, where the server reads them.
+# Defaults of inputs that a client may leave out, if the server reads defaults.
 DEFAULTS = {
     "max_new_tokens": LEFT_OUT,
     "temperature": 0.0,
@@ -61,11 +61,11 @@ _RANGES = {
 
 
 class SamplingParams(NamedTuple):
-    """Of each of `B` texts; see `SPECS` and `STOP`.
+    """Sampling parameters of each of `B` texts; see `SPECS` and `STOP`.
 
     Attributes:
-        requests: Checked.
-        stops: The strings that end it.
+        requests: The validated parameters.
+        stops: The stop strings.
     """
 
     requests: RequestBatch
@@ -75,14 +75,14 @@ class SamplingParams(NamedTuple):
     def from_inputs(
         cls, wishes: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
     ) -> "SamplingParams":
-        """From the inputs of a signature, in the order of `SPECS`, `STOP` the last.
+        """Reads the inputs of a signature, in the order of `SPECS`, with `STOP` last.
 
-        Fails in the graph with `InvalidArgument` where a number cannot be meant.
+        Fails in the graph with `InvalidArgument` if a number is out of range.
 
         Args:
             wishes: The inputs.
-            rows: int32 scalar, `B`; one number may be for all texts.
-            vocabulary_size: Of the model.
+            rows: int32 scalar, `B`; a single value is broadcast to all texts.
+            vocabulary_size: The model's vocabulary size.
         """
         wishes = of_rows(wishes, rows)
         names = [str(spec.name) for spec in SPECS]
@@ -102,7 +102,7 @@ class SamplingParams(NamedTuple):
 
     @classmethod
     def none(cls, rows: Any) -> "SamplingParams":
-        """Those of clients that say nothing: the likeliest tokens."""
+        """Returns the defaults for clients that set no parameters: greedy decoding."""
 
         def column(name: str) -> tf.Tensor:
             return tf.fill([rows], tf.constant(DEFAULTS[name]))
@@ -123,29 +123,29 @@ class SamplingParams(NamedTuple):
 
     @property
     def room(self) -> tf.Tensor:
-        """Tokens of the longest text there may be: int32 scalar, at least 1."""
+        """The largest `max_new_tokens`: int32 scalar, at least 1."""
         return largest(self.requests.max_new_tokens)
 
     def at_most(self, number: tf.Tensor) -> "SamplingParams":
-        """With so many new tokens, int32 (B,)."""
+        """Returns the parameters with other `max_new_tokens`, int32 (B,)."""
         return self._replace(requests=self.requests._replace(max_new_tokens=number))
 
 
 def of_rows(wishes: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
-    """Columns (B,), also of those that have one value for all texts."""
+    """Broadcasts columns to (B,): a single value applies to all texts."""
     return tuple(tf.broadcast_to(column, [rows]) for column in wishes)
 
 
 def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Tensor:
-    """New tokens that each text may get: as many as wanted, if there is room for them.
+    """Computes the number of new tokens of each text: the requested one, if it fits.
 
-    Fails in the graph with `InvalidArgument` where a prompt leaves no room.
+    Fails in the graph with `InvalidArgument` if a prompt leaves no room.
 
     Args:
-        wanted: int32 (B,), `LEFT_OUT` for the default.
-        room: int32 (B,), the tokens for which each prompt leaves room.
-        most: Those of the shortest prompt, of one token.
-        default: Where nothing is said.
+        wanted: int32 (B,), the requested numbers, `LEFT_OUT` for the default.
+        room: int32 (B,), the number of tokens that fit after each prompt.
+        most: The room after the shortest prompt, of one token.
+        default: The default number.
 
     Example:
     >>> limits(tf.constant([LEFT_OUT, 9, 0]), tf.constant([5, 5, 0]), 7, 64).numpy()
@@ -164,18 +164,18 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
 
 
 def after(checked: Any, *tensors: Any) -> Any:
-    """Tensors that are there only when some others are, whose checks have passed.
+    """Adds control dependencies: returns tensors that depend on checked ones.
 
-    What else has begun when a check fails is cancelled, and TensorFlow tells now of the
-    one and now of the other.
+    When a check fails, ops that already run are canceled, and TensorFlow would report
+    either of the two errors.
     """
     with tf.control_dependencies(keras.tree.flatten(checked)):
         return tuple(tf.identity(tensor) for tensor in tensors)
 
 
 def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
-    """Fails in the graph with `InvalidArgument` if numbers are out of a range."""
-    # Not a number is not in order with anything.
+    """Returns an op that fails with `InvalidArgument` if numbers are out of range."""
+    # Comparisons with NaN are false.
     fine = (numbers >= lowest) & (numbers <= highest)
     said = tf.strings.format(
         f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
@@ -185,11 +185,11 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
 
 
 def first_of(values: Any, where: Any, otherwise: Any) -> Any:
-    """The first value of a column at which something is, or another one, `(1,)`."""
+    """Returns the first value where a condition holds, or a default, shape `(1,)`."""
     places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
     return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))
 
 
 def largest(numbers: Any) -> tf.Tensor:
-    """The largest of some, at least 1, also where there are none."""
+    """Returns the maximum of the numbers and 1, also for an empty tensor."""
     return tf.reduce_max(tf.pad(numbers, [[0, 1]], constant_values=1))

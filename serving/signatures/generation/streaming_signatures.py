@@ -1,10 +1,9 @@
-"""Signatures that write one token at a time, for a server that lets requests join.
+"""Signatures that generate one token per call, for continuous batching on a server.
 
-`generate` keeps its whole loop in the graph, so who comes while it runs has to wait for
-its end. Here each turn of the loop is a call, and what it is about, the keys and values
-of each layer among it, goes out as outputs named `state_…` and comes in again as inputs
-of the same names. Between two calls a server may put two states together, or keep some
-of the rows.
+`generate` has its whole loop in the graph, so a new request waits until the loop ends.
+Here each iteration of the loop is a call, and its state, including the KV cache, is
+returned as outputs named `state_…` and passed in again as inputs of the same names.
+Between two calls a server may concatenate two states, or keep some of the rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,13 +34,13 @@ _ROWS = tf.TensorSpec([None], tf.int32, name="rows")
 
 
 class EncodedPrompts(NamedTuple):
-    """Prompts, and the model that reads them.
+    """Prompts, and the model's decode functions.
 
     Attributes:
-        steps: The model.
-        prompts: What is written on from.
-        truncated: bool (B,), whether not all of a text is read.
-        requests: What each of them asks for.
+        steps: The model's decode functions.
+        prompts: The prompts.
+        truncated: bool (B,), whether a text was cut.
+        requests: The sampling parameters of each.
     """
 
     steps: DecodeFunctions
@@ -53,25 +52,25 @@ class EncodedPrompts(NamedTuple):
 class StreamingSignatures:
     """The signatures `stream_begin`, `stream_step`, `stream_join`, `stream_keep`.
 
-    Shapes: `B` texts. A state has no form that a client could rely on.
+    Shapes: `B` texts. The form of a state is internal and may change.
 
-    - `stream_begin`: the model's texts, and what `generate` takes but for `stop` → a
-      state, and of each text what is told of it: `token_id` int32 (B,), the newest;
-      `num_tokens` int32 (B,), how many are new; `generated_text` string (B,), what they
-      say, bytes that may end amid a character; `ended` bool (B,), whether the text is
-      over; `finished` bool (B,), whether by itself; and `truncated` bool (B,).
-    - `stream_step`: a state → the state with one more token in each row, and what is
-      told of it. What is kept of the old one may be written over.
-    - `stream_join`: a state and another one, named `other_state_…` → both in one.
-    - `stream_keep`: a state and `rows` int32 (R,), one at least → these rows of it.
+    - `stream_begin`: the model's texts, and the inputs of `generate` except `stop` → a
+      state, and for each text `token_id` int32 (B,), the newest token; `num_tokens`
+      int32 (B,), the number of new tokens; `generated_text` string (B,), their text,
+      bytes that may end within a character; `ended` bool (B,), whether generation is
+      over; `finished` bool (B,), whether it ended by itself; and `truncated` bool (B,).
+    - `stream_step`: a state → the state with one more token in each row, and the
+      outputs above. The buffers of the old state may be overwritten.
+    - `stream_join`: a state and another one, named `other_state_…` → both concatenated.
+    - `stream_keep`: a state and `rows` int32 (R,), at least one → these rows of it.
 
     Args:
-        writer: The task's.
-        texts: The inputs that are text.
-        read: `read(wishes, texts)` reads the inputs `SPECS` of so many texts.
-        prepare: `prepare(texts, wishes)` gives what `stream_begin` begins with.
-        example: `example(rows, width)` gives prompts of so many tokens, for their
-            shapes.
+        writer: The task's decoding loops.
+        texts: The text inputs.
+        read: `read(wishes, texts)` reads the inputs `SPECS` for a batch of texts.
+        prepare: `prepare(texts, wishes)` returns the prompts for `stream_begin`.
+        example: `example(rows, width)` returns prompts of a given number and length,
+            for their shapes.
     """
 
     def __init__(
@@ -87,8 +86,8 @@ class StreamingSignatures:
         self.read = read
         self.prepare = prepare
         self.steps = example(1, 1).steps
-        # A decoder beside an encoder begins with one column, whatever the text; but who
-        # joins later finds more.
+        # The decoder of an encoder-decoder starts with one column, whatever the text,
+        # but a request that joins later meets states with more columns.
         others = _begun(example(2, 2))
         self.form = _Form(
             _begun(example(1, 1)), continuous_batching.join(others, others)
@@ -129,7 +128,7 @@ class StreamingSignatures:
 
     def _told(self, running: Running) -> dict[str, tf.Tensor]:
         columns = tf.range(running.columns)[None]
-        # Who wants none has one all the same, and leaves without it.
+        # A request for no tokens generates one, which is not returned.
         wanted: Any = running.requests.max_new_tokens > 0
         number = tf.where(wanted, running.num_new, 0)
         first = (running.length - running.num_tokens)[:, None]
@@ -150,11 +149,11 @@ class StreamingSignatures:
 
 
 class _Form:
-    """How a state lies in named tensors.
+    """Maps a state to named tensors and back.
 
     Args:
         one: A state.
-        other: Another with other sizes, wherever sizes may differ.
+        other: A state of other sizes, on all axes whose size may vary.
     """
 
     def __init__(self, one: Running, other: Running):
@@ -170,14 +169,14 @@ class _Form:
         ]
 
     def specs(self, prefix: str) -> list[tf.TensorSpec]:
-        """Of all tensors, in their order."""
+        """Returns the specs of all tensors, in their order."""
         return [
             tf.TensorSpec(spec.shape, spec.dtype, name=prefix + name)
             for name, spec in zip(self._names, self._specs, strict=True)
         ]
 
     def named(self, running: Running) -> dict[str, tf.Tensor]:
-        """A state as outputs."""
+        """Returns a state as named outputs."""
         flat = keras.tree.flatten(_as_dict(running))
         return {
             STATE + name: tf.identity(value)
@@ -185,7 +184,7 @@ class _Form:
         }
 
     def running(self, tensors: Any) -> Running:
-        """The state in tensors that come in."""
+        """Returns the state in a signature's input tensors."""
         found = keras.tree.pack_sequence_as(self._structure, list(tensors))
         adjustments = RowLogitsProcessor(**found["requests"].pop("adjustments"))
         requests = RequestBatch(**found["requests"], adjustments=adjustments)
@@ -193,7 +192,7 @@ class _Form:
 
 
 def _begun(prepared: EncodedPrompts) -> Running:
-    """The state after the first tokens."""
+    """Returns the state after prefill and the first generated tokens."""
     prompts = prepared.prompts
     return continuous_batching.start(
         prepared.steps, prompts.token_ids, prompts.padding_mask, prepared.requests

@@ -1,4 +1,4 @@
-"""What tasks that write have in common: requests, ends, and the text that comes out."""
+"""Decoding loops of generative models: requests, stop conditions and detokenization."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -27,15 +27,15 @@ from transbeam.serving.signatures.generation.sampling_params import SamplingPara
 from transbeam.serving.text_ops.prompts import as_utf8, without_special, written_text
 from transbeam.serving.text_ops.stop_strings import StopStrings
 
-# Pieces before new ones that decide how these are read; a character has four bytes.
+# Preceding tokens that affect how new ones are detokenized; UTF-8 has up to four bytes.
 _CONTEXT = 4
-# Bytes that a piece may bring or change beside its own: the space before a word, and
-# what stood for the first bytes of a character.
+# Bytes that a token may add or change besides its own: the space before a word, and
+# the replacement of an incomplete character.
 _BESIDE = 16
 
 
 class PromptRows(Protocol):
-    """Rows that are written on from."""
+    """The interface of prompt batches."""
 
     @property
     def token_ids(self) -> tf.Tensor:
@@ -49,18 +49,18 @@ class PromptRows(Protocol):
 
     @property
     def tokens(self) -> tf.RaggedTensor:
-        """int32 (B, None), what the new text is read together with."""
+        """int32 (B, None), the preceding tokens for detokenizing the new ones."""
         ...
 
 
 class GeneratedTexts(NamedTuple):
-    """What was written.
+    """Generated texts.
 
     Attributes:
-        generated_text: string (B,), UTF-8; put behind the prompt it reads on.
-        token_ids: int32 (B, N), with the piece that ended a text, then padding.
+        generated_text: string (B,), UTF-8; continues the prompt when appended to it.
+        token_ids: int32 (B, N), including the end token, then padding.
         length: int32 (B,).
-        finished: bool (B,), whether it ended by itself.
+        finished: bool (B,), whether generation ended by itself.
     """
 
     generated_text: tf.Tensor
@@ -69,20 +69,20 @@ class GeneratedTexts(NamedTuple):
     finished: tf.Tensor
 
     def ids(self) -> dict[str, tf.Tensor]:
-        """What is told to who asked with ids."""
+        """Returns the outputs of signatures that take ids: all but the text."""
         found = self._asdict()
         del found["generated_text"]
         return found
 
 
 class TextGenerator:
-    """Writes on from prompts with the whole loop, and its cache, in the graph.
+    """Generates text, with the whole decoding loop and its cache in the graph.
 
     Args:
-        tokenizer: The run's.
-        evaluation: How `write` writes: as answers are written that are judged.
-        max_new_tokens: Tokens of a text at most, where the client says nothing.
-        seed: Where `write` draws.
+        tokenizer: The run's tokenizer.
+        evaluation: The decoding method of `write`, as in the evaluation of the run.
+        max_new_tokens: The default for clients that set none.
+        seed: The sampling seed of `write`.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class TextGenerator:
 
     @property
     def keeps_hidden(self) -> bool:
-        """Whether `write` wants steps that keep hidden states."""
+        """True if the method of `write` needs hidden states of the decode functions."""
         return isinstance(self.config.method, ContrastiveConfig)
 
     def write(
         self, steps: DecodeFunctions, prompts: PromptRows, most: tf.Tensor
     ) -> GeneratedTexts:
-        """Texts as the run's `evaluation` writes them.
+        """Generates texts with the method of the run's `evaluation`.
 
         Args:
-            steps: The model.
-            prompts: What is written on from.
-            most: int32 (B,), new tokens of each at most.
+            steps: The model's decode functions.
+            prompts: The prompts.
+            most: int32 (B,), the maximum number of new tokens of each.
         """
         method = self.config.method
         if isinstance(method, BeamConfig):
@@ -135,7 +135,7 @@ class TextGenerator:
         ids, lengths = found["token_ids"], found["lengths"]
         if len(ids.shape) == 3:  # several of each, the best first
             ids, lengths = ids[:, 0], lengths[:, 0]
-        # All are written to one length; no token depends on those after it.
+        # All rows are generated to one length; no token depends on later ones.
         lengths = tf.minimum(lengths, most)
         ids = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), ids, self.pad)
         return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
@@ -143,7 +143,7 @@ class TextGenerator:
     def write_requests(
         self, steps: DecodeFunctions, prompts: PromptRows, wishes: SamplingParams
     ) -> GeneratedTexts:
-        """Texts as their clients wish."""
+        """Generates texts with the sampling parameters of each request."""
         found = write_requests(
             steps,
             prompts.token_ids,
@@ -163,7 +163,7 @@ class TextGenerator:
         wanted: BeamParams,
         early_stopping: bool = BeamConfig().early_stopping,
     ) -> tuple[GeneratedTexts, tf.Tensor]:
-        """The likeliest texts, and what is said for each: float32 (B,)."""
+        """Runs a beam search; returns the best texts and their scores, float32 (B,)."""
         found = search(
             steps.begin() if steps.begin else steps,
             (prompts.token_ids, prompts.padding_mask),
@@ -178,7 +178,7 @@ class TextGenerator:
         return self._told(prompts, ids, lengths, ended, None), scores
 
     def _ended(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """Which rows end with the piece that ends a text: bool (B,)."""
+        """Returns whether each row ends with an end token: bool (B,)."""
         last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
         ended = tf.reduce_any(last[:, None] == [*self.stop_ids, -1], axis=1)
         return ended & (lengths > 0)
@@ -186,12 +186,12 @@ class TextGenerator:
     def _ends(
         self, prompts: PromptRows, stops: StopStrings
     ) -> Callable[[TokenBuffer], tf.Tensor]:
-        """Whether the last token has brought texts to one of their strings."""
+        """Returns a function that checks whether a token completed a stop string."""
         longest = stops.longest
 
         def look(history: TokenBuffer) -> tf.Tensor:
-            # A token has a byte at least: no string that ends in the last one begins
-            # before these.
+            # A token has at least one byte: no stop string that ends in the last token
+            # begins before these.
             first = tf.maximum(history.num_new - longest - 1, 0)
             start = history.prompt_length + first
             new = history.token_ids[:, start : history.length]
@@ -203,32 +203,32 @@ class TextGenerator:
         def ends(history: TokenBuffer) -> tf.Tensor:
             nothing = tf.zeros(tf.shape(history.token_ids)[:1], tf.bool)
             ended = tf.cond(longest > 0, lambda: look(history), lambda: nothing)
-            # Of branches that know unequally much of their shape, not even the rank.
+            # `tf.cond` drops even the rank if its branches' static shapes differ.
             ended.set_shape(nothing.shape)
             return ended
 
         return ends
 
     def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-        """Bytes of texts that their last tokens, int32 (B,), have not changed.
+        """Returns the bytes of texts that their last token, int32 (B,), left unchanged.
 
-        Only a string that ends behind them has not been looked for yet.
+        Only stop strings that end after them have not been searched for yet.
         """
         pieces = written_text(rows_of(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))
         return tf.strings.length(text) - alone - _BESIDE
 
     def text(self, before: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
-        """What new tokens add to the text of those before them: string (B,).
+        """Detokenizes new tokens that follow others: string (B,).
 
-        A piece may stand for other bytes at the beginning of a text than inside it,
-        so they are read together with the last ones before them.
+        A token may have other bytes at the beginning of a text than inside it, so new
+        tokens are detokenized together with the last ones before them.
         """
         before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
         new = written_text(new, self.tokenizer)
         whole = self.tokenizer.detokenize(side_by_side(before, new))
         beginning = tf.strings.length(self.tokenizer.detokenize(before))
-        # Of a character that was not whole yet the beginning may have had more bytes.
+        # The replacement of an incomplete character may have had more bytes.
         beginning = tf.minimum(beginning, tf.strings.length(whole))
         rest = tf.strings.length(whole) - beginning
         return tf.strings.substr(whole, beginning, rest)

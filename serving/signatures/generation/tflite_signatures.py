@@ -1,9 +1,8 @@
-"""The signatures of a TFLite file that writes, named as LiteRT-LM names them.
+"""The signatures of a generative TFLite file, with LiteRT-LM's names.
 
-A phone's loop is outside of the graph, so the cache goes in and comes out with each
-call, under the same names. Shapes are fixed, of one text: `C` slots of the cache, `S`
-tokens of a source, `G` heads of keys and values, `K` numbers of a head, `V` tokens of
-the vocabulary.
+On a phone the decoding loop is outside of the graph, so the cache is an input and an
+output of each call, under the same names. Shapes are fixed, for one text: `C` slots of
+the cache, `S` source tokens, `G` key/value heads, `K` head size, `V` vocabulary size.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,9 @@ PREFILL, PREFIX = "prefill_", "prefix_"
 
 
 def phone_calls(trained: TrainedRun) -> tuple[ExternalCacheModel, tuple[int, ...]]:
-    """A model as phones call it, and the sizes of the pieces that it reads.
+    """Returns a model with external cache, and the chunk sizes of its prefill.
 
-    Both are of `export.tflite_cache` and `export.tflite_prefill`.
+    They depend on `export.tflite_cache` and `export.tflite_prefill`.
     """
     slots = cache_slots(trained.config)
     sizes = {min(size, slots) for size in trained.config.export.tflite_prefill}
@@ -32,24 +31,24 @@ def phone_calls(trained: TrainedRun) -> tuple[ExternalCacheModel, tuple[int, ...
 
 
 def cache_slots(config: RunConfig) -> int:
-    """Tokens that the cache of a run's TFLite file holds."""
+    """Returns the number of tokens that the cache of a run's TFLite file holds."""
     return config.export.tflite_cache or config.model.max_sequence_length
 
 
 def decoder_endpoints(
     calls: ExternalCacheModel, sizes: Sequence[int]
 ) -> dict[str, Endpoint]:
-    """The signatures of a decoder.
+    """Returns the signatures of a decoder-only model.
 
-    - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,), of which the first
-      counts, and the cache, `kv_cache_k_0`, `kv_cache_v_0`, `kv_cache_k_1`, …, float32
-      (1, G, C, K) → the cache. What fills up `tokens` is never seen: each token that is
-      read later is written over it.
+    - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,), of which only the
+      first is used, and the cache, `kv_cache_k_0`, `kv_cache_v_0`, `kv_cache_k_1`, …,
+      float32 (1, G, C, K) → the cache. Padding in `tokens` is never attended to: tokens
+      that are read later overwrite its slots.
     - `decode`: the same for one token → the cache, and `logits` float32 (1, 1, V).
 
     Args:
         calls: The model.
-        sizes: How many tokens a prefill reads, each at most `C`.
+        sizes: The chunk sizes of prefill, each at most `C`.
     """
     prefills = {f"{PREFILL}{size}": _reading(calls, size) for size in sizes}
     return {**prefills, DECODE: _reading(calls, 1)}
@@ -58,18 +57,19 @@ def decoder_endpoints(
 def prefix_endpoints(
     calls: ExternalCacheModel, sizes: Sequence[int]
 ) -> dict[str, Endpoint]:
-    """The signatures of a decoder whose prompt sees itself in both directions.
+    """Returns the signatures of a decoder with bidirectional attention on the prompt.
 
-    Such a prompt cannot be read in pieces, and its last token cannot come later. So
-    these are no prefills as LiteRT-LM understands them, and have another name.
+    Such a prompt cannot be read in chunks, and its last token cannot be read later. So
+    these are not prefills as defined by LiteRT-LM, and have another name.
 
     - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32
-      (1, N), 0 behind it → the cache.
-    - `decode`: as of a decoder. First the last token of the prompt is read again.
+      (1, N), 0 after it → the cache.
+    - `decode`: as of a decoder. The first call reads the last token of the prompt
+      again.
 
     Args:
         calls: The model.
-        sizes: How many tokens a prompt may have, each at most `C`.
+        sizes: The maximum prompt lengths, each at most `C`.
     """
 
     def read(tokens: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -86,16 +86,17 @@ def prefix_endpoints(
 def seq2seq_endpoints(
     calls: ExternalCacheModel, sizes: Sequence[int], source_length: int
 ) -> dict[str, Endpoint]:
-    """The signatures of an encoder and its decoder.
+    """Returns the signatures of an encoder-decoder model.
 
-    - `encode`: `token_ids` and `padding_mask` int32 (1, S), of the source → what the
-      decoder reads of it, `context_k_0`, `context_v_0`, …, float32 (1, G, S, K).
+    - `encode`: `token_ids` and `padding_mask` int32 (1, S), of the source → its keys
+      and values for cross-attention, `context_k_0`, `context_v_0`, …, float32 (1, G, S,
+      K).
     - `prefill_N` and `decode`: as of a decoder, and they also take the source's
-      `padding_mask` and what `encode` gave.
+      `padding_mask` and the outputs of `encode`.
 
     Args:
         calls: The model.
-        sizes: How many tokens a prefill reads, each at most `C`.
+        sizes: The chunk sizes of prefill, each at most `C`.
         source_length: `S`.
     """
     source = [
@@ -118,7 +119,7 @@ def seq2seq_endpoints(
 def _reading(
     calls: ExternalCacheModel, size: int, context: Sequence[tf.TensorSpec] = ()
 ) -> Endpoint:
-    """Reads so many tokens; one token alone is told what comes next."""
+    """Returns a signature that reads tokens; for a single token it returns logits."""
     cache = _specs(CACHE, calls.empty(1))
     specs = [ids_spec("tokens", 1, size), ids_spec("input_pos", size), *cache, *context]
 
@@ -140,7 +141,7 @@ def _reading(
 
 
 def _named(name: str, layers: Layers) -> dict[str, tf.Tensor]:
-    """The tensors of all blocks by their names."""
+    """Returns the keys and values of all layers by tensor name."""
     return {
         f"{name}_{key[0]}_{number}": layer[key]
         for number, layer in enumerate(layers)
@@ -149,7 +150,7 @@ def _named(name: str, layers: Layers) -> dict[str, tf.Tensor]:
 
 
 def _layers(name: str, tensors: Mapping[Any, tf.Tensor]) -> Layers:
-    """The same the other way."""
+    """Groups named keys and values by layer: the inverse of `_named`."""
     number = sum(each.startswith(f"{name}_k_") for each in tensors)
     return tuple(
         {key: tensors[f"{name}_{key[0]}_{block}"] for key in ("key", "value")}

@@ -1,1 +1,1 @@
-"""Wikitext to plain text."""
+"""Converts wikitext to plain text."""

@@ -1,8 +1,8 @@
-"""The marks of wikitext: templates, links, tables, tags and language variants.
+"""Removes the markup of wikitext: templates, links, tables, tags, language variants.
 
-One pass with a stack, so the time is linear in the text whatever is nested or left
-open. Where something was dropped a gap is left, a character that says what it was, so
-that it can be told later whether that was inside a sentence.
+A single pass with a stack, so the time is linear in the text regardless of nesting and
+unclosed markup. Dropped markup leaves a gap, a placeholder character for its kind, so
+that a later pass can determine whether it was inside a sentence.
 """
 
 import re
@@ -15,11 +15,11 @@ from transbeam.pipeline.sources.readers.wikitext.templates import (
     words_of,
 )
 
-# Names of these namespaces in any wiki; a dump tells its own beside them.
+# Names of these namespaces in all wikis; a dump lists its own besides.
 DROPPED_LINKS = frozenset(
     {"file", "image", "media", "category"}
-    # Other names of categories, which dumps do not tell: those of the language where
-    # the wiki's own is English, and before.
+    # Aliases of the category namespace that dumps do not list: localized names in wikis
+    # with the English name, and former names.
     | {"分类", "分類", "カテゴリ", "분류", "kategorie", "catégorie", "categoría"}
     | {"categoria", "categorie", "kategoria", "kategori", "kategória", "kategorija"}
     | {"категория", "категорія", "катэгорыя", "категорија", "рубрика", "κατηγορία"}
@@ -31,23 +31,23 @@ _TAGS_WITHOUT_PROSE = """
     hiero graph mapframe maplink templatestyles templatedata style
 """
 _DROPPED_TAGS = frozenset(_TAGS_WITHOUT_PROSE.split())
-# Those of them that stand for a part of their sentence.
+# Those of them that are a part of their sentence.
 _TAGS_IN_SENTENCES = frozenset(
     {"math", "chem", "ce", "score", "hiero", "syntaxhighlight", "source"}
 )
 _BREAKING_TAGS = frozenset({"br", "hr", "p", "div", "li", "tr", "blockquote"})
-_DEEPEST = 100  # marks open at once; MediaWiki itself gives up at 40 templates
+_DEEPEST = 100  # maximum nesting of markup; MediaWiki's own limit is 40 templates
 
-# Each begins with a character of its own kind, which the engine looks for at once.
+# Each alternative begins with a rare character, which the engine finds quickly.
 _MARK = re.compile(
     r"\{\{+|\}\}+-?|\[\[|\]\]|-\{(?!\{)|\}-|\{\|(?!\})|\|\}(?!\})"
     r"|</?[A-Za-z][A-Za-z0-9]*[^<>]*>"
 )
 _TAG = re.compile(r"<(/?)([A-Za-z0-9]+)")
-_LINE_BEGINS = 20  # a table's mark has at most some spaces and colons before it
+_LINE_BEGINS = 20  # only spaces and colons may precede table markup
 _OPENED_BY = {"]]": "[[", "}-": "-{", "|}": "{|"}
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
-# In every language a file's name ends so, and most have another word for `File`.
+# File names have the same suffixes in all languages, but other words for `File`.
 _FILE = re.compile(
     r"[^:]*\.(?:jpe?g|png|gif|svg|tiff?|webp|xcf|pdf|djvu|og[agv]|oga|webm|mp[34g]|mpe?g|"
     r"wav|flac|opus|midi?|stl)\s*",
@@ -55,8 +55,8 @@ _FILE = re.compile(
 )
 _VARIANT = re.compile(r"\s*(?:[^;:=]*=>)?\s*[a-z]{2,3}(?:-[a-z]+)*\s*:", re.IGNORECASE)
 _NEXT_VARIANT = re.compile(r";(?=\s*(?:\Z|[^;:]*:))")
-# Characters of marks that are text, and where something was dropped, as characters
-# that no text has: of the last plane for private use.
+# Escaped characters of literal markup, and gaps, are code points of the last private
+# use plane, which texts do not contain.
 LITERAL = {ord(c): 0x10_F000 + ord(c) for c in "[]{}|=<>'-_*#: "}
 _ARGUMENT = {ord(c): LITERAL[ord(c)] for c in "|="}
 PLAIN = {text: mark for mark, text in LITERAL.items()}
@@ -67,7 +67,7 @@ RESERVED = re.compile("[\U00100000-\U0010ffff]")
 
 
 class _Opened(NamedTuple):
-    """A mark that is open: `count` braces, or one of another kind."""
+    """Open markup: `count` braces, or one token of another kind."""
 
     mark: str
     position: int
@@ -75,9 +75,9 @@ class _Opened(NamedTuple):
 
 
 class PageText:
-    """The text so far, where in it the marks stand that are still open, and gaps.
+    """The text so far, the positions of open markup in it, and gaps.
 
-    A gap is a character in the place of what was dropped.
+    A gap is a placeholder character for dropped markup.
     """
 
     def __init__(self, dropped_links: Collection[str], language: str) -> None:
@@ -89,7 +89,7 @@ class PageText:
         self._gaps: dict[str, str] = {}
 
     def without_marks(self, wikitext: str) -> str:
-        """The text, with gaps where something was dropped."""
+        """Removes markup; dropped content is replaced by gaps."""
         end = 0
         for mark in _MARK.finditer(wikitext):
             self._text.append(wikitext[end : mark.start()])
@@ -111,14 +111,14 @@ class PageText:
         return "".join(self._text)
 
     def without_gaps(self, text: str) -> tuple[str, Counter[str]]:
-        """The text without its gaps, and what those in sentences were."""
+        """Removes gaps; returns the text and the kinds of those in sentences."""
         kinds = {character: kind for kind, character in self._gaps.items()}
         dropped: Counter[str] = Counter()
         lines = text.split("\n") if kinds else []
         for number, line in enumerate(lines):
             if found := _GAP.findall(line):
                 rest = _GAP.sub("", line)
-                # A template on a line of its own is a box or a note about the page.
+                # A template alone on its line is a box or a note about the page.
                 if any(map(str.isalnum, rest)) or line.startswith(("*", "#")):
                     dropped.update(kinds[character] for character in found)
                 lines[number] = _GAPS.sub(_closed, line)
@@ -126,16 +126,16 @@ class PageText:
 
     def _push(self, mark: str, count: int = 1) -> None:
         if mark == "-{":
-            self._text.append(mark)  # unless it is closed, these are two characters
+            self._text.append(mark)  # if unclosed, these are two literal characters
         if len(self._open) < _DEEPEST:
             self._open.append(_Opened(mark, len(self._text), count))
             self._counts[mark] += 1
 
     def _pop(self, mark: str) -> tuple[int, str] | None:
-        """Takes out the last such mark and the text since; None if none is open.
+        """Pops the last open markup of a kind and the text since; None without one.
 
         Returns:
-            How many braces it was, and the text.
+            The number of its braces, and the text.
         """
         if not self._counts[mark]:
             return None
@@ -149,7 +149,7 @@ class PageText:
         return opened.count, inner
 
     def _close_braces(self, closing: str) -> None:
-        """Pairs runs of braces: three are a parameter, two a template."""
+        """Matches runs of braces: three are a parameter, two a template."""
         left = closing.count("}")
         while left >= 2 and (popped := self._pop("{")):
             count, inner = popped
@@ -185,7 +185,7 @@ class PageText:
         return default if bar else self._gap("{{{parameter}}}")
 
     def _gap(self, kind: str) -> str:
-        """The character for something that is dropped, one for each kind."""
+        """Returns the placeholder for a kind of dropped markup."""
         number = len(self._gaps) % _MOST_GAPS
         return self._gaps.setdefault(kind, chr(_FIRST_GAP + number))
 
@@ -221,7 +221,7 @@ def _begins_a_line(wikitext: str, at: int) -> bool:
 
 
 def _closed(gaps: re.Match[str]) -> str:
-    """What is left of gaps: the spaces around them, but none before a full stop."""
+    """Returns the spaces around gaps, but none before punctuation."""
     following = gaps.string[gaps.end() : gaps.end() + 1]
     return "" if following and following in ",.;:!?" else _GAP.sub("", gaps[0])
 
@@ -238,7 +238,7 @@ def _link_text(inner: str, dropped_links: Collection[str]) -> str:
 
 
 def _variant(inner: str) -> str:
-    """What `-{...}-` shows in the first of the variants that it tells apart."""
+    """Returns the text of `-{...}-` in its first language variant."""
     flags, bar, text = inner.partition("|")
     if not bar:
         flags, text = "", inner

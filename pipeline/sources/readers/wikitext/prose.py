@@ -1,14 +1,14 @@
-"""Wikitext to plain text: what a reader of the page would read as prose.
+"""Converts wikitext to plain text: the prose of a page.
 
-Dropped with all they hold: tables, references, formulas, code listings, galleries,
+Dropped with their content: tables, references, formulas, code listings, galleries,
 comments, files with their captions, categories and links between languages. Kept as
-their text: links, headings of what has text, list items, formatted words, `<nowiki>`,
-the first variant of `-{...}-`, and of templates those whose words are known
-(`wiki_templates`). What else stood inside a sentence is counted by its kind.
+text: links, headings of non-empty sections, list items, formatted words, `<nowiki>`,
+the first variant of `-{...}-`, and templates with known text (`templates`). Other
+templates and tags inside sentences are counted by kind.
 
-A mark that is never closed is taken away and its text kept. The time is linear in the
-text. A parser that builds a tree, mwparserfromhell, takes six times as long; it is what
-the tests compare with.
+Unclosed markup is removed and its text kept. The time is linear in the text.
+mwparserfromhell, which builds a tree, takes six times as long; the tests compare with
+it.
 """
 
 import html
@@ -38,11 +38,11 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class Prose(NamedTuple):
-    """The text of a page, and what was dropped inside its sentences.
+    """The text of a page, and the markup dropped inside its sentences.
 
     Attributes:
-        text: Paragraphs, headings and list items, a line each.
-        dropped: How often, by kind: `{{name}}`, `<tag>` or `{{{parameter}}}`.
+        text: Paragraphs, headings and list items, one line each.
+        dropped: Counts by kind: `{{name}}`, `<tag>` or `{{{parameter}}}`.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Prose(NamedTuple):
 
 
 def plain_text(wikitext: str, dropped_links: Collection[str] = DROPPED_LINKS) -> str:
-    """The text alone of `prose`.
+    """Returns the text of `prose`.
 
     Example:
     >>> plain_text("'''Rye''' {{IPA|raɪ}} is a [[Poaceae|grass]].<ref>Hay, 1999</ref>")
@@ -64,12 +64,12 @@ def prose(
     dropped_links: Collection[str] = DROPPED_LINKS,
     language: str = "en",
 ) -> Prose:
-    """The prose of a page.
+    """Extracts the prose of a page.
 
     Args:
         wikitext: The page's source.
-        dropped_links: Namespaces, in lower case, whose links show nothing.
-        language: The wiki's.
+        dropped_links: Lowercase namespaces whose links are dropped.
+        language: The language of the wiki.
 
     Example:
     >>> prose("It weighs {{convert|5|kg}} and costs {{price|7}}.")
@@ -83,14 +83,15 @@ def prose(
         text = text.replace(quotes, "")
     text, dropped = page.without_gaps(_SWITCH.sub("", text))
     text = html.unescape(text)
-    # What templates leave of `(''Secale''; {{IPA|...}})` and `({{lang|...}})`.
+    # The remains of dropped templates in `(''Secale''; {{IPA|...}})` and
+    # `({{lang|...}})`.
     text = _EMPTY_BRACKETS.sub("", _HANGING_MARK.sub("", text))
     text = "\n".join(_without_empty_headings(text.split("\n"))).translate(PLAIN)
     return Prose(_BLANK_LINES.sub("\n\n", text).strip(), dropped)
 
 
 def _with_literals(wikitext: str) -> str:
-    """The source with the marks inside `<nowiki>` and `<pre>` as plain characters."""
+    """Escapes the markup inside `<nowiki>` and `<pre>`."""
     pieces: list[str] = []
     end, opened = 0, ""
     for tag in _LITERAL_TAG.finditer(wikitext):
@@ -105,9 +106,9 @@ def _with_literals(wikitext: str) -> str:
 
 
 def _without_empty_headings(lines: list[str]) -> Iterator[str]:
-    """Lines without the marks at their ends, and headings only where text follows."""
+    """Strips markup at the ends of lines, and drops headings of empty sections."""
     kept: list[str] = []
-    below = 0  # level of the heading that follows; large for text, 0 for the end
+    below = 0  # level of the next heading; large for text, 0 at the end
     for line in map(str.strip, reversed(lines)):
         if len(line) > 2 and line[0] == line[-1] == "=":
             level = len(line) - len(line.lstrip("="))
@@ -121,7 +122,7 @@ def _without_empty_headings(lines: list[str]) -> Iterator[str]:
 
 
 def _line(line: str) -> str:
-    """A line without the marks at its ends: of lists and rules."""
+    """Strips the markup of lists and rules from a line."""
     if line.startswith("----"):
         line = line.lstrip("-")
     return " ".join(line.lstrip("*#:;").split())

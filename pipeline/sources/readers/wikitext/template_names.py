@@ -1,4 +1,4 @@
-"""Names of templates by what they show in a sentence, and what else is written alike.
+"""Lists of template names by the text that they show, and related tables.
 
 All names are in lower case.
 """
@@ -30,7 +30,7 @@ DATES = _listed("""
     start date and age, end date, release date, film date, dts, date, launch date
 """)
 SHIPS = _listed("hms, uss, ss, rms, mv, ms, hmas, hmcs, hmnz, usns, rv, ins, jds, gts")
-# A footnote's mark, an editor's remark or nothing at all.
+# Templates that show a footnote mark, an editorial remark or nothing.
 SILENT = _listed("""
     sfn, sfnp, sfnm, harv, harvnb, harvtxt, harvp, harvid, r, rp, ref, efn, efn-ua, refn
     note, notetag, ref label, note label, citation, fact, cn, clarify, why, when, who

@@ -1,11 +1,10 @@
-"""Words and numbers that templates of Wikipedia show in a sentence.
+"""Renders common Wikipedia templates that occur inside sentences.
 
-Templates are programs of the wiki, and a dump of articles does not run them. Those that
-sentences are often made of are written out here by what their documentation says they
-show, with two simplifications: a measure is given in its first unit alone, and a text
-in another language without that language's name. Names are those of the English
-Wikipedia, which many others share: https://en.wikipedia.org/wiki/Template:Convert and
-so on.
+Templates are programs of the wiki, which a reader of dumps cannot run. The most
+frequent ones in sentences are implemented here by their documentation, with two
+simplifications: only the first unit of a measure is shown, and a text in another
+language without that language's name. Names are those of the English Wikipedia, which
+many others share: https://en.wikipedia.org/wiki/Template:Convert and so on.
 """
 
 import re
@@ -16,13 +15,13 @@ from transbeam.pipeline.sources.readers.wikitext import template_names as names
 
 
 class Arguments(NamedTuple):
-    """What a template is given: values by position from 0, and by name."""
+    """The arguments of a template: values by position from 0, and by name."""
 
     positional: Sequence[str]
     named: Mapping[str, str]
 
     def get(self, position: int, *names: str) -> str:
-        """A value by its position, or else by one of its names; may be empty."""
+        """Returns a value by position, or else by one of its names; may be empty."""
         if position < len(self.positional) and self.positional[position]:
             return self.positional[position]
         return next((self.named[n] for n in names if self.named.get(n)), "")
@@ -32,7 +31,7 @@ _POSITION = re.compile(r"[1-9]\d?")
 
 
 def split_template(inner: str) -> tuple[str, Arguments]:
-    """The name and the arguments of a template whose values hold no markup any more.
+    """Splits a template without inner markup into its name and arguments.
 
     Example:
     >>> split_template("Convert| 5 |km|abbr = on")
@@ -56,16 +55,16 @@ def split_template(inner: str) -> tuple[str, Arguments]:
 
 
 def words_of(name: str, arguments: Arguments, language: str = "en") -> str | None:
-    """What a template shows in a sentence.
+    """Returns the text that a template shows in a sentence.
 
     Args:
-        name: As it is written.
-        arguments: Its values, as plain text.
-        language: The wiki's, which decides how numbers are grouped.
+        name: The template's name as written.
+        arguments: Its arguments as plain text.
+        language: The language of the wiki, for number formats.
 
     Returns:
-        The text; empty for what shows only a mark or nothing, such as a footnote; None
-        where it is not known.
+        The text; empty for templates that show only a mark or nothing, such as
+        footnotes; None for unknown templates.
 
     Example:
     >>> words_of("lang", Arguments(["fr", "la ville"], {}))
@@ -102,7 +101,7 @@ _MOST_VALUES = 20
 
 
 def grouped(number: str, language: str) -> str:
-    """A number as a wiki's `formatnum` writes it; any other text as it is.
+    """Formats a number like the wiki's `formatnum`; returns other texts unchanged.
 
     Example:
     >>> grouped("1234567.5", "en"), grouped("-1234567.5", "de"), grouped("many", "en")
@@ -117,7 +116,7 @@ def grouped(number: str, language: str) -> str:
     return f"{sign}{whole}{point}{decimals}" if decimals else f"{sign}{whole}"
 
 
-# `{{lang-ru|...}}`, and `{{enS|...}}` as the German Wikipedia has it.
+# `{{lang-ru|...}}`, and `{{enS|...}}` in the German Wikipedia.
 _OF_A_LANGUAGE = re.compile(r"[Ll]ang-[a-z-]+|[a-z]{2,3}S")
 # In French: `{{XIXe siècle}}`, `{{1er|janvier}}`, `{{2e|armée}}`.
 _OF_A_CENTURY = re.compile(r"[IVXLC]+er? siècle")
@@ -126,7 +125,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789-−+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻
 
 
 def _measure(arguments: Arguments, language: str) -> str:
-    """`convert`: numbers, ranges and units up to the unit to convert into."""
+    """Renders `convert`: numbers, ranges and units, without the target unit."""
     text = ""
     values = list(arguments.positional[:_MOST_VALUES])
     while values and re.match(r"[-+−]?[\d.]", values[0]):
@@ -138,7 +137,7 @@ def _measure(arguments: Arguments, language: str) -> str:
             text += names.RANGES[following.lower()]
             continue
         text += f" {_unit(following)}"
-        # `5|ft|6|in` is one length, `5|km|mi|1` five kilometres to one decimal.
+        # `5|ft|6|in` is one length, `5|km|mi|1` five kilometers to one decimal.
         is_compound = len(values) >= 2 and following in names.UNITS_WITH_PARTS
         if not (is_compound and re.fullmatch(r"[\d./]+", values[0])):
             break
@@ -147,7 +146,7 @@ def _measure(arguments: Arguments, language: str) -> str:
 
 
 def _unit(code: str) -> str:
-    """A unit of `convert` as it is written; `e6km2` are million km²."""
+    """Returns the symbol of a unit of `convert`; `e6km2` is million km²."""
     for power, word in names.POWERS.items():
         if code.startswith(power) and code != power:
             return f"{word} {_unit(code.removeprefix(power))}"
@@ -155,7 +154,7 @@ def _unit(code: str) -> str:
 
 
 def _value(arguments: Arguments, language: str) -> str:
-    """`val`: a number with its uncertainty, its power of ten and its unit."""
+    """Renders `val`: a number with its uncertainty, power of ten and unit."""
     text = grouped(arguments.get(0), language)
     if uncertainty := arguments.get(1):
         text += f"±{uncertainty}"
@@ -193,7 +192,7 @@ _YEAR = re.compile(r"\d{3,4}")
 def _date(values: Sequence[str], *, day_first: bool) -> str:
     year, month, day, *_ = [*values, "", "", ""]
     if _YEAR.fullmatch(day) and not _YEAR.fullmatch(year):
-        # As `{{date|1|mai|1900}}` in wikis of other languages.
+        # For example `{{date|1|mai|1900}}` in wikis of other languages.
         year, day, day_first = day, year, True
     if month.isdecimal() and 1 <= int(month) <= 12:
         month = names.MONTHS[int(month) - 1]

@@ -6,16 +6,16 @@ import org.json.JSONException
 import org.json.JSONObject
 
 /*
- * Text to ids and back on a phone: the ids the model was trained with, to the last one.
+ * Encodes text to token ids and decodes ids on a phone, exactly as in training.
  *
- * All that a vocabulary and its rules are made of stands in one file of data, the tables
- * of Unicode too: those of a phone depend on the version of its system. This file needs
- * `org.json`, which Android has. `tokenizer.py` and `Tokenizer.swift` have the same parts
- * in the same order; whoever changes one changes all three.
+ * One data file contains the vocabulary, the tokenization rules and the Unicode tables,
+ * because those of a phone depend on the version of its operating system. This file
+ * needs `org.json`, which Android has. `tokenizer.py` and `Tokenizer.swift` have the
+ * same parts in the same order; whoever changes one changes all three.
  *
  *     val tokenizer = Tokenizer(assets.open("phone_tokenizer.json").reader().readText())
  *     val row = tokenizer.frame(tokenizer.encode("a text"), 128)
- *     row.tokenIds.toIntArray() // and paddingMask, segmentIds: what the model takes
+ *     row.tokenIds.toIntArray() // and paddingMask, segmentIds: the model's inputs
  *
  * In a unit test of the application, `tokenizer.disagreements(golden)` has to be empty,
  * where `golden` is the content of `golden_ids.json`.
@@ -23,21 +23,21 @@ import org.json.JSONObject
 
 private const val FORMAT = "transbeam-phone-tokenizer"
 private const val VERSION = 1
-private const val LONGEST = 200_000 // bytes of a text in UTF-8; longer ones are refused
-private const val SPACE = "\u2581" // how SentencePiece writes a space
-private const val REPLACEMENT = "\uFFFD" // stands for what is no character
+private const val LONGEST = 200_000 // bytes of a text in UTF-8; longer ones fail
+private const val SPACE = "\u2581" // SentencePiece's symbol for a space
+private const val REPLACEMENT = "\uFFFD" // replaces invalid UTF-8
 
-/** The file of data cannot be used. */
+/** The data file cannot be used. */
 class BadDataException(message: String, cause: Throwable? = null) :
     IllegalArgumentException(message, cause)
 
 /**
- * What a model takes: each list has the length that was asked for.
+ * The inputs of a model: each list has the requested length.
  *
- * @property tokenIds The pieces, then padding.
- * @property paddingMask 1 for a piece, 0 for padding.
- * @property segmentIds 1 on the second text of a pair and the piece that ends it.
- * @property truncated Whether something was cut off.
+ * @property tokenIds The ids of the pieces, then padding.
+ * @property paddingMask 1 for pieces, 0 for padding.
+ * @property segmentIds 1 on the second text of a pair and the separator after it.
+ * @property truncated Whether the text was cut to the length.
  */
 data class Row(
     val tokenIds: List<Int>,
@@ -47,10 +47,10 @@ data class Row(
 )
 
 /**
- * A tokenizer of any kind.
+ * A WordPiece, byte-level BPE or SentencePiece tokenizer.
  *
  * @param json The content of `phone_tokenizer.json`.
- * @throws BadDataException It is of another format, or a part is missing.
+ * @throws BadDataException It has another format, or a part is missing.
  */
 class Tokenizer(json: String) {
     /** The pieces in the order of their ids. */
@@ -59,12 +59,12 @@ class Tokenizer(json: String) {
     val unknown: Int?
     val begin: Int?
     val end: Int?
-    /** The pieces that end a written text, `end` among them. */
+    /** The tokens that end a generated text, including `end`. */
     val ends: List<Int>
     val mask: Int?
     private val maskText: String
-    private val wholePieces: List<Int> // found whole in a text, the longest first
-    private val folded: Set<Int> // of them, those in upper and lower case
+    private val wholePieces: List<Int> // added tokens, the longest first
+    private val folded: Set<Int> // added tokens that match in any case
     private val engine: Engine
 
     init {
@@ -99,13 +99,13 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * The ids of a text without a frame; a special piece in it is ordinary text.
+     * Encodes a text without special tokens; their names in it are ordinary text.
      *
      * @throws IllegalArgumentException The text is too long.
      */
     fun encode(text: String): List<Int> = aroundWhole(whole(limited(text)))
 
-    /** The ids of a text, in which some pieces may be found whole. */
+    /** Encodes a text; added tokens in it become one id each. */
     private fun aroundWhole(text: String): List<Int> {
         if (wholePieces.isEmpty()) return engine.encode(text)
         val ids = mutableListOf<Int>()
@@ -125,7 +125,7 @@ class Tokenizer(json: String) {
         return ids + engine.encode(text.substring(start))
     }
 
-    /** The longest piece that is found whole at a place. */
+    /** Returns the longest added token that begins at a position. */
     private fun wholeAt(text: String, place: Int): Int? = wholePieces.find { id ->
         val piece = pieces[id]
         val fits = place + piece.length <= text.length
@@ -136,7 +136,7 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * The text itself.
+     * Returns the text unchanged.
      *
      * @throws IllegalArgumentException It is too long.
      */
@@ -147,9 +147,9 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * As `encode`, but each `[MASK]` in the text is the piece that hides a token.
+     * Encodes like `encode`, but each `[MASK]` in the text becomes the mask token.
      *
-     * @throws IllegalArgumentException The vocabulary has no such piece, or the text is
+     * @throws IllegalArgumentException The vocabulary has no mask token, or the text is
      * too long.
      */
     fun encodeWithMasks(text: String): List<Int> {
@@ -158,23 +158,24 @@ class Tokenizer(json: String) {
         val ids = mutableListOf<Int>()
         for ((number, part) in parts.withIndex()) {
             val isLast = number == parts.size - 1
-            // Spaces before a mask belong to what it stands for.
+            // Spaces before a mask belong to the masked word.
             ids += encode(if (isLast) part else part.trimEnd(' '))
             if (!isLast) ids += mask
         }
         return ids
     }
 
-    /** Where the masks of a row stand: so many places, and 0 where there is none. */
+    /** Returns `count` positions of a row's mask tokens, padded with 0. */
     fun maskedPositions(row: Row, count: Int): List<Int> {
         val places = row.tokenIds.indices.filter { row.tokenIds[it] == mask }
         return (places + List(count) { 0 }).take(count)
     }
 
     /**
-     * `[CLS] text [SEP]` and padding; a text that is too long loses its end.
+     * Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
      *
-     * @throws IllegalArgumentException The vocabulary has no frame, or there is no room.
+     * @throws IllegalArgumentException The vocabulary has no special tokens, or
+     * `length` is too small.
      */
     fun frame(ids: List<Int>, length: Int): Row {
         val (begin, end) = frameOf(length, 2)
@@ -183,12 +184,14 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * `[CLS] first [SEP] second [SEP]` and padding.
+     * Returns `[CLS] first [SEP] second [SEP]` and padding.
      *
-     * A pair that is too long loses pieces at the end of its longer text, until both are
-     * equally long; then of both in turn, the second text first.
+     * A pair that is too long is truncated longest-first: at the end of its longer text
+     * until both are equally long, then at the ends of both in turn, the second text
+     * first.
      *
-     * @throws IllegalArgumentException The vocabulary has no frame, or there is no room.
+     * @throws IllegalArgumentException The vocabulary has no special tokens, or
+     * `length` is too small.
      */
     fun framePair(first: List<Int>, second: List<Int>, length: Int): Row {
         val (begin, end) = frameOf(length, 3)
@@ -200,9 +203,10 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * What an encoder that feeds a decoder reads: `text </s>` and padding.
+     * Returns an encoder's input for a seq2seq model: `text </s>` and padding.
      *
-     * @throws IllegalArgumentException The vocabulary ends no text, or there is no room.
+     * @throws IllegalArgumentException The vocabulary has no end token, or `length` is
+     * 0.
      */
     fun source(ids: List<Int>, length: Int): Row {
         require(end != null && length >= 1) {
@@ -213,10 +217,10 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * What a decoder goes on from, without padding: the last `most` pieces.
+     * Returns a decoder prompt without padding: the last `most` ids.
      *
-     * A text that has none begins with the piece that ends a document, for there has to be
-     * one.
+     * A prompt needs at least one id: if the vocabulary has no begin token of its own,
+     * an empty text becomes the end token.
      */
     fun prompt(ids: List<Int>, most: Int): List<Int> {
         var begun = ids
@@ -229,7 +233,7 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * Text from ids, without padding, begin and end.
+     * Decodes ids; padding, begin and end tokens are skipped.
      *
      * @throws IllegalArgumentException An id is outside the vocabulary.
      */
@@ -242,7 +246,7 @@ class Tokenizer(json: String) {
     }
 
     /**
-     * Where the ids are not those of the file of golden ids; empty if nowhere.
+     * Returns the differences from the golden ids; empty if there are none.
      *
      * @param json The content of `golden_ids.json`.
      */
@@ -263,7 +267,7 @@ class Tokenizer(json: String) {
         return found
     }
 
-    /** What to compare with a case, by the same names. */
+    /** Returns the values to compare with a golden case, by the same names. */
     private fun answers(case: JSONObject, length: Int, most: Int): Map<String, Any> {
         val text = case.getString("text")
         val ids = if (case.getBoolean("masks")) encodeWithMasks(text) else encode(text)
@@ -313,7 +317,7 @@ private interface Engine {
     fun decode(ids: List<Int>): String
 }
 
-/** Words, and of each word the longest pieces. */
+/** WordPiece: splits words, and each word into its longest pieces from the left. */
 private class WordPiece(data: JSONObject) : Engine {
     private val pieces = data.strings("pieces")
     private val ids = pieces.withIndex().associate { (i, piece) -> piece to i }
@@ -374,10 +378,10 @@ private class WordPiece(data: JSONObject) : Engine {
         return words
     }
 
-    /** Lower case, without accents, or whatever the vocabulary is made of. */
+    /** Normalizes a character as the vocabulary needs it, such as to lowercase. */
     private fun folded(c: Int): List<Int> {
         if (hasHangul && c in 0xAC00 until 0xAC00 + 11172) {
-            // A syllable is a number of its two or three letters.
+            // The code point of a syllable encodes its two or three letters.
             val number = c - 0xAC00
             val third = number % 28
             val letters = listOf(0x1100 + number / 588, 0x1161 + number % 588 / 28)
@@ -386,7 +390,7 @@ private class WordPiece(data: JSONObject) : Engine {
         return becomes[c] ?: listOf(c)
     }
 
-    /** Marks on one letter in the order of Unicode's classes; some then vanish. */
+    /** Sorts combining marks by canonical combining class; removes hidden ones. */
     private fun inOrder(word: List<Int>): List<Int> {
         val ordered = mutableListOf<Int>()
         var start = 0
@@ -400,7 +404,7 @@ private class WordPiece(data: JSONObject) : Engine {
         return ordered.filter { it !in hidden }
     }
 
-    /** A word in parts: each character of punctuation is a word of its own. */
+    /** Splits a word at punctuation: each such character is a word of its own. */
     private fun atPunctuation(word: List<Int>): List<List<Int>> {
         val parts = mutableListOf(mutableListOf<Int>())
         for (c in word) {
@@ -436,7 +440,7 @@ private class WordPiece(data: JSONObject) : Engine {
     }
 }
 
-/** Words as GPT-2 cuts them, and of each word bytes that are joined in pairs. */
+/** Byte-level BPE: splits words as GPT-2 does, and merges pairs of their bytes. */
 private class ByteBPE(data: JSONObject) : Engine {
     private enum class Kind { SYMBOL, LETTER, NUMBER, WHITE }
 
@@ -449,7 +453,7 @@ private class ByteBPE(data: JSONObject) : Engine {
     private val names = data.ints("names").toSet()
     private val addsSpace = data.getBoolean("add_prefix_space")
 
-    // A pair is written with a space between: no letter of the alphabet is one.
+    // A space separates the two parts of a pair: the alphabet does not contain it.
     private val ranks = data.strings("merges").withIndex()
         .associate { (rank, pair) -> pair to rank.toDouble() }
     private val table = data.getJSONObject("characters")
@@ -501,7 +505,7 @@ private class ByteBPE(data: JSONObject) : Engine {
         else -> Kind.SYMBOL
     }
 
-    /** Where the word that begins at `start` ends. */
+    /** Returns the end of the word that begins at `start`. */
     private fun end(text: IntArray, kinds: List<Kind>, start: Int): Int {
         for (ending in endings) {
             val behind = start + ending.size
@@ -516,16 +520,16 @@ private class ByteBPE(data: JSONObject) : Engine {
         var end = begin
         while (end < text.size && kinds[end] == kinds[begin]) end += 1
         if (kinds[begin] == Kind.WHITE && end < text.size && end - start > 1) {
-            end -= 1 // the last one belongs to what follows, or is a word of its own
+            end -= 1 // the last one belongs to the next word, or is a word of its own
         }
         return end
     }
 }
 
 /**
- * Pieces that are likeliest together (`unigram`), or joined in pairs (`bpe`).
+ * SentencePiece: the most probable pieces (`unigram`), or merged pairs (`bpe`).
  *
- * In bytes of UTF-8, as the library does it; see `bytes`.
+ * Works on the bytes of UTF-8, as the library does; see `bytes`.
  */
 private class SentencePiece(data: JSONObject) : Engine {
     private val pieces = data.strings("pieces")
@@ -552,7 +556,7 @@ private class SentencePiece(data: JSONObject) : Engine {
             val isUnknown = i == unknown
             if (isUnknown && byteIds.isNotEmpty()) {
                 piece.mapTo(ids) { byteIds[it.code] }
-            } else if (!(isUnknown && wasUnknown)) { // several in a row are one
+            } else if (!(isUnknown && wasUnknown)) { // adjacent unknowns are merged
                 ids += i
             }
             wasUnknown = isUnknown
@@ -574,7 +578,7 @@ private class SentencePiece(data: JSONObject) : Engine {
                 between += i
                 continue
             }
-            // A special piece is a word of its own.
+            // A special token is a word of its own.
             if (between.isNotEmpty()) add(text(between))
             add(pieces[i])
             between.clear()
@@ -583,10 +587,10 @@ private class SentencePiece(data: JSONObject) : Engine {
         return text.toString()
     }
 
-    /** By Viterbi's algorithm, in the precision of the library. */
+    /** Finds the best pieces by Viterbi's algorithm, in the library's precision. */
     private fun likeliest(text: String): List<Pair<String, Int>> {
         val size = text.length
-        val best = FloatArray(size + 1) // score of the pieces up to each place
+        val best = FloatArray(size + 1) // score of the best pieces up to each position
         val begins = IntArray(size + 1) { -1 }
         val ids = IntArray(size + 1) { unknown }
 
@@ -633,7 +637,7 @@ private class SentencePiece(data: JSONObject) : Engine {
             symbols += text.substring(start, end)
             start = end
         }
-        val halves = HashMap<String, Pair<String, String>>() // of what is not used whole
+        val halves = HashMap<String, Pair<String, String>>() // parts of unused pieces
 
         fun rank(left: String, right: String): Double? {
             val i = ofText[left + right] ?: return null
@@ -651,7 +655,7 @@ private class SentencePiece(data: JSONObject) : Engine {
         return joined(symbols, fixed, ::rank).flatMap { withIds(it) }
     }
 
-    /** What pieces stand for, without the space that was put before the text. */
+    /** Decodes pieces; drops the space that was added before the text. */
     private fun text(ids: List<Int>): String {
         val text = StringBuilder()
         val content = StringBuilder()
@@ -683,10 +687,10 @@ private class SentencePiece(data: JSONObject) : Engine {
 }
 
 /**
- * SentencePiece's rules: of those that begin at a place the longest is taken.
+ * SentencePiece's normalization: at each position the longest match applies.
  *
- * They stand in a trie, an array of 32-bit numbers as the library writes it, whose leaves
- * say where in a list of texts the new one stands.
+ * The rules are in the library's trie, an array of 32-bit numbers, whose leaves are
+ * offsets into the list of replacement texts.
  */
 private class Normalizer(rules: JSONObject, private val own: List<String>) {
     private val texts = fromBase64(rules.getString("texts"))
@@ -723,7 +727,7 @@ private class Normalizer(rules: JSONObject, private val own: List<String>) {
         return out.toString()
     }
 
-    /** What the next bytes become, and how many they are. */
+    /** Returns the replacement of the next bytes, and their number. */
     private fun rule(text: String, place: Int): Pair<String, Int> {
         val named = longestOf(own, text, place)
         if (named > 0) return Pair(text.substring(place, place + named), named)
@@ -746,7 +750,7 @@ private class Normalizer(rules: JSONObject, private val own: List<String>) {
     }
 }
 
-/** A set of code points, told by where it begins and ends, in turn. */
+/** A set of code points as intervals: begins and ends in turn. */
 private class CodePoints(edges: List<Int>) {
     private val edges = edges.toIntArray()
 
@@ -781,10 +785,10 @@ private fun damaged(error: Exception) = BadDataException(
     error,
 )
 
-/** The letters of ASCII in lower case, and no others. */
+/** Lowercases ASCII letters only. */
 private fun lower(c: Char): Char = if (c in 'A'..'Z') c + 32 else c
 
-/** Halves of a character that only UTF-16 knows become U+FFFD. */
+/** Replaces lone surrogates by U+FFFD. */
 private fun whole(text: String): String {
     val characters = codePoints(text)
     return String(characters, 0, characters.size)
@@ -803,11 +807,11 @@ private fun codePoints(text: String): IntArray {
 }
 
 /**
- * Joins neighbours, those of the lowest rank first, the leftmost of equal ones.
+ * Merges adjacent pieces, lowest rank first, leftmost first among equal ranks.
  *
- * @param pieces What a word is made of at first.
- * @param fixed Which of them are left as they are.
- * @param rank Of a pair; null if it cannot be joined.
+ * @param pieces The initial pieces of a word.
+ * @param fixed Whether each of them must not be merged.
+ * @param rank The rank of a pair; null if it cannot be merged.
  */
 private fun joined(
     pieces: List<String>,
@@ -835,10 +839,10 @@ private fun joined(
         val next = waiting.remove()
         val (left, right) = Pair(next.left, next.right)
         if (symbols[left].isEmpty() || symbols[right].isEmpty()) {
-            continue // one of them is part of another by now
+            continue // outdated: one of them was merged into another piece
         }
         if (symbols[left].length + symbols[right].length != next.size) {
-            continue // or longer
+            continue // outdated: one of them has grown
         }
         symbols[left] += symbols[right]
         symbols[right] = ""
@@ -850,24 +854,24 @@ private fun joined(
     return symbols.filter { it.isNotEmpty() }
 }
 
-/** How many of the next bytes are one of those texts; 0 if none is. */
+/** Returns the length of the longest given text that comes next; 0 if none does. */
 private fun longestOf(own: List<String>, text: String, place: Int): Int =
     own.filter { text.startsWith(it, place) }.maxOfOrNull { it.length } ?: 0
 
-/** Where the children of a node stand, relative to it. */
+/** Returns the offset from a node to its children. */
 private fun offset(unit: Int): Int = unit ushr 10 shl (unit and 0x200 ushr 6)
 
 /**
- * How many bytes a character has, and whether it is one.
+ * Returns the length of the next character in bytes, and whether it is valid.
  *
- * If it is none, the bytes that could have been the beginning of one.
+ * If it is invalid, the length is that of its longest valid prefix, at least 1.
  */
 private fun character(content: String, place: Int): Pair<Int, Boolean> {
     val lead = content[place].code
     if (lead < 0x80) return Pair(1, true)
     if (lead !in 0xC2..0xF4) return Pair(1, false)
     val size = if (lead < 0xE0) 2 else if (lead < 0xF0) 3 else 4
-    // What would be longer than need be, a half of a pair, or beyond all characters.
+    // Excludes overlong forms, surrogates and values above U+10FFFF.
     var low = when (lead) { 0xE0 -> 0xA0; 0xF0 -> 0x90; else -> 0x80 }
     var high = when (lead) { 0xED -> 0x9F; 0xF4 -> 0x8F; else -> 0xBF }
     for (i in 1 until size) {
@@ -880,7 +884,7 @@ private fun character(content: String, place: Int): Pair<Int, Boolean> {
     return Pair(size, true)
 }
 
-/** Bytes as text: what is no character is U+FFFD, as a whole or each byte of it. */
+/** Decodes bytes; an invalid sequence, or each of its bytes, becomes U+FFFD. */
 private fun readText(content: String, eachByte: Boolean): String {
     val text = StringBuilder()
     var place = 0
@@ -895,7 +899,7 @@ private fun readText(content: String, eachByte: Boolean): String {
     return text.toString()
 }
 
-/** The bytes of UTF-8, as a text of as many characters, each the number of a byte. */
+/** The bytes of UTF-8 as a string, one character with the value of each byte. */
 private fun bytes(text: String): String = String(text.toByteArray(), Charsets.ISO_8859_1)
 
 /** Bytes, written as in `bytes`; phones before Android 8 have no decoder in `java.util`. */

@@ -1,36 +1,37 @@
 import Foundation
 
-// Text to ids and back on a phone: the ids the model was trained with, to the last one.
+// Encodes text to token ids and decodes ids on a phone, exactly as in training.
 //
-// All that a vocabulary and its rules are made of stands in one file of data, the tables
-// of Unicode too: those of a phone depend on the version of its system. This file needs
-// Foundation alone. `tokenizer.py` and `Tokenizer.kt` have the same parts in the same
-// order; whoever changes one changes all three.
+// One data file contains the vocabulary, the tokenization rules and the Unicode tables,
+// because those of a phone depend on the version of its operating system. This file
+// needs only Foundation. `tokenizer.py` and `Tokenizer.kt` have the same parts in the
+// same order; whoever changes one changes all three.
 //
 //     let tokenizer = try Tokenizer(json: Data(contentsOf: url)) // phone_tokenizer.json
 //     let row = try tokenizer.frame(tokenizer.encode("a text"), length: 128)
-//     row.tokenIds, row.paddingMask, row.segmentIds // what the model takes
+//     row.tokenIds, row.paddingMask, row.segmentIds // the model's inputs
 //
 // In a unit test of the application, `tokenizer.disagreements(json: golden)` has to be
 // empty, where `golden` is the content of `golden_ids.json`.
 //
-// To Swift two texts are equal if they look the same: "é" in one code point and in two.
-// To a vocabulary they are not. So texts are looked up by their bytes.
+// Swift compares strings by canonical equivalence: "é" in one code point equals "é" in
+// two. A vocabulary has them as different pieces, so texts are looked up by their
+// bytes.
 
 private let format = "transbeam-phone-tokenizer"
 private let version = 1
-private let longest = 200_000  // bytes of a text in UTF-8; longer ones are refused
-private let space = bytes("\u{2581}")  // how SentencePiece writes a space
-private let replacement = "\u{FFFD}"  // stands for what is no character
+private let longest = 200_000  // bytes of a text in UTF-8; longer ones fail
+private let space = bytes("\u{2581}")  // SentencePiece's symbol for a space
+private let replacement = "\u{FFFD}"  // replaces invalid UTF-8
 
 /// A text in UTF-8.
 private typealias Bytes = [UInt8]
 
-/// What the tokenizer refuses, with the reason.
+/// The errors of the tokenizer, with the reason.
 public enum TokenizerError: Error, CustomStringConvertible {
-    /// The file of data cannot be used.
+    /// The data file cannot be used.
     case badData(String)
-    /// The vocabulary cannot do what is asked for, or a number is out of range.
+    /// The vocabulary lacks a special token, or a number is out of range.
     case badRequest(String)
 
     public var description: String {
@@ -40,19 +41,19 @@ public enum TokenizerError: Error, CustomStringConvertible {
     }
 }
 
-/// What a model takes: each list has the length that was asked for.
+/// The inputs of a model: each list has the requested length.
 public struct Row: Equatable {
-    /// The pieces, then padding.
+    /// The ids of the pieces, then padding.
     public let tokenIds: [Int]
-    /// 1 for a piece, 0 for padding.
+    /// 1 for pieces, 0 for padding.
     public let paddingMask: [Int]
-    /// 1 on the second text of a pair and the piece that ends it.
+    /// 1 on the second text of a pair and the separator after it.
     public let segmentIds: [Int]
-    /// Whether something was cut off.
+    /// Whether the text was cut to the length.
     public let truncated: Bool
 }
 
-/// A tokenizer of any kind.
+/// A WordPiece, byte-level BPE or SentencePiece tokenizer.
 public final class Tokenizer {
     /// The pieces in the order of their ids.
     public let pieces: [String]
@@ -60,7 +61,7 @@ public final class Tokenizer {
     public let unknown: Int?
     public let begin: Int?
     public let end: Int?
-    /// The pieces that end a written text, `end` among them.
+    /// The tokens that end a generated text, including `end`.
     public let ends: [Int]
     public let mask: Int?
     private let maskText: String
@@ -95,13 +96,13 @@ public final class Tokenizer {
         }
     }
 
-    /// The ids of a text without a frame; a special piece in it is ordinary text. Throws
-    /// `badRequest` if the text is too long.
+    /// Encodes a text without special tokens; their names in it are ordinary text.
+    /// Throws `badRequest` if the text is too long.
     public func encode(_ text: String) throws -> [Int] {
         aroundWhole(Array(try limited(text).unicodeScalars))
     }
 
-    /// The ids of a text, in which some pieces may be found whole.
+    /// Encodes a text; added tokens in it become one id each.
     private func aroundWhole(_ text: [UnicodeScalar]) -> [Int] {
         if wholePieces.isEmpty { return engine.encode(text) }
         var ids: [Int] = []
@@ -120,7 +121,7 @@ public final class Tokenizer {
         return ids + engine.encode(Array(text[start...]))
     }
 
-    /// The longest piece that is found whole at a place.
+    /// Returns the longest added token that begins at a position.
     private func wholeAt(
         _ text: [UnicodeScalar], _ place: Int
     ) -> (id: Int, piece: [UnicodeScalar])? {
@@ -131,7 +132,7 @@ public final class Tokenizer {
         }
     }
 
-    /// The text itself. Throws `badRequest` if it is too long.
+    /// Returns the text unchanged. Throws `badRequest` if it is too long.
     public func limited(_ text: String) throws -> String {
         let size = text.utf8.count
         if size > longest {
@@ -141,8 +142,9 @@ public final class Tokenizer {
         return text
     }
 
-    /// As `encode`, but each `[MASK]` in the text is the piece that hides a token. Throws
-    /// `badRequest` if the vocabulary has no such piece, or the text is too long.
+    /// Encodes like `encode`, but each `[MASK]` in the text becomes the mask token.
+    /// Throws `badRequest` if the vocabulary has no mask token, or the text is too
+    /// long.
     public func encodeWithMasks(_ text: String) throws -> [Int] {
         guard let mask = mask else {
             throw TokenizerError.badRequest(
@@ -154,7 +156,7 @@ public final class Tokenizer {
         for (number, part) in parts.enumerated() {
             let isLast = number == parts.count - 1
             var kept = part
-            // Spaces before a mask belong to what it stands for.
+            // Spaces before a mask belong to the masked word.
             while !isLast, kept.last == " " { kept.removeLast() }
             ids += aroundWhole(kept)
             if !isLast { ids.append(mask) }
@@ -162,25 +164,27 @@ public final class Tokenizer {
         return ids
     }
 
-    /// Where the masks of a row stand: so many places, and 0 where there is none.
+    /// Returns `count` positions of a row's mask tokens, padded with 0.
     public func maskedPositions(_ row: Row, count: Int) -> [Int] {
         let places = row.tokenIds.indices.filter { row.tokenIds[$0] == mask }
         return Array((places + Array(repeating: 0, count: count)).prefix(count))
     }
 
-    /// `[CLS] text [SEP]` and padding; a text that is too long loses its end. Throws
-    /// `badRequest` if the vocabulary has no frame, or there is no room for it.
+    /// Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
+    /// Throws `badRequest` if the vocabulary has no special tokens, or `length` is too
+    /// small.
     public func frame(_ ids: [Int], length: Int) throws -> Row {
         let (begin, end) = try frameOf(length, pieces: 2)
         let kept: [Int] = [begin] + ids.prefix(length - 2) + [end]
         return padded(kept, ofFirst: kept.count, length: length, cut: ids.count > length - 2)
     }
 
-    /// `[CLS] first [SEP] second [SEP]` and padding.
+    /// Returns `[CLS] first [SEP] second [SEP]` and padding.
     ///
-    /// A pair that is too long loses pieces at the end of its longer text, until both are
-    /// equally long; then of both in turn, the second text first. Throws `badRequest` if
-    /// the vocabulary has no frame, or there is no room for it.
+    /// A pair that is too long is truncated longest-first: at the end of its longer
+    /// text until both are equally long, then at the ends of both in turn, the second
+    /// text first. Throws `badRequest` if the vocabulary has no special tokens, or
+    /// `length` is too small.
     public func framePair(_ first: [Int], _ second: [Int], length: Int) throws -> Row {
         let (begin, end) = try frameOf(length, pieces: 3)
         let room = length - 3
@@ -192,8 +196,8 @@ public final class Tokenizer {
         return padded(kept, ofFirst: ofFirst + 2, length: length, cut: cut)
     }
 
-    /// What an encoder that feeds a decoder reads: `text </s>` and padding. Throws
-    /// `badRequest` if the vocabulary ends no text, or there is no room.
+    /// Returns an encoder's input for a seq2seq model: `text </s>` and padding. Throws
+    /// `badRequest` if the vocabulary has no end token, or `length` is 0.
     public func source(_ ids: [Int], length: Int) throws -> Row {
         guard let end = end, length >= 1 else {
             throw TokenizerError.badRequest(
@@ -204,10 +208,10 @@ public final class Tokenizer {
             Array(kept), ofFirst: kept.count, length: length, cut: ids.count > length - 1)
     }
 
-    /// What a decoder goes on from, without padding: the last `most` pieces.
+    /// Returns a decoder prompt without padding: the last `most` ids.
     ///
-    /// A text that has none begins with the piece that ends a document, for there has to be
-    /// one.
+    /// A prompt needs at least one id: if the vocabulary has no begin token of its own,
+    /// an empty text becomes the end token.
     public func prompt(_ ids: [Int], most: Int) -> [Int] {
         var begun = ids
         if let begin = begin, begin != end {
@@ -218,8 +222,8 @@ public final class Tokenizer {
         return Array(begun.suffix(most))
     }
 
-    /// Text from ids, without padding, begin and end. Throws `badRequest` if an id is
-    /// outside the vocabulary.
+    /// Decodes ids; padding, begin and end tokens are skipped. Throws `badRequest` if
+    /// an id is outside the vocabulary.
     public func decode(_ ids: [Int]) throws -> String {
         for piece in ids where !pieces.indices.contains(piece) {
             throw TokenizerError.badRequest("\(piece) is outside the vocabulary")
@@ -228,7 +232,7 @@ public final class Tokenizer {
         return engine.decode(ids.filter { !silent.contains($0) })
     }
 
-    /// Where the ids are not those of the file of golden ids; empty if nowhere. Takes the
+    /// Returns the differences from the golden ids; empty if there are none. Takes the
     /// content of `golden_ids.json`; throws `badData` if a part is missing.
     public func disagreements(json: Data) throws -> [String] {
         let content = try? JSONSerialization.jsonObject(with: json)
@@ -247,7 +251,7 @@ public final class Tokenizer {
         return found
     }
 
-    /// What to compare with a case, by the same names.
+    /// Returns the values to compare with a golden case, by the same names.
     private func answers(_ fields: Fields, length: Int, most: Int) throws -> [String: Any] {
         let text: String = try fields.get("text")
         let masks: Bool = try fields.get("masks")
@@ -298,7 +302,7 @@ private protocol Engine {
     func decode(_ ids: [Int]) -> String
 }
 
-/// Words, and of each word the longest pieces.
+/// WordPiece: splits words, and each word into its longest pieces from the left.
 private final class WordPiece: Engine {
     private let pieces: [String]
     private let ids: [Bytes: Int]
@@ -379,10 +383,10 @@ private final class WordPiece: Engine {
         return words
     }
 
-    /// Lower case, without accents, or whatever the vocabulary is made of.
+    /// Normalizes a character as the vocabulary needs it, such as to lowercase.
     private func folded(_ c: Int) -> [Int] {
         if hasHangul, c >= 0xAC00, c < 0xAC00 + 11172 {
-            // A syllable is a number of its two or three letters.
+            // The code point of a syllable encodes its two or three letters.
             let number = c - 0xAC00
             let third = number % 28
             let letters = [0x1100 + number / 588, 0x1161 + number % 588 / 28]
@@ -391,14 +395,15 @@ private final class WordPiece: Engine {
         return becomes[c] ?? [c]
     }
 
-    /// Marks on one letter in the order of Unicode's classes; some then vanish.
+    /// Sorts combining marks by canonical combining class; removes hidden ones.
     private func inOrder(_ word: [Int]) -> [Int] {
         var ordered: [Int] = []
         var start = 0
         while start < word.count {
             var end = start
             while end < word.count, order[word[end]] != nil { end += 1 }
-            // By place and by where they stood: Swift's sorting may swap equal ones.
+            // By class and original position: Swift's sort is not guaranteed to be
+            // stable.
             let marks = word[start..<end].enumerated().sorted {
                 (order[$0.element]!, $0.offset) < (order[$1.element]!, $1.offset)
             }
@@ -409,7 +414,7 @@ private final class WordPiece: Engine {
         return ordered.filter { !hidden.contains($0) }
     }
 
-    /// A word in parts: each character of punctuation is a word of its own.
+    /// Splits a word at punctuation: each such character is a word of its own.
     private func atPunctuation(_ word: [Int]) -> [[Int]] {
         var parts: [[Int]] = [[]]
         for c in word {
@@ -444,7 +449,7 @@ private final class WordPiece: Engine {
     }
 }
 
-/// Words as GPT-2 cuts them, and of each word bytes that are joined in pairs.
+/// Byte-level BPE: splits words as GPT-2 does, and merges pairs of their bytes.
 private final class ByteBPE: Engine {
     private enum Kind { case symbol, letter, number, white }
 
@@ -473,7 +478,7 @@ private final class ByteBPE: Engine {
         self.byteOf = byteOf
         names = Set(try data.get("names") as [Int])
         addsSpace = try data.get("add_prefix_space")
-        // A pair is written with a space between: no letter of the alphabet is one.
+        // A space separates the two parts of a pair: the alphabet does not contain it.
         ranks = numbered(try data.get("merges"))
         let table = try data.fields("characters")
         letters = CodePoints(try table.get("letters"))
@@ -526,7 +531,7 @@ private final class ByteBPE: Engine {
         return white.contains(c) ? .white : .symbol
     }
 
-    /// Where the word that begins at `start` ends.
+    /// Returns the end of the word that begins at `start`.
     private func end(_ text: [UnicodeScalar], _ kinds: [Kind], _ start: Int) -> Int {
         for ending in endings where text[start...].starts(with: ending) {
             return start + ending.count
@@ -538,15 +543,15 @@ private final class ByteBPE: Engine {
         var end = begin
         while end < text.count, kinds[end] == kinds[begin] { end += 1 }
         if kinds[begin] == .white, end < text.count, end - start > 1 {
-            end -= 1  // the last one belongs to what follows, or is a word of its own
+            end -= 1  // the last one belongs to the next word, or is a word of its own
         }
         return end
     }
 }
 
-/// Pieces that are likeliest together (`unigram`), or joined in pairs (`bpe`).
+/// SentencePiece: the most probable pieces (`unigram`), or merged pairs (`bpe`).
 ///
-/// In bytes of UTF-8, as the library does it.
+/// Works on the bytes of UTF-8, as the library does.
 private final class SentencePiece: Engine {
     private let pieces: [String]
     private let isUnigram: Bool
@@ -593,7 +598,7 @@ private final class SentencePiece: Engine {
             let isUnknown = i == unknown
             if isUnknown, !byteIds.isEmpty {
                 ids += piece.map { byteIds[Int($0)] }
-            } else if !(isUnknown && wasUnknown) {  // several in a row are one
+            } else if !(isUnknown && wasUnknown) {  // adjacent unknowns are merged
                 ids.append(i)
             }
             wasUnknown = isUnknown
@@ -614,7 +619,7 @@ private final class SentencePiece: Engine {
                 between.append(i)
                 continue
             }
-            // A special piece is a word of its own.
+            // A special token is a word of its own.
             if !between.isEmpty { add(self.text(between)) }
             add(pieces[i])
             between = []
@@ -623,10 +628,10 @@ private final class SentencePiece: Engine {
         return text
     }
 
-    /// By Viterbi's algorithm, in the precision of the library.
+    /// Finds the best pieces by Viterbi's algorithm, in the library's precision.
     private func likeliest(_ text: Bytes) -> [(Bytes, Int)] {
         let size = text.count
-        var best = [Float](repeating: 0, count: size + 1)  // of the pieces to each place
+        var best = [Float](repeating: 0, count: size + 1)  // up to each position
         var begins = [Int](repeating: -1, count: size + 1)
         var ids = [Int](repeating: unknown, count: size + 1)
 
@@ -672,7 +677,7 @@ private final class SentencePiece: Engine {
             symbols.append(Array(text[start..<end]))
             start = end
         }
-        var halves: [Bytes: (Bytes, Bytes)] = [:]  // of what is not used whole
+        var halves: [Bytes: (Bytes, Bytes)] = [:]  // parts of unused pieces
 
         func rank(_ left: Bytes, _ right: Bytes) -> Double? {
             guard let i = ofText[left + right] else { return nil }
@@ -691,7 +696,7 @@ private final class SentencePiece: Engine {
         return joined(symbols, fixed, rank).flatMap { withIds($0) }
     }
 
-    /// What pieces stand for, without the space that was put before the text.
+    /// Decodes pieces; drops the space that was added before the text.
     private func text(_ ids: [Int]) -> String {
         var text = ""
         var content: Bytes = []
@@ -721,10 +726,10 @@ private final class SentencePiece: Engine {
     }
 }
 
-/// SentencePiece's rules: of those that begin at a place the longest is taken.
+/// SentencePiece's normalization: at each position the longest match applies.
 ///
-/// They stand in a trie, an array of 32-bit numbers as the library writes it, whose leaves
-/// say where in a list of texts the new one stands.
+/// The rules are in the library's trie, an array of 32-bit numbers, whose leaves are
+/// offsets into the list of replacement texts.
 private final class Normalizer {
     private let own: [Bytes]
     private let texts: Bytes
@@ -779,7 +784,7 @@ private final class Normalizer {
         return out
     }
 
-    /// What the next bytes become, and how many they are.
+    /// Returns the replacement of the next bytes, and their number.
     private func rule(_ text: Bytes, _ place: Int) -> (Bytes, Int) {
         let named = longestOf(own, text, place)
         if named > 0 { return (Array(text[place..<place + named]), named) }
@@ -802,7 +807,7 @@ private final class Normalizer {
     }
 }
 
-/// A set of code points, told by where it begins and ends, in turn.
+/// A set of code points as intervals: begins and ends in turn.
 private struct CodePoints {
     private let edges: [Int]
 
@@ -821,7 +826,7 @@ private struct CodePoints {
     }
 }
 
-/// What an object of JSON holds, by names.
+/// Returns the values of a JSON object by name.
 private struct Fields {
     let values: [String: Any]
 
@@ -856,7 +861,7 @@ private struct Fields {
     }
 }
 
-/// The kind of a file of data, once its format is known to be ours.
+/// Checks the format of the data file and returns the tokenizer's kind.
 private func checked(_ data: Fields) throws -> String {
     let found: (String?, Int?) = (data.optional("format"), data.optional("version"))
     guard found.0 == format, found.1 == version else {
@@ -873,18 +878,18 @@ private func checked(_ data: Fields) throws -> String {
     return one
 }
 
-/// The letters of ASCII in lower case, and no others.
+/// Lowercases ASCII letters only.
 private func lower(_ scalar: UnicodeScalar) -> UnicodeScalar {
     guard ("A"..."Z").contains(scalar) else { return scalar }
     return UnicodeScalar(UInt8(scalar.value) + 32)
 }
 
-/// Joins neighbours, those of the lowest rank first, the leftmost of equal ones.
+/// Merges adjacent pieces, lowest rank first, leftmost first among equal ranks.
 ///
 /// - Parameters:
-///   - pieces: What a word is made of at first.
-///   - fixed: Which of them are left as they are.
-///   - rank: Of a pair; nil if it cannot be joined.
+/// - pieces: The initial pieces of a word.
+/// - fixed: Whether each of them must not be merged.
+/// - rank: The rank of a pair; nil if it cannot be merged.
 private func joined(
     _ pieces: [Bytes], _ fixed: [Bool], _ rank: @escaping (Bytes, Bytes) -> Double?
 ) -> [Bytes] {
@@ -904,10 +909,10 @@ private func joined(
     while let next = waiting.pop() {
         let (left, right) = (next.left, next.right)
         if symbols[left].isEmpty || symbols[right].isEmpty {
-            continue  // one of them is part of another by now
+            continue  // outdated: one of them was merged into another piece
         }
         if symbols[left].count + symbols[right].count != next.size {
-            continue  // or longer
+            continue  // outdated: one of them has grown
         }
         symbols[left] += symbols[right]
         symbols[right] = []
@@ -930,7 +935,7 @@ private struct Offer {
     }
 }
 
-/// Gives the first of what it holds; each offer precedes the two below it.
+/// A binary heap: each element precedes the two below it.
 private struct Heap {
     private var offers: [Offer] = []
 
@@ -960,25 +965,25 @@ private struct Heap {
     }
 }
 
-/// How many of the next bytes are one of those texts; 0 if none is.
+/// Returns the length of the longest given text that comes next; 0 if none does.
 private func longestOf(_ own: [Bytes], _ text: Bytes, _ place: Int) -> Int {
     own.filter { text[place...].starts(with: $0) }.map { $0.count }.max() ?? 0
 }
 
-/// Where the children of a node stand, relative to it.
+/// Returns the offset from a node to its children.
 private func offset(_ unit: UInt32) -> UInt32 {
     (unit >> 10) << ((unit & 0x200) >> 6)
 }
 
-/// How many bytes a character has, and whether it is one.
+/// Returns the length of the next character in bytes, and whether it is valid.
 ///
-/// If it is none, the bytes that could have been the beginning of one.
+/// If it is invalid, the length is that of its longest valid prefix, at least 1.
 private func character(_ content: Bytes, _ place: Int) -> (size: Int, isOne: Bool) {
     let lead = content[place]
     if lead < 0x80 { return (1, true) }
     if lead < 0xC2 || lead > 0xF4 { return (1, false) }
     let size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4
-    // What would be longer than need be, a half of a pair, or beyond all characters.
+    // Excludes overlong forms, surrogates and values above U+10FFFF.
     var low: UInt8 = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80
     var high: UInt8 = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF
     for i in 1..<size {
@@ -990,7 +995,7 @@ private func character(_ content: Bytes, _ place: Int) -> (size: Int, isOne: Boo
     return (size, true)
 }
 
-/// Bytes as text: what is no character is U+FFFD, as a whole or each byte of it.
+/// Decodes bytes; an invalid sequence, or each of its bytes, becomes U+FFFD.
 private func readText(_ content: Bytes, eachByte: Bool) -> String {
     var text = ""
     var place = 0
@@ -1011,13 +1016,13 @@ private func textOf(_ content: Bytes) -> String {
     String(decoding: content, as: UTF8.self)
 }
 
-/// The bytes of a code point that is no half of a pair.
+/// Returns the UTF-8 bytes of a code point that is not a surrogate.
 private func utf8(_ codePoint: Int) -> Bytes {
     let scalar = UnicodeScalar(UInt32(codePoint)) ?? "\u{FFFD}"
     return Bytes(String(Character(scalar)).utf8)
 }
 
-/// A number that is written as a text: JSON's are rounded by some readers.
+/// Parses a number from a string: some JSON parsers round numbers.
 private func number(_ text: String) throws -> Double {
     guard let number = Double(text) else {
         throw TokenizerError.badData(
@@ -1059,7 +1064,7 @@ private func split(_ text: [UnicodeScalar], at mark: [UnicodeScalar]) -> [[Unico
     return parts
 }
 
-/// Whether an answer is what stands in the file of golden ids, to the last code point.
+/// Compares an output with a golden case, code point by code point.
 private func isEqual(_ value: Any, _ expected: Any?) -> Bool {
     switch value {
     case let ids as [Int]: return ids == expected as? [Int]

@@ -1,16 +1,16 @@
-"""Text to ids and back on a phone: the ids the model was trained with, to the last one.
+"""Encodes text to token ids and decodes ids on a phone, exactly as in training.
 
-All that a vocabulary and its rules are made of stands in one file of data, the tables
-of Unicode too: those of a phone depend on the version of its system. This file needs
-Python alone. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the same
-order; whoever changes one changes all three.
+One data file contains the vocabulary, the tokenization rules and the Unicode tables,
+because those of a phone depend on the version of its operating system. This file needs
+only Python. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the same order;
+whoever changes one changes all three.
 
     tokenizer = Tokenizer.load("phone_tokenizer.json")
     row = tokenizer.frame(tokenizer.encode("a text"), length=128)
-    row.token_ids, row.padding_mask, row.segment_ids  # what the model takes
+    row.token_ids, row.padding_mask, row.segment_ids  # the model's inputs
 
-`python tokenizer.py phone_tokenizer.json golden_ids.json` says whether the ids are
-those that the model's own tokenizer gave when it was exported.
+`python tokenizer.py phone_tokenizer.json golden_ids.json` compares the ids with those
+of the model's own tokenizer at export.
 """
 
 import base64
@@ -24,26 +24,26 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 FORMAT, VERSION = "transbeam-phone-tokenizer", 1
-LONGEST = 200_000  # bytes of a text in UTF-8; longer ones are refused
+LONGEST = 200_000  # bytes of a text in UTF-8; longer ones fail
 
 Ids = list[int]
 
-_SPACE = "▁"  # how SentencePiece writes a space
-_REPLACEMENT = "\ufffd"  # stands for what is no character
+_SPACE = "▁"  # SentencePiece's symbol for a space
+_REPLACEMENT = "\ufffd"  # replaces invalid UTF-8
 
 
 class BadDataError(ValueError):
-    """The file of data cannot be used."""
+    """The data file cannot be used."""
 
 
 class Row(NamedTuple):
-    """What a model takes: each list has the length that was asked for.
+    """The inputs of a model: each list has the requested length.
 
     Attributes:
-        token_ids: The pieces, then padding.
-        padding_mask: 1 for a piece, 0 for padding.
-        segment_ids: 1 on the second text of a pair and the piece that ends it.
-        truncated: Whether something was cut off.
+        token_ids: The ids of the pieces, then padding.
+        padding_mask: 1 for pieces, 0 for padding.
+        segment_ids: 1 on the second text of a pair and the separator after it.
+        truncated: Whether the text was cut to the length.
     """
 
     token_ids: Ids
@@ -53,13 +53,13 @@ class Row(NamedTuple):
 
 
 class Tokenizer:
-    """A tokenizer of any kind.
+    """A WordPiece, byte-level BPE or SentencePiece tokenizer.
 
     Args:
-        data: What `phone_tokenizer.json` holds.
+        data: The content of `phone_tokenizer.json`.
 
     Raises:
-        BadDataError: It is of another format, or a part is missing.
+        BadDataError: The data have another format, or a part is missing.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -84,10 +84,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """The tokenizer of a file.
+        """Loads a tokenizer from its data file.
 
         Raises:
-            BadDataError: It is no JSON, of another format, or a part is missing.
+            BadDataError: The file is not JSON, has another format, or a part is
+                missing.
         """
         try:
             return cls(json.loads(Path(path).read_bytes()))
@@ -95,7 +96,7 @@ class Tokenizer:
             raise BadDataError(f"{path}: {error}") from error
 
     def encode(self, text: str) -> Ids:
-        """The ids of a text without a frame; a special piece in it is ordinary text.
+        """Encodes a text without special tokens; their names in it are ordinary text.
 
         Raises:
             ValueError: The text is too long.
@@ -103,7 +104,7 @@ class Tokenizer:
         return self._around_whole(_whole(self.limited(text)))
 
     def _around_whole(self, text: str) -> Ids:
-        """The ids of a text, in which some pieces may be found whole."""
+        """Encodes a text; added tokens in it become one id each."""
         if not self._whole:
             return self._engine.encode(text)
         ids, start, place = [], 0, 0
@@ -117,7 +118,7 @@ class Tokenizer:
         return ids + self._engine.encode(text[start:])
 
     def _whole_at(self, text: str, place: int) -> int | None:
-        """The longest piece that is found whole at a place."""
+        """Returns the longest added token that begins at a position."""
         for i in self._whole:
             piece = self.pieces[i]
             part = text[place : place + len(piece)]
@@ -126,7 +127,7 @@ class Tokenizer:
         return None
 
     def limited(self, text: str) -> str:
-        """The text itself.
+        """Returns the text unchanged.
 
         Raises:
             ValueError: It is too long.
@@ -137,10 +138,10 @@ class Tokenizer:
         return text
 
     def encode_with_masks(self, text: str) -> Ids:
-        """As `encode`, but each `[MASK]` in the text is the piece that hides a token.
+        """Encodes like `encode`, but each `[MASK]` in the text becomes the mask token.
 
         Raises:
-            ValueError: The vocabulary has no such piece, or the text is too long.
+            ValueError: The vocabulary has no mask token, or the text is too long.
         """
         if self.mask is None:
             raise ValueError("the vocabulary has no piece that hides a token")
@@ -148,21 +149,21 @@ class Tokenizer:
         ids: Ids = []
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            # Spaces before a mask belong to what it stands for.
+            # Spaces before a mask belong to the masked word.
             ids += self.encode(part if is_last else part.rstrip(" "))
             ids += [] if is_last else [self.mask]
         return ids
 
     def masked_positions(self, row: Row, count: int) -> Ids:
-        """Where the masks of a row stand: so many places, and 0 where there is none."""
+        """Returns `count` positions of a row's mask tokens, padded with 0."""
         places = [i for i, piece in enumerate(row.token_ids) if piece == self.mask]
         return (places + [0] * count)[:count]
 
     def frame(self, ids: Sequence[int], length: int) -> Row:
-        """`[CLS] text [SEP]` and padding; a text that is too long loses its end.
+        """Returns `[CLS] text [SEP]` and padding; a text that is too long is truncated.
 
         Raises:
-            ValueError: The vocabulary has no frame, or there is no room for it.
+            ValueError: The vocabulary has no special tokens, or `length` is too small.
         """
         begin, end = self._frame_of(length, 2)
         kept = [begin, *ids[: length - 2], end]
@@ -171,13 +172,14 @@ class Tokenizer:
     def frame_pair(
         self, first: Sequence[int], second: Sequence[int], length: int
     ) -> Row:
-        """`[CLS] first [SEP] second [SEP]` and padding.
+        """Returns `[CLS] first [SEP] second [SEP]` and padding.
 
-        A pair that is too long loses pieces at the end of its longer text, until both
-        are equally long; then of both in turn, the second text first.
+        A pair that is too long is truncated longest-first: at the end of its longer
+        text until both are equally long, then at the ends of both in turn, the second
+        text first.
 
         Raises:
-            ValueError: The vocabulary has no frame, or there is no room for it.
+            ValueError: The vocabulary has no special tokens, or `length` is too small.
         """
         begin, end = self._frame_of(length, 3)
         room = length - 3
@@ -188,10 +190,10 @@ class Tokenizer:
         return self._padded(kept, of_first + 2, length, cut)
 
     def source(self, ids: Sequence[int], length: int) -> Row:
-        """What an encoder that feeds a decoder reads: `text </s>` and padding.
+        """Returns an encoder's input for a seq2seq model: `text </s>` and padding.
 
         Raises:
-            ValueError: The vocabulary has no piece that ends a text, or no room.
+            ValueError: The vocabulary has no end token, or `length` is 0.
         """
         if self.end is None or length < 1:
             raise ValueError("the vocabulary ends no text, or the row has no room")
@@ -199,10 +201,10 @@ class Tokenizer:
         return self._padded(kept, len(kept), length, len(ids) > length - 1)
 
     def prompt(self, ids: Sequence[int], most: int) -> Ids:
-        """What a decoder goes on from, without padding: the last `most` pieces.
+        """Returns a decoder prompt without padding: the last `most` ids.
 
-        A text that has none begins with the piece that ends a document, for there has
-        to be one.
+        A prompt needs at least one id: if the vocabulary has no begin token of its own,
+            an empty text becomes the end token.
         """
         begun = [*ids]
         if self.begin is not None and self.begin != self.end:
@@ -212,7 +214,7 @@ class Tokenizer:
         return begun[max(len(begun) - most, 0) :]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text from ids, without padding, begin and end.
+        """Decodes ids; padding, begin and end tokens are skipped.
 
         Raises:
             ValueError: An id is outside the vocabulary.
@@ -224,7 +226,7 @@ class Tokenizer:
         return self._engine.decode([piece for piece in ids if piece not in silent])
 
     def disagreements(self, golden: dict[str, Any]) -> list[str]:
-        """Where the ids are not those of the file of golden ids; empty if nowhere."""
+        """Returns the differences from the golden ids; empty if there are none."""
         found = []
         for case in golden["cases"]:
             answers = self._answers(case, golden["length"], golden["prompt"])
@@ -235,7 +237,7 @@ class Tokenizer:
         return found
 
     def _answers(self, case: dict[str, Any], length: int, most: int) -> dict[str, Any]:
-        """What to compare with a case, by the same names."""
+        """Returns the values to compare with a golden case, by the same names."""
         encode = self.encode_with_masks if case["masks"] else self.encode
         ids = encode(case["text"])
         answers: dict[str, Any] = {
@@ -277,7 +279,7 @@ class _Engine(Protocol):
 
 
 class _WordPiece:
-    """Words, and of each word the longest pieces."""
+    """WordPiece: splits words, and each word into its longest pieces from the left."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._pieces = data["pieces"]
@@ -333,9 +335,9 @@ class _WordPiece:
         return words
 
     def _folded(self, c: int) -> Ids:
-        """Lower case, without accents, or whatever the vocabulary is made of."""
+        """Normalizes a character as the vocabulary needs it, such as to lowercase."""
         if self._has_hangul and 0xAC00 <= c < 0xAC00 + 11172:
-            # A syllable is a number of its two or three letters.
+            # The code point of a syllable encodes its two or three letters.
             first, rest = divmod(c - 0xAC00, 588)
             second, third = divmod(rest, 28)
             letters = [0x1100 + first, 0x1161 + second, 0x11A7 + third]
@@ -343,7 +345,7 @@ class _WordPiece:
         return self._becomes.get(c, [c])
 
     def _in_order(self, word: Ids) -> Ids:
-        """Marks on one letter in the order of Unicode's classes; some then vanish."""
+        """Sorts combining marks by canonical combining class; removes hidden ones."""
         start = 0
         while start < len(word):
             end = start
@@ -354,7 +356,7 @@ class _WordPiece:
         return [c for c in word if c not in self._is_hidden]
 
     def _at_punctuation(self, word: Ids) -> list[str]:
-        """A word in parts: each character of punctuation is a word of its own."""
+        """Splits a word at punctuation: each such character is a word of its own."""
         parts = [""]
         for c in word:
             if c in self._is_punctuation:
@@ -381,7 +383,7 @@ class _WordPiece:
 
 
 class _ByteBPE:
-    """Words as GPT-2 cuts them, and of each word bytes that are joined in pairs."""
+    """Byte-level BPE: splits words as GPT-2 does, and merges pairs of their bytes."""
 
     _SYMBOL, _LETTER, _NUMBER, _WHITE = range(4)
     _ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -393,7 +395,7 @@ class _ByteBPE:
         self._byte_of = {letter: i for i, letter in enumerate(self._alphabet)}
         self._names = set(data["names"])
         self._prefix: bool = data["add_prefix_space"]
-        # A pair is written with a space between: no letter of the alphabet is one.
+        # A space separates the two parts of a pair: the alphabet does not contain it.
         self._ranks = {pair: rank for rank, pair in enumerate(data["merges"])}
         table = data["characters"]
         self._is_letter = _CodePoints(table["letters"])
@@ -442,7 +444,7 @@ class _ByteBPE:
         return self._WHITE if c in self._is_white else self._SYMBOL
 
     def _end(self, text: str, kinds: list[int], start: int) -> int:
-        """Where the word that begins at `start` ends."""
+        """Returns the end of the word that begins at `start`."""
         for ending in self._ENDINGS:
             if text.startswith(ending, start):
                 return start + len(ending)
@@ -455,14 +457,14 @@ class _ByteBPE:
         while end < size and kinds[end] == kinds[begin]:
             end += 1
         if kinds[begin] == self._WHITE and end < size and end - start > 1:
-            end -= 1  # the last one belongs to what follows, or is a word of its own
+            end -= 1  # the last one belongs to the next word, or is a word of its own
         return end
 
 
 class _SentencePiece:
-    """Pieces that are likeliest together (`unigram`), or joined in pairs (`bpe`).
+    """SentencePiece: the most probable pieces (`unigram`), or merged pairs (`bpe`).
 
-    In bytes of UTF-8, as the library does it.
+    Works on the bytes of UTF-8, as the library does.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -490,7 +492,7 @@ class _SentencePiece:
             is_unknown = i == self._unknown
             if is_unknown and self._byte_ids:
                 ids += [self._byte_ids[byte] for byte in piece]
-            elif not (is_unknown and was_unknown):  # several in a row are one
+            elif not (is_unknown and was_unknown):  # adjacent unknowns are merged
                 ids.append(i)
             was_unknown = is_unknown
         return ids
@@ -507,7 +509,7 @@ class _SentencePiece:
             if i not in self._alone:
                 between.append(i)
                 continue
-            # A special piece is a word of its own.
+            # A special token is a word of its own.
             if between:
                 add(self._text(between))
             add(self._pieces[i])
@@ -517,9 +519,9 @@ class _SentencePiece:
         return text
 
     def _likeliest(self, text: bytes) -> list[tuple[bytes, int]]:
-        """By Viterbi's algorithm, in the precision of the library."""
+        """Finds the best pieces by Viterbi's algorithm, in the library's precision."""
         size = len(text)
-        best = [0.0] * (size + 1)  # score of the pieces up to each place
+        best = [0.0] * (size + 1)  # score of the best pieces up to each position
         begins, ids = [-1] * (size + 1), [self._unknown] * (size + 1)
 
         def offer(start: int, end: int, score: float, i: int) -> None:
@@ -556,7 +558,7 @@ class _SentencePiece:
             symbols.append(text[start : start + size])
             fixed.append(own > 0)
             start += size
-        halves: dict[bytes, tuple[bytes, bytes]] = {}  # of what must not be used whole
+        halves: dict[bytes, tuple[bytes, bytes]] = {}  # parts of unused pieces
 
         def rank(left: bytes, right: bytes) -> float | None:
             i = self._of_text.get(left + right)
@@ -577,7 +579,7 @@ class _SentencePiece:
         return [found for piece in joined for found in with_ids(piece)]
 
     def _text(self, ids: Ids) -> str:
-        """What pieces stand for, without the space that was put before the text."""
+        """Decodes pieces; drops the space that was added before the text."""
         text = ""
         content = bytearray()
         is_start, dropped = True, False
@@ -601,10 +603,10 @@ class _SentencePiece:
 
 
 class _Normalizer:
-    """SentencePiece's rules: of those that begin at a place the longest is taken.
+    """SentencePiece's normalization: at each position the longest match applies.
 
-    They stand in a trie, an array of 32-bit numbers as the library writes it, whose
-    leaves say where in a list of texts the new one stands.
+    The rules are in the library's trie, an array of 32-bit numbers, whose leaves are
+    offsets into the list of replacement texts.
     """
 
     def __init__(self, rules: dict[str, Any], own: set[bytes]) -> None:
@@ -642,7 +644,7 @@ class _Normalizer:
         return bytes(out)
 
     def _rule(self, text: bytes, place: int) -> tuple[bytes, int]:
-        """What the next bytes become, and how many they are."""
+        """Returns the replacement of the next bytes, and their number."""
         if own := _longest_of(self._own, text, place):
             return text[place : place + own], own
         found = size = 0
@@ -662,7 +664,7 @@ class _Normalizer:
 
 
 class _CodePoints:
-    """A set of code points, told by where it begins and ends, in turn."""
+    """A set of code points as intervals: begins and ends in turn."""
 
     def __init__(self, edges: Sequence[int]) -> None:
         self._edges = edges
@@ -685,12 +687,12 @@ def _check(data: Any) -> None:
 
 
 def _whole(text: str) -> str:
-    """Halves of a character that only UTF-16 knows become U+FFFD."""
+    """Replaces lone surrogates by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _lower(text: str) -> str:
-    """With the letters of ASCII in lower case, and no others."""
+    """Lowercases ASCII letters only."""
     return "".join(c.lower() if c.isascii() else c for c in text)
 
 
@@ -699,12 +701,12 @@ def _groups(values: Sequence[int], size: int) -> list[Sequence[int]]:
 
 
 def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
-    """Joins neighbours, those of the lowest rank first, the leftmost of equal ones.
+    """Merges adjacent pieces, lowest rank first, leftmost first among equal ranks.
 
     Args:
-        symbols: What a word is made of at first: texts or bytes.
-        fixed: Which of them are left as they are.
-        rank: Of a pair; None if it cannot be joined.
+        symbols: The initial pieces of a word: texts or bytes.
+        fixed: Whether each of them must not be merged.
+        rank: The rank of a pair; None if it cannot be merged.
     """
     symbols = list(symbols)
     before = list(range(-1, len(symbols) - 1))
@@ -724,9 +726,9 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
     while waiting:
         _, left, right, size = heapq.heappop(waiting)
         if not symbols[left] or not symbols[right]:
-            continue  # one of them is part of another by now
+            continue  # outdated: one of them was merged into another piece
         if len(symbols[left]) + len(symbols[right]) != size:
-            continue  # or longer
+            continue  # outdated: one of them has grown
         symbols[left] += symbols[right]
         symbols[right] = symbols[right][:0]
         behind[left] = behind[right]
@@ -738,25 +740,25 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
 
 
 def _longest_of(own: set[bytes], text: bytes, place: int) -> int:
-    """How many of the next bytes are one of those texts; 0 if none is."""
+    """Returns the length of the longest given text that comes next; 0 if none does."""
     fitting = [len(one) for one in own if text.startswith(one, place)]
     return max(fitting, default=0)
 
 
 def _offset(unit: int) -> int:
-    """Where the children of a node stand, relative to it."""
+    """Returns the offset from a node to its children."""
     return unit >> 10 << ((unit & 0x200) >> 6)
 
 
 def _as_float(score: float) -> float:
-    """A number in the precision of 32 bits."""
+    """Rounds a number to float32."""
     return struct.unpack("f", struct.pack("f", score))[0]
 
 
 def _character(content: bytes, place: int) -> tuple[int, bool]:
-    """How many bytes a character has, and whether it is one.
+    """Returns the length of the next character in bytes, and whether it is valid.
 
-    If it is none, the bytes that could have been the beginning of one.
+    If it is invalid, the length is that of its longest valid prefix, at least 1.
     """
     lead = content[place]
     if lead < 0x80:
@@ -764,7 +766,7 @@ def _character(content: bytes, place: int) -> tuple[int, bool]:
     if not 0xC2 <= lead <= 0xF4:
         return 1, False
     size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-    # What would be longer than need be, a half of a pair, or beyond all characters.
+    # Excludes overlong forms, surrogates and values above U+10FFFF.
     low = {0xE0: 0xA0, 0xF0: 0x90}.get(lead, 0x80)
     high = {0xED: 0x9F, 0xF4: 0x8F}.get(lead, 0xBF)
     for i in range(1, size):
@@ -775,7 +777,7 @@ def _character(content: bytes, place: int) -> tuple[int, bool]:
 
 
 def _read_text(content: bytes, *, each_byte: bool) -> str:
-    """Bytes as text: what is no character is U+FFFD, as a whole or each byte of it."""
+    """Decodes bytes; an invalid sequence, or each of its bytes, becomes U+FFFD."""
     text = ""
     place = 0
     while place < len(content):
@@ -794,7 +796,7 @@ _ENGINES = {
 
 
 def main(data: str, golden: str) -> int:
-    """Compares with golden ids; 0 if all are the same."""
+    """Compares with golden ids; returns 0 if all are equal."""
     cases = json.loads(Path(golden).read_bytes())
     found = Tokenizer.load(data).disagreements(cases)
     print("\n".join(found) or f"{len(cases['cases'])} texts: all as expected")
