@@ -1,4 +1,4 @@
-"""One storey of a Transformer."""
+"""A Transformer block."""
 
 from typing import Literal
 

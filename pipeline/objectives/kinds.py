@@ -31,7 +31,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 class RecordMaker(Protocol):
-    """What the module of each kind has."""
+    """Functions that the module of each kind has."""
 
     def features(self, run: RunConfig) -> tuple[Feature, ...]:
         """The record contract, which needs neither the corpus nor a tokenizer."""

@@ -103,7 +103,7 @@ def size_of(path: Path) -> int:
 
 
 def kind_of(trained: TrainedRun) -> str:
-    """What the model is asked about."""
+    """The kind of input that the model reads: `image` or `text`."""
     is_image = isinstance(trained.config.objective, ImageObjective)
     return "image" if is_image else "text"
 

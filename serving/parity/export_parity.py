@@ -132,7 +132,7 @@ def require_passed(
 
 
 def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
-    """What else would help, if anything."""
+    """Further advice for a failed export; empty without any."""
     if config is None or isinstance(config.objective, ImageObjective):
         return ""
     in_4_bits = any("int4" in row.form for row in failed)

@@ -36,7 +36,7 @@ _ORIENTATION = 0x0112  # EXIF's tag
 
 @dataclass(frozen=True)
 class ExpectedImageAnswer:
-    """What Keras says of one image.
+    """The answer of the Keras model for one image.
 
     Attributes:
         content: A JPEG or PNG file.

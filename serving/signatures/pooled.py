@@ -17,7 +17,7 @@ from transbeam.serving.signatures.pooled_answers import make_pooled_answer
 
 
 class PooledInputs(Protocol):
-    """What such a model reads: texts, pairs or images."""
+    """Inputs of such a model: texts, pairs or images."""
 
     max_length: int
 

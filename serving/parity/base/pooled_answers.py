@@ -1,4 +1,4 @@
-"""How far answers for a whole input are from Keras's, by the form of the answer."""
+"""Differences from Keras of answers for a whole input, by the answer's form."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never

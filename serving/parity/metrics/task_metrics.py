@@ -158,7 +158,7 @@ def _first(answer: np.ndarray) -> np.ndarray:
 
 
 def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
-    """What a run's task is judged by; None if its records say nothing of that."""
+    """Makes the metric of a run's task; None if its records lack right answers."""
     objective = trained.config.objective
     if isinstance(objective, TextObjective):
         return of_writing(trained, run_folder)
