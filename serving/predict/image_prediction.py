@@ -7,21 +7,23 @@ from typing import Any
 from transbeam.configs.base.errors import DataError
 from transbeam.serving.client.interface import Client, ServerError
 from transbeam.serving.images.files import read_image
-from transbeam.serving.predict.formatting import classification
+from transbeam.serving.predict.formatting.formatters import Formatter
 
 INPUTS = ("image_bytes",)
 
 
-def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str, Any]]:
+def predict_images(
+    client: Client, files: Sequence[str | Path], formatter: Formatter
+) -> list[dict[str, Any]]:
     """Classifies images.
 
     Args:
         client: A client of a server, or of a local SavedModel.
         files: Paths of JPEG or PNG files.
+        formatter: Reads the outputs.
 
     Returns:
-        For each file `image`, its path, and the values of
-        `transbeam.serving.predict.formatting.classification.read`.
+        For each file `image`, its path, and what the formatter reads.
 
     Raises:
         DataError: A file cannot be read, or the model cannot decode it.
@@ -36,9 +38,10 @@ def predict_images(client: Client, files: Sequence[str | Path]) -> list[dict[str
         if len(files) == 1:
             raise DataError(f"{files[0]}: the model refuses it: {error}") from None
         # The error of a batch does not identify the image: retry one by one.
-        return [one for file in files for one in predict_images(client, [file])]
+        alone = (predict_images(client, [file], formatter) for file in files)
+        return [prediction for (prediction,) in alone]
     found = []
     for row, file in enumerate(files):
         answer = {name: values[row] for name, values in answers.items()}
-        found.append({"image": str(file), **classification.read(answer)})
+        found.append({"image": str(file), **formatter.read(str(file), answer)})
     return found

@@ -13,42 +13,21 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.serving.base.stream_events import Whole
 from transbeam.serving.client.interface import Client, RemoteClient
 from transbeam.serving.predict.formatting import (
-    classification,
-    embedding,
     generation,
     masked,
     span_corruption,
-    span_qa,
-    token_classification,
+)
+from transbeam.serving.predict.formatting.formatters import (
+    Formatter,
+    formatter_of_outputs,
+    prediction_lines,
 )
 from transbeam.serving.predict.image_prediction import INPUTS as IMAGES
 from transbeam.serving.predict.image_prediction import predict_images
 
 # The inputs of `serving_default` that --text and --second-text provide.
 _INPUTS = (("text",), ("text", "second_text"), ("context", "question"), IMAGES)
-_NUMBER = frozenset({"score", "truncated"})
-_KNOWN = (
-    masked.OUTPUTS,
-    classification.OUTPUTS,
-    classification.OF_IMAGES,
-    *token_classification.OUTPUTS,
-    generation.OUTPUTS,
-    span_corruption.OUTPUTS,
-    span_qa.OUTPUTS,
-    embedding.OUTPUTS,
-    _NUMBER,
-)
 _DEFAULT = "serving_default"
-# The formatter of a prediction, by a key that it contains.
-_LINES = {
-    "masks": masked.lines,
-    "classes": classification.lines,
-    "words": token_classification.lines,
-    "fills": span_corruption.lines,
-    "generated_text": generation.lines,
-    "answer": span_qa.lines,
-    "embedding": embedding.lines,
-}
 
 
 def predict(
@@ -75,14 +54,14 @@ def predict(
         ServerError: A server is unreachable, or rejects the request.
     """
     _check_any(texts)
-    names, outputs = _kind_of(client)
+    names, formatter = _kind_of(client)
     _check_columns(texts, second_texts, len(names))
     if names == IMAGES:
-        return predict_images(client, texts)
+        return predict_images(client, texts, formatter)
     texts = _no_images(texts)
-    if outputs == masked.OUTPUTS:
+    if formatter is masked:
         masked.check(texts)
-    if outputs == span_corruption.OUTPUTS:
+    if formatter is span_corruption:
         span_corruption.check(texts)
     # A lone surrogate cannot be encoded as UTF-8.
     columns = {
@@ -95,7 +74,7 @@ def predict(
         answer = {name: values[row] for name, values in answers.items()}
         pair = {"second_text": second_texts[row]} if second_texts else {}
         truncated = bool(answer.get("truncated", False))
-        said = _read(text, answer, outputs)
+        said = formatter.read(text, answer)
         found.append({"text": text, **pair, **said, "truncated": truncated})
     return found
 
@@ -123,8 +102,8 @@ def stream(
         ServerError: As `predict`.
     """
     _check_any(texts)
-    names, outputs = _kind_of(client)
-    if outputs not in (generation.OUTPUTS, span_corruption.OUTPUTS):
+    names, formatter = _kind_of(client)
+    if formatter not in (generation, span_corruption):
         raise ArtifactError(
             "the model writes no texts, so there is nothing to listen to; expected a "
             "model trained for causal, prefix, span_corruption, seq2seq or "
@@ -145,35 +124,12 @@ def stream(
     return found
 
 
-def _read(text: str, answer: dict[str, Any], outputs: frozenset[str]) -> dict[str, Any]:
-    if outputs == masked.OUTPUTS:
-        return masked.read(text, answer)
-    if outputs == classification.OUTPUTS:
-        return classification.read(answer)
-    if outputs in token_classification.OUTPUTS:
-        return token_classification.read(answer)
-    if outputs == generation.OUTPUTS:
-        return generation.read(answer)
-    if outputs == span_corruption.OUTPUTS:
-        return span_corruption.read(text, answer)
-    if outputs == span_qa.OUTPUTS:
-        return span_qa.read(answer)
-    if outputs == embedding.OUTPUTS:
-        return embedding.read(answer)
-    return {"score": float(answer["score"])}
-
-
 def describe(prediction: dict[str, Any]) -> str:
     """Formats one prediction as a few text lines."""
     lines = [prediction["image"] if "image" in prediction else prediction["text"]]
     if "second_text" in prediction:
         lines.append(prediction["second_text"])
-    for key, lines_of in _LINES.items():
-        if key in prediction:
-            lines += lines_of(prediction)
-            break
-    else:
-        lines.append(f"  {prediction['score']:.4g}")
+    lines += prediction_lines(prediction)
     if prediction.get("truncated"):
         lines.append("  (too long for the model: not all of it was read)")
     if "filled" in prediction:
@@ -215,14 +171,15 @@ def _check_columns(
         )
 
 
-def _kind_of(client: Client) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Returns the names of the text inputs and of the outputs of `serving_default`."""
+def _kind_of(client: Client) -> tuple[tuple[str, ...], Formatter]:
+    """Returns the inputs of `serving_default`, and the formatter of its outputs."""
     signatures = client.signatures()
     signature = signatures.get(_DEFAULT)
     inputs = set(signature.inputs) if signature else set()
     outputs = frozenset(signature.outputs) if signature else frozenset()
     names = next((names for names in _INPUTS if set(names) == inputs), None)
-    if names is None or outputs not in _KNOWN:
+    formatter = formatter_of_outputs(outputs)
+    if names is None or formatter is None:
         raise ArtifactError(
             f"the model's signature {_DEFAULT} takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
@@ -231,4 +188,4 @@ def _kind_of(client: Client) -> tuple[tuple[str, ...], frozenset[str]]:
             "a vector. "
             "Ask a model exported by `transbeam export`"
         )
-    return names, outputs
+    return names, formatter

@@ -24,7 +24,6 @@ from transbeam.model.functional.input_validation import CheckedModel
 from transbeam.model.stack.layer_stack import LayerStack
 from transbeam.trainer.distillation.teacher import begin_as, load_teacher
 from transbeam.trainer.objectives.losses import Loss, Sums
-from transbeam.trainer.objectives.targets import NumberTarget, Target
 
 _VECTORS = "sequence_output"
 _TEACHER = "teacher/"
@@ -193,7 +192,7 @@ class DistillationLoss(Loss):
         total = config.task_weight * task
         for ask, count in zip(self.asks, of_targets, strict=True):
             answers = outputs[ask.output], batch[_TEACHER + ask.output]
-            apart, scale = _apart(ask, *answers, config.temperature)
+            apart, scale = ask.divergence(*answers, config.temperature)
             _, real = ask.read(batch)
             part = sums[f"teacher_{ask.output}"] = _sums(apart, real)
             weight = config.teacher_weight * scale
@@ -212,34 +211,6 @@ class DistillationLoss(Loss):
             return ops.cast(ops.greater(rows, 0), "float32")
         squares = self.student.output[name].shape[1]  # of an image, which counts once
         return ops.ones((ops.shape(batch["image"])[0], squares), "float32") / squares
-
-
-def _apart(
-    ask: Target, student: Any, teacher: Any, temperature: float
-) -> tuple[Any, float]:
-    """How far apart the answers to each target are, and what that is scaled by."""
-    if isinstance(ask, NumberTarget):
-        return ops.square(student - teacher), 1.0
-    return divergence(student, teacher, temperature), temperature**2
-
-
-def divergence(student: Any, teacher: Any, temperature: float) -> Any:
-    """KL(teacher || student) of softened answers, in nats: `(B, ..., C)` to `(B, ...)`.
-
-    Example:
-    >>> import numpy as np
-    >>> even, sure = np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])
-    >>> ops.convert_to_numpy(divergence(even, sure, 1.0)).round(4)  # ln 2 - entropy
-    array([0.3681], dtype=float32)
-    """
-    student, teacher = (
-        ops.log_softmax(ops.cast(scores, "float32") / temperature, axis=-1)
-        for scores in (student, teacher)
-    )
-    # The probabilities add up to the same, so their differences add nothing, but with
-    # them no term is below zero, and what rounding does to one is undone by the other.
-    said, wanted = ops.exp(student), ops.exp(teacher)
-    return ops.sum(wanted * (teacher - student) + (said - wanted), axis=-1)
 
 
 def cosine(a: Any, b: Any) -> Any:

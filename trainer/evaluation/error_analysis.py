@@ -10,7 +10,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
-    NumberObjective,
+    PooledObjective,
     SpanObjective,
     TextObjective,
     TextPairObjective,
@@ -28,10 +28,8 @@ from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import Watcher, on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
-    class_examples,
-    number_examples,
     question_examples,
-    token_examples,
+    record_examples,
     written_examples,
 )
 from transbeam.trainer.evaluation.generation_eval import (
@@ -49,7 +47,7 @@ from transbeam.trainer.evaluation.span_qa import (
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
 from transbeam.trainer.metrics.squad import SpanAnswerScores
-from transbeam.trainer.objectives.targets import NumberTarget, asks_of
+from transbeam.trainer.objectives.targets import asks_of
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,13 @@ def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
         return (CostsByDocument(asks, "decoder_document_ids"),)
     if isinstance(objective, SpanObjective):
         return (CostsByDocument(asks),)
-    if isinstance(objective, NumberObjective):
-        return (WorstRows(asks[0], most, wrong_only=False),)
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
         return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
+    worst = WorstRows(asks[0], most, wrong_only=asks[0].judged == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
-        worst = WorstRows(asks[0], most, wrong_only=True)
         return Confusions(asks[0], objective.labels), worst
+    if isinstance(objective, PooledObjective):
+        return (worst,)
     assert_never(objective)
 
 
@@ -96,14 +94,12 @@ def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Finding
     """
     held_out, places = subject.held_out, subject.places()
     match watchers:
-        case (Confusions() as confusions, WorstRows(rows=rows)):
-            found = class_examples(rows, places, held_out, confusions.labels)
-            return Findings(examples=found, confusions=confusions)
-        case (WorstRows(ask=NumberTarget(), rows=rows),):
-            return Findings(examples=number_examples(rows, places, held_out))
-        case (WorstRows(rows=rows),):
-            found = token_examples(rows, places, held_out, subject.tokenizer)
-            return Findings(examples=found)
+        case (*confusions, WorstRows(rows=rows)):
+            found = record_examples(
+                subject.config.objective, rows, places, held_out, subject.tokenizer
+            )
+            table = next((of for of in confusions if isinstance(of, Confusions)), None)
+            return Findings(examples=found, confusions=table)
         case (CostsByDocument() as costs,):
             nats = np.bincount(
                 places.document, costs.select(places.row, places.ordinal), len(held_out)

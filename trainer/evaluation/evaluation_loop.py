@@ -11,11 +11,6 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import UserError
 from transbeam.trainer.metrics.confidence_intervals import Interval
-from transbeam.trainer.objectives.baselines import (
-    target_sums,
-    unigram_entropy,
-    variance,
-)
 from transbeam.trainer.objectives.losses import Sums
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
 from transbeam.trainer.objectives.targets import NumberTarget, Target
@@ -173,7 +168,7 @@ def evaluate(
         answers = _fetch(forward(batch))
         _add_sums(total, answers)
         for ask in asks:
-            asked[ask.output] = _add(asked[ask.output], target_sums(ask, batch))
+            asked[ask.output] = _add(asked[ask.output], ask.input_free_sums(batch))
         for scorer, rows in zip(scorers, statistics, strict=True):
             rows.append(scorer.statistics(answers, batch))
         for watch in watchers:
@@ -195,8 +190,8 @@ def evaluate(
         scores=scores,
     )
     if isinstance(first, NumberTarget):
-        return replace(common, variance=variance(asked[first.output]))
-    entropy = sum(unigram_entropy(of) for of in asked.values())
+        return replace(common, variance=first.input_free_loss(asked[first.output]))
+    entropy = sum(ask.input_free_loss(asked[ask.output]) for ask in asks)
     return replace(
         common,
         # Beyond 700, a float ends.

@@ -4,11 +4,22 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import assert_never
 
 import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
+    FillsObjective,
+    NumberObjective,
+    Objective,
+    SpanObjective,
+    TextObjective,
+    TokenChoiceObjective,
+)
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
@@ -59,6 +70,36 @@ def save_examples(path: Path, examples: Sequence[Example]) -> None:
             del told["second_text"]
         lines.append(json.dumps(told, ensure_ascii=False) + "\n")
     write_atomically(path, "".join(lines))
+
+
+def record_examples(
+    objective: Objective,
+    rows: Sequence[EvaluatedRecord],
+    places: DocumentIndex,
+    held_out: HeldOut,
+    tokenizer: Tokenizer,
+) -> list[Example]:
+    """Examples of an objective whose records are evaluated one by one.
+
+    Args:
+        objective: The kind of answers.
+        rows: Records with the model's answers.
+        places: Documents of the records.
+        held_out: The documents.
+        tokenizer: The run's.
+
+    Raises:
+        ValueError: The answers of such a model are put together from several records.
+    """
+    if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
+        return token_examples(rows, places, held_out, tokenizer)
+    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
+        return class_examples(rows, places, held_out, objective.labels)
+    if isinstance(objective, NumberObjective):
+        return number_examples(rows, places, held_out)
+    if isinstance(objective, SpanObjective):
+        raise ValueError("answers to questions are read from all windows of a text")
+    assert_never(objective)
 
 
 def class_examples(

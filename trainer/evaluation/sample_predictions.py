@@ -5,25 +5,16 @@ The examples of an evaluation are where a model is worst; these show what it is 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 import keras
 import numpy as np
 
 from transbeam.configs.cli.progress import SilentBar
 from transbeam.configs.schema.generation import GenerationConfig, SampleConfig
-from transbeam.configs.schema.objectives.language_modeling import (
-    CausalConfig,
-    SentencePairsConfig,
-)
+from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
-    FillsObjective,
-    NumberObjective,
     SpanObjective,
-    TextObjective,
     TextPairObjective,
-    TokenChoiceObjective,
 )
 from transbeam.model.build import build_model
 from transbeam.model.generation.generate import generate
@@ -35,11 +26,9 @@ from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
-    class_examples,
     decoded,
     example_of,
-    number_examples,
-    token_examples,
+    record_examples,
 )
 from transbeam.trainer.evaluation.generation_eval import texts_and_references
 from transbeam.trainer.evaluation.span_qa import (
@@ -97,14 +86,9 @@ def samples(
         return _answered(subject, len(rows))
     if isinstance(objective, CausalConfig) and (found := _continued(subject, rows)):
         return found
-    places = subject.places()
-    if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
-        return token_examples(rows, places, held_out, subject.tokenizer)
-    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
-        return class_examples(rows, places, held_out, objective.labels)
-    if isinstance(objective, NumberObjective):
-        return number_examples(rows, places, held_out)
-    assert_never(objective)
+    return record_examples(
+        objective, rows, subject.places(), held_out, subject.tokenizer
+    )
 
 
 def _unpacked(subject: EvaluationContext) -> keras.Model:

@@ -5,9 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transbeam.trainer.objectives.objective_metrics import Batch
-from transbeam.trainer.objectives.targets import NumberTarget, Target
-
 
 class Baseline(NamedTuple):
     """What a loss is held against.
@@ -40,22 +37,19 @@ def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
     return Baseline("nats per target", "unigram entropy", least)
 
 
-def target_sums(ask: Target, batch: Batch) -> np.ndarray:
-    """What is to be known of targets for the best guess that looks at no input."""
-    if isinstance(ask, NumberTarget):
-        return number_sums(ask, batch)
-    return target_counts(ask, batch)
+def number_sums(targets: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    """float64 (3,): the number of targets, their sum, the sum of their squares.
 
-
-def number_sums(ask: NumberTarget, batch: Batch) -> np.ndarray:
-    """float64 (3,): how many targets there are, their sum, the sum of their squares.
+    Args:
+        targets: Name of the feature.
+        batch: Features by name.
 
     Example:
-    >>> number_sums(NumberTarget("score", "label"), {"label": np.array([2.0, -3.0])})
+    >>> number_sums("label", {"label": np.array([2.0, -3.0])})
     array([ 2., -1., 13.])
     """
-    targets = batch[ask.targets].astype(np.float64)
-    return np.array([np.sum(targets**power) for power in range(3)])
+    numbers = batch[targets].astype(np.float64)
+    return np.array([np.sum(numbers**power) for power in range(3)])
 
 
 def variance(sums: np.ndarray) -> float:
@@ -69,17 +63,24 @@ def variance(sums: np.ndarray) -> float:
     return max(float(sums[2] / count - (sums[1] / count) ** 2), 0.0)
 
 
-def target_counts(ask: Target, batch: Batch) -> np.ndarray:
-    """int64 (C',): how often each id is asked for.
+def target_counts(
+    targets: str, weights: str | None, batch: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """int64 (C',): how often each id is the right answer.
+
+    Args:
+        targets: Name of the feature.
+        weights: Name of the feature with their weights, or None.
+        batch: Features by name.
 
     Example:
-    >>> target_counts(Target("logits", "label"), {"label": np.array([2, 0, 2])})
+    >>> target_counts("label", None, {"label": np.array([2, 0, 2])})
     array([1, 0, 2])
     """
-    targets = batch[ask.targets]
-    if ask.weights is not None:
-        targets = targets[batch[ask.weights] > 0]
-    return np.bincount(targets.reshape(-1))
+    ids = batch[targets]
+    if weights is not None:
+        ids = ids[batch[weights] > 0]
+    return np.bincount(ids.reshape(-1))
 
 
 def unigram_entropy(counts: np.ndarray) -> float:

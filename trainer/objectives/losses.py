@@ -7,37 +7,20 @@ the division comes from outside. Padding counts neither above nor below the line
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.functional.deferred_logits import DeferredLogits
-from transbeam.model.kernels.cross_entropy import cross_entropy
 from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
-from transbeam.trainer.objectives.targets import NumberTarget, Target, asks_of
+from transbeam.trainer.objectives.targets import Target, TargetCosts, asks_of
 
 # By the output asked: cost, count, and what the answers are judged by, `correct` or
 # `absolute_error`. What is made small beside the answers, and is no part of the loss
 # that is told, is not judged.
 Sums = dict[str, dict[str, Any]]
-
-
-class _Each(NamedTuple):
-    """What each answer comes to, all of the targets' shape.
-
-    Attributes:
-        guesses: What the model says.
-        costs: Of a choice nats, of a number the square of its error.
-        extra: What smoothing and z-loss add to that.
-        judged: Whether a choice is right; how far a number is off.
-    """
-
-    guesses: Any
-    costs: Any
-    extra: Any
-    judged: Any
 
 
 @dataclass(frozen=True)
@@ -176,26 +159,8 @@ class Loss:
             ops.sum(each.judged * weights),
         )
 
-    def _of_each(self, ask: Target, answers, targets) -> _Each:
-        if isinstance(ask, NumberTarget):
-            error = answers - ops.cast(targets, "float32")
-            costs = ops.square(error)
-            return _Each(answers, costs, ops.zeros_like(costs), ops.abs(error))
-        return self._of_each_choice(answers, targets)
-
-    def _of_each_choice(self, logits, targets) -> _Each:
-        logits = ops.cast(logits, "float32")
-        targets = ops.cast(targets, "int32")
-        nats, log_sum = cross_entropy(logits, targets)
-        guess = ops.cast(ops.argmax(logits, axis=-1), "int32")
-        correct = ops.cast(ops.equal(guess, targets), "float32")
-        extra = ops.zeros_like(nats)
-        if self.label_smoothing:
-            evenly = log_sum - ops.mean(logits, axis=-1)
-            extra = extra + self.label_smoothing * (evenly - nats)
-        if self.z_loss:
-            extra = extra + self.z_loss * ops.square(log_sum)
-        return _Each(guess, nats, extra, correct)
+    def _of_each(self, ask: Target, answers, targets) -> TargetCosts:
+        return ask.cost(answers, targets, self.label_smoothing, self.z_loss)
 
 
 def _per_record(x):

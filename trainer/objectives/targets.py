@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar, NamedTuple, assert_never
 
+import numpy as np
 from keras import ops
 
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
@@ -16,18 +17,42 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TokenChoiceObjective,
 )
+from transbeam.model.kernels.cross_entropy import cross_entropy
+from transbeam.trainer.objectives.baselines import (
+    number_sums,
+    target_counts,
+    unigram_entropy,
+    variance,
+)
+from transbeam.trainer.objectives.divergence import divergence
+
+
+class TargetCosts(NamedTuple):
+    """The cost of a model's answer to each target, all of the targets' shape.
+
+    Attributes:
+        guesses: The model's first guess.
+        costs: Nats of a choice, the squared error of a number.
+        extra: Cost added by smoothing and z-loss.
+        judged: Whether a choice is right; how far a number is off.
+    """
+
+    guesses: Any
+    costs: Any
+    extra: Any
+    judged: Any
 
 
 @dataclass(frozen=True)
 class Target:
-    """One choice that records ask for: which token, which class, which place.
+    """One choice that records ask for: a token, a class, a position.
 
     Attributes:
         output: The model's output with the scores, `(B, ..., C)`.
-        targets: The feature with what is right, int32 `(B, ...)`.
-        weights: The feature that is 1 where something is asked and 0 elsewhere,
-            `(B, ...)`; None where every record asks once.
-        judged: What is added up beside the cost of the answers.
+        targets: The feature with the right answers, int32 `(B, ...)`.
+        weights: The feature that is 1 for a real target and 0 elsewhere, `(B, ...)`;
+            None where every record has one target.
+        judged: The sum that is kept beside the cost of the answers.
     """
 
     judged: ClassVar[str] = "correct"
@@ -51,6 +76,41 @@ class Target:
             return targets, ops.ones(ops.shape(targets), "float32")
         return targets, ops.cast(batch[self.weights], "float32")
 
+    def cost(
+        self,
+        answers: Any,
+        targets: Any,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+    ) -> TargetCosts:
+        """The cost of answers to targets; see `Loss` for what is added to it."""
+        logits = ops.cast(answers, "float32")
+        targets = ops.cast(targets, "int32")
+        nats, log_sum = cross_entropy(logits, targets)
+        guess = ops.cast(ops.argmax(logits, axis=-1), "int32")
+        correct = ops.cast(ops.equal(guess, targets), "float32")
+        extra = ops.zeros_like(nats)
+        if label_smoothing:
+            evenly = log_sum - ops.mean(logits, axis=-1)
+            extra = extra + label_smoothing * (evenly - nats)
+        if z_loss:
+            extra = extra + z_loss * ops.square(log_sum)
+        return TargetCosts(guess, nats, extra, correct)
+
+    def divergence(
+        self, student: Any, teacher: Any, temperature: float
+    ) -> tuple[Any, float]:
+        """How far a student's answers are from the teacher's, and the scale of that."""
+        return divergence(student, teacher, temperature), temperature**2
+
+    def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Sums over targets from which the best guess without any input is known."""
+        return target_counts(self.targets, self.weights, batch)
+
+    def input_free_loss(self, sums: np.ndarray) -> float:
+        """The cost per target of that guess."""
+        return unigram_entropy(sums)
+
 
 @dataclass(frozen=True)
 class NumberTarget(Target):
@@ -58,11 +118,33 @@ class NumberTarget(Target):
 
     Attributes:
         output: The model's output with the numbers, float32 `(B, ...)`.
-        targets: The feature with what is right, float32 of the same shape.
+        targets: The feature with the right numbers, float32 of the same shape.
         weights: As for a choice.
     """
 
     judged: ClassVar[str] = "absolute_error"
+
+    def cost(
+        self,
+        answers: Any,
+        targets: Any,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+    ) -> TargetCosts:
+        error = answers - ops.cast(targets, "float32")
+        costs = ops.square(error)
+        return TargetCosts(answers, costs, ops.zeros_like(costs), ops.abs(error))
+
+    def divergence(
+        self, student: Any, teacher: Any, temperature: float
+    ) -> tuple[Any, float]:
+        return ops.square(student - teacher), 1.0
+
+    def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        return number_sums(self.targets, batch)
+
+    def input_free_loss(self, sums: np.ndarray) -> float:
+        return variance(sums)
 
 
 _MASKED = Target("logits", "masked_ids", "masked_weights")

@@ -25,6 +25,8 @@ class ObjectiveTraits:
     """Fixed properties of a kind of objective.
 
     Attributes:
+        sentence: Description of a trained model for those who use it; `{n}` is the
+            number of its labels or pieces.
         model: `model.kind` that it trains.
         fields: Fields that a document must have, by the names of `Document`. Those of
             `text_to_text` are named by its templates: see `fields_needed`.
@@ -37,10 +39,12 @@ class ObjectiveTraits:
         in_buckets: Its records may have `data.layout.kind=bucketed`.
         text_alone: It learns from texts and nothing that belongs to them, so documents
             with nearly the same text may be dropped.
+        activation: Makes probabilities of the scores of an answer that is a class.
         ids_signature: The signature of an export that gives the model's scores for
             ids or pixels; None if none gives all of them.
     """
 
+    sentence: str
     model: Literal["encoder", "decoder", "seq2seq"] = "encoder"
     fields: tuple[str, ...] = _TEXT
     pieces: tuple[Literal["begin", "end", "mask"], ...] = _FRAME
@@ -49,11 +53,14 @@ class ObjectiveTraits:
     has_segments: bool = False
     in_buckets: bool = False
     text_alone: bool = False
+    activation: Literal["softmax", "sigmoid"] = "softmax"
     ids_signature: str | None
 
 
 _TABLE: ByKind[ObjectiveTraits] = {
     "masked": ObjectiveTraits(
+        sentence="A language model of {n} pieces: it says what stands behind a "
+        "`[MASK]`, and gives a text a vector.",
         pieces=("mask",),
         example=("It returns a [MASK].",),
         in_buckets=True,
@@ -61,6 +68,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="fill_mask",
     ),
     "sentence_pairs": ObjectiveTraits(
+        sentence="A classifier of pairs of texts: which of {n} labels do they have?",
         pieces=(*_FRAME, "mask"),
         inputs=_PAIR,
         example=("It was late.", "They went home."),
@@ -69,6 +77,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature=None,  # what it learns from its masks is not exported
     ),
     "causal": ObjectiveTraits(
+        sentence="A language model: it writes on from a text.",
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
@@ -77,6 +86,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "prefix": ObjectiveTraits(
+        sentence="A language model: it writes on from a text.",
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
@@ -85,6 +95,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "span_corruption": ObjectiveTraits(
+        sentence="It writes what stands in the gaps of a text.",
         model="seq2seq",
         pieces=("end",),
         example=("It <extra_id_0> the name of the <extra_id_1>.",),
@@ -92,6 +103,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "seq2seq": ObjectiveTraits(
+        sentence="It answers a text with a text.",
         model="seq2seq",
         fields=("text", "target_text"),
         pieces=("end",),
@@ -99,6 +111,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "text_to_text": ObjectiveTraits(
+        sentence="It answers a text with a text.",
         model="seq2seq",
         fields=(),
         pieces=("end",),
@@ -107,12 +120,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "classification": ObjectiveTraits(
+        sentence="A classifier of texts: which of {n} labels has a text?",
         fields=("text", "label"),
         example=_REVIEW,
         in_buckets=True,
         ids_signature="classify_ids",
     ),
     "pair_classification": ObjectiveTraits(
+        sentence="A classifier of pairs of texts: which of {n} labels do they have?",
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -121,12 +136,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="classify_ids",
     ),
     "regression": ObjectiveTraits(
+        sentence="It gives a text a number.",
         fields=("text", "label"),
         example=_REVIEW,
         in_buckets=True,
         ids_signature="regress_ids",
     ),
     "pair_regression": ObjectiveTraits(
+        sentence="It gives a pair of texts a number.",
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -135,12 +152,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="regress_ids",
     ),
     "token_classification": ObjectiveTraits(
+        sentence="A tagger: it gives each word of a text one of {n} tags.",
         fields=("words", "tags"),
         example=("Ada Lovelace was born in London.",),
         in_buckets=True,
         ids_signature="tag_ids",
     ),
     "span_qa": ObjectiveTraits(
+        sentence="It finds the answer to a question in a text.",
         fields=(*_PAIR, "answers"),
         inputs=("context", "question"),
         example=("Ada Lovelace was born in London.", "Where was Ada born?"),
@@ -148,6 +167,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="read_ids",
     ),
     "image_classification": ObjectiveTraits(
+        sentence="A classifier of images: which of {n} labels has an image?",
         fields=("image", "label"),
         pieces=(),
         inputs=_IMAGE,

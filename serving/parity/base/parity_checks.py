@@ -94,6 +94,12 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
     return float(np.mean(lost <= tie))
 
 
+def first_choice(answer: np.ndarray) -> np.ndarray:
+    """Returns the most probable class, or -1 if one of the numbers is NaN."""
+    # `argmax` returns the index of the first NaN, which might be the right class.
+    return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
+
+
 def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Returns differences of log-probabilities, clipped to float32's normal range.
 

@@ -17,6 +17,7 @@ from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
     agreement_row,
     at_most,
+    first_choice,
     labels_row,
     largest,
     log_softmax,
@@ -36,6 +37,10 @@ class PooledParity(Protocol):
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         """The answers in a model's outputs, float64, to be compared by differences."""
+        ...
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        """The answer that a model's scores come to, as the records' `label` has it."""
         ...
 
     def saved_model_rows(
@@ -68,6 +73,9 @@ class ChoiceParity:
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         return log_softmax(np.asarray(outputs["logits"]))
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        return first_choice(scores)
 
     def saved_model_rows(
         self,
@@ -105,6 +113,9 @@ class NumberParity:
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         return np.asarray(outputs["score"], np.float64)
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        return scores
 
     def saved_model_rows(
         self,

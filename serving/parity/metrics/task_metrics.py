@@ -8,16 +8,21 @@ from typing import Protocol, assert_never
 import numpy as np
 
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
     FillsObjective,
     NumberObjective,
+    PooledObjective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
+from transbeam.serving.parity.base.parity_checks import (
+    ParityCheck,
+    at_most,
+    first_choice,
+)
+from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
 from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
@@ -70,8 +75,9 @@ class TaskAccuracy:
         signature: str,
         questions: Sequence[ValidationExample],
         outputs: tuple[str, ...] = ("logits",),
+        decide: Callable[[np.ndarray], np.ndarray] = first_choice,
     ):
-        self.signature, self.outputs = signature, outputs
+        self.signature, self.outputs, self.decide = signature, outputs, decide
         self.questions = questions
         self.limit = trained.config.export.tolerance.metric_loss
         found = ask_keras(trained, questions)
@@ -107,7 +113,7 @@ class TaskAccuracy:
         answers = [outputs[name] for name in self.outputs]
         if question.places is not None:
             answers = [answer[question.places] for answer in answers]
-        chosen = np.stack([_first(answer) for answer in answers], axis=-1)
+        chosen = np.stack([self.decide(answer) for answer in answers], axis=-1)
         right = question.right.reshape(-1, len(answers))
         return (chosen.reshape(right.shape) == right).all(axis=-1)
 
@@ -151,12 +157,6 @@ class Explained:
         return float(1 - np.mean((scores - self.labels) ** 2) / self.labels.var())
 
 
-def _first(answer: np.ndarray) -> np.ndarray:
-    """Returns the most probable class, or -1 if one of the numbers is NaN."""
-    # `argmax` returns the index of the first NaN, which might be the right class.
-    return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
-
-
 def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     """Makes the metric of a run's task; None if its records lack right answers."""
     objective = trained.config.objective
@@ -175,6 +175,9 @@ def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     if isinstance(objective, SpanObjective):
         names = ("start_logits", "end_logits")
         return TaskAccuracy(trained, signature, questions, names)
-    if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
+    if isinstance(objective, TokenChoiceObjective):
         return TaskAccuracy(trained, signature, questions)
+    if isinstance(objective, PooledObjective):
+        decide = make_pooled_parity(objective).decide
+        return TaskAccuracy(trained, signature, questions, decide=decide)
     assert_never(objective)

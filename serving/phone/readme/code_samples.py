@@ -57,6 +57,7 @@ def program_values(
     values: dict[str, Any] = {
         "model": model,
         "signature": signature,
+        "activation": traits(objective).activation,
         "prefix": trained.tokenizer.word_prefix if "decode" not in signatures else "",
     }
     values["prefix_text"] = _quoted(values["prefix"], "python")
@@ -115,7 +116,7 @@ def program(
         return filled(f"uses/{name}.{language}", own).rstrip("\n")
 
     own[f"{short}_labels"] = ""
-    parts = {"softmax": part("softmax")}
+    parts = {"probabilities": part(values["activation"])}
     if kind == "write":
         own["source"] = _source(trained, language)
         begins = "encode" if "encode" in signatures else "prefill"

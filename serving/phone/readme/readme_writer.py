@@ -13,8 +13,7 @@ from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
-from transbeam.configs.schema.objectives.objective import ByKind
-from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.conversion.tflite_converter import file_name
@@ -62,26 +61,6 @@ _FILES = {
     PICTURE: "the same as a picture",
 }
 _EMBEDS = "It gives a text a vector: near texts have near ones."
-_SENTENCES: ByKind[str] = {
-    "masked": "A language model of {n} pieces: it says what stands behind a `[MASK]`, "
-    "and gives a text a vector.",
-    "sentence_pairs": "A classifier of pairs of texts: which of {n} labels do they "
-    "have?",
-    "classification": "A classifier of texts: which of {n} labels has a text?",
-    "pair_classification": "A classifier of pairs of texts: which of {n} labels do "
-    "they have?",
-    "regression": "It gives a text a number.",
-    "pair_regression": "It gives a pair of texts a number.",
-    "token_classification": "A tagger: it gives each word of a text one of {n} tags.",
-    "span_qa": "It finds the answer to a question in a text.",
-    "image_classification": "A classifier of images: which of {n} labels has an image?",
-    "causal": "A language model: it writes on from a text.",
-    "prefix": "A language model: it writes on from a text.",
-    "seq2seq": "It answers a text with a text.",
-    "text_to_text": "It answers a text with a text.",
-    "span_corruption": "It writes what stands in the gaps of a text.",
-}
-
 _LONG = {
     "classify": "it loses its end, and `truncated` of the row says so.",
     "tag": "it is read in several rows, cut between words, so each word has a tag.",
@@ -145,7 +124,9 @@ def write_handover(trained: TrainedRun, folder: Path) -> None:
 def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
     """Returns the placeholders that describe the model."""
     kind = trained.config.objective.kind
-    sentence = _SENTENCES[kind] if trained.has_head else _EMBEDS
+    sentence = (
+        traits(trained.config.objective).sentence if trained.has_head else _EMBEDS
+    )
     number = trained.tokenizer.vocabulary_size if labels is None else len(labels)
     return {
         "name": trained.config.name,

@@ -5,15 +5,16 @@ from typing import Any
 
 import numpy as np
 
-OF_IMAGES = frozenset({"label", "classes", "scores"})
-OUTPUTS = OF_IMAGES | {"truncated"}
+KEY = "classes"
+OUTPUTS = (frozenset({"label", "classes", "scores"}),)
 _SHOWN = 5
 
 
-def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one text or image to JSON values.
 
     Args:
+        text: The input; the answer does not repeat it.
         answer: The row of each output.
 
     Returns:
@@ -25,7 +26,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
     ...     "classes": np.array([b"no", b"yes"]),
     ...     "scores": np.array([0.25, 0.75]),
     ... }
-    >>> read(answer)["classes"][0]
+    >>> read("", answer)["classes"][0]
     {'label': 'yes', 'score': 0.75}
     """
     order = np.argsort(-answer["scores"], kind="stable")

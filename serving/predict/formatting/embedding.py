@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
-OUTPUTS = frozenset({"embedding", "truncated"})
+KEY = "embedding"
+OUTPUTS = (frozenset({"embedding"}),)
 _SHOWN = 4
 
 
-def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Converts the embedding of one text to JSON values.
 
     Args:
+        text: The input; the answer does not repeat it.
         answer: The row of each output.
 
     Returns:

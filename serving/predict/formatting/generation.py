@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-OUTPUTS = frozenset({"generated_text", "token_ids", "length", "finished", "truncated"})
+KEY = "generated_text"
+OUTPUTS = (frozenset({"generated_text", "token_ids", "length", "finished"}),)
 
 
-def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one text to JSON values.
 
     Args:
+        text: The input; the answer does not repeat it.
         answer: The row of each output.
 
     Returns:
@@ -17,7 +19,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
         generation ended by itself.
 
     Example:
-    >>> read({"generated_text": b" and so on", "length": 3, "finished": False})
+    >>> read("", {"generated_text": b" and so on", "length": 3, "finished": False})
     {'generated_text': ' and so on', 'num_tokens': 3, 'finished': False}
     """
     return {

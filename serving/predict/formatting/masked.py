@@ -8,7 +8,8 @@ import numpy as np
 from transbeam.configs.base.errors import ConfigError
 
 MASK = "[MASK]"
-OUTPUTS = frozenset({"fills", "scores", "truncated"})
+KEY = "masks"
+OUTPUTS = (frozenset({"fills", "scores"}),)
 _CONTINUATION = "##"
 
 

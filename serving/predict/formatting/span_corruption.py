@@ -9,7 +9,8 @@ from transbeam.serving.predict.formatting import generation
 
 GAP = "<extra_id_0>"
 _NOTHING = "(nothing)"
-OUTPUTS = generation.OUTPUTS | {"gaps", "fills"}
+KEY = "fills"
+OUTPUTS = tuple(names | {"gaps", "fills"} for names in generation.OUTPUTS)
 _GAPS = re.compile(r"<extra_id_\d+>")
 
 
@@ -45,7 +46,7 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         "gaps": [gap for gap, _ in pairs],
         "fills": [fill for _, fill in pairs],
         "filled": fill(text, pairs),
-        **generation.read(answer),
+        **generation.read(text, answer),
     }
 
 

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-OUTPUTS = frozenset({"answer", "start", "end", "score", "no_answer_score", "truncated"})
+KEY = "answer"
+OUTPUTS = (frozenset({"answer", "start", "end", "score", "no_answer_score"}),)
 
 
-def read(answer: Mapping[str, Any]) -> dict[str, Any]:
+def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one context to JSON values.
 
     Args:
+        text: The input; the answer does not repeat it.
         answer: The row of each output.
 
     Returns:
@@ -17,7 +19,7 @@ def read(answer: Mapping[str, Any]) -> dict[str, Any]:
         `no_answer_score`.
 
     Example:
-    >>> found = read({"answer": b"Oslo", "start": 3, "end": 7, "score": 2.0,
+    >>> found = read("", {"answer": b"Oslo", "start": 3, "end": 7, "score": 2.0,
     ...               "no_answer_score": -1.0})
     >>> found["answer"], found["end"]
     ('Oslo', 7)

@@ -8,13 +8,15 @@ import numpy as np
 _OF_WORDS = frozenset({"words", "starts", "ends", "tags", "scores"})
 _OF_ENTITIES = frozenset({"entities", "entity_types", "entity_starts", "entity_ends"})
 # Only tag sets that mark entities have the outputs for entities.
+KEY = "words"
 OUTPUTS = (_OF_WORDS, _OF_WORDS | _OF_ENTITIES)
 
 
-def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Converts the outputs for one text to JSON values.
 
     Args:
+        text: The input; the answer does not repeat it.
         answer: The row of each output.
 
     Returns:
@@ -29,7 +31,7 @@ def read(answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
     ...     "tags": np.array([b"PROPN", b""]),
     ...     "scores": np.array([0.5, 0.0]),
     ... }
-    >>> read(answer)["words"]
+    >>> read("", answer)["words"]
     [{'word': 'Oslo', 'start': 0, 'end': 4, 'tag': 'PROPN', 'score': 0.5}]
     """
     columns = (answer[name] for name in ("words", "starts", "ends", "tags", "scores"))

@@ -36,6 +36,7 @@ from transbeam.serving.images.samples import sample_images
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.image import ImageJudge
 from transbeam.serving.parity.server_clients import our_server
+from transbeam.serving.predict.formatting import classification
 from transbeam.serving.predict.image_prediction import predict_images
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.runtimes.saved_model import ask_saved_model
@@ -318,7 +319,7 @@ def test_predict_reads_files(version, scene, files, tmp_path):
         predict(client, paths, ["a dog", "a cat"])
     (tmp_path / "b.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"b\.png: the model refuses it: INVALID.* \[8"):
-        predict_images(client, paths)
+        predict_images(client, paths, classification)
 
 
 def test_grey_images_and_examples_by_path(tmp_path):

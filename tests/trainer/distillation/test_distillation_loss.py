@@ -18,10 +18,10 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_of
 from transbeam.trainer.distillation.distillation_loss import (
     DistillationLoss,
-    divergence,
     with_vectors,
 )
 from transbeam.trainer.distillation.teacher import begin_as
+from transbeam.trainer.objectives.divergence import divergence
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.targets import asks_of
 from transbeam.trainer.step.build import build_evaluation, build_step

@@ -21,7 +21,7 @@ from transbeam.trainer.metrics.classification import ClassificationScores
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import TokenAccuracy
-from transbeam.trainer.objectives.baselines import target_counts, unigram_entropy
+from transbeam.trainer.objectives.baselines import unigram_entropy
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.objectives.objective_metrics import Scorer, scorers_of
 from transbeam.trainer.objectives.targets import Target, asks_of
@@ -77,7 +77,7 @@ def forward(batch):
 
 def test_targets_are_counted_where_they_are_asked_for() -> None:
     counts = sum(
-        np.pad(of := target_counts(TOKENS, batch), (0, 8 - len(of)))
+        np.pad(of := TOKENS.input_free_sums(batch), (0, 8 - len(of)))
         for batch in BATCHES.as_numpy_iterator()
     )
     np.testing.assert_array_equal(counts, [0, 0, 1, 0, 0, 0, 0, 2])

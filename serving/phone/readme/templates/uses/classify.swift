@@ -10,11 +10,11 @@ $open
     func classify($sw_arguments) throws -> [(label: String, probability: Float)] {
         let row = try $sw_row
         let logits = try floats(ask("$signature", row), "logits")
-        let found = zip(labels, softmax(logits)).map { (label: $$0, probability: $$1) }
+        let found = zip(labels, $activation(logits)).map { (label: $$0, probability: $$1) }
         return found.sorted { $$0.probability > $$1.probability }
     }
 
-$softmax
+$probabilities
 }
 
 let model = try Classifier(Bundle.main.resourceURL!)

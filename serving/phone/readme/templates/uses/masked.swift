@@ -31,7 +31,7 @@ $open
         return try floats(ask("embed", row), "embedding")
     }
 
-$softmax
+$probabilities
 }
 
 func cosine(_ one: [Float], _ other: [Float]) -> Float {

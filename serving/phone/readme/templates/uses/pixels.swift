@@ -20,11 +20,11 @@ final class Classifier {
         let logits = try runner.output(named: "logits").data.withUnsafeBytes {
             Array($$0.bindMemory(to: Float.self))
         }
-        let found = zip(labels, softmax(logits)).map { (label: $$0, probability: $$1) }
+        let found = zip(labels, $activation(logits)).map { (label: $$0, probability: $$1) }
         return found.sorted { $$0.probability > $$1.probability }
     }
 
-$softmax
+$probabilities
 }
 
 let model = try Classifier(Bundle.main.resourceURL!)

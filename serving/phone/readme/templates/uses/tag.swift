@@ -51,7 +51,7 @@ $open
         return found
     }
 
-$softmax
+$probabilities
 }
 
 let model = try Tagger(Bundle.main.resourceURL!)

@@ -1,0 +1,30 @@
+"""Formatting of numbers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+KEY = "score"
+OUTPUTS = (frozenset({"score"}),)
+
+
+def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts the outputs for one input to its prediction.
+
+    Args:
+        text: The input; the answer does not repeat it.
+        answer: The outputs' rows for it.
+
+    Returns:
+        `score`.
+    """
+    return {"score": float(answer["score"])}
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """Formats the number as a line of text.
+
+    Example:
+    >>> lines({"score": 0.12345})
+    ['  0.1235']
+    """
+    return [f"  {prediction['score']:.4g}"]
