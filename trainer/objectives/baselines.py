@@ -1,4 +1,4 @@
-"""What a loss is held against: the best guess of one who looks at no input."""
+"""Input-free baselines of a loss: unigram entropy, or the targets' variance."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,12 +10,12 @@ from transbeam.trainer.objectives.targets import NumberTarget, Target
 
 
 class Baseline(NamedTuple):
-    """What a loss is held against.
+    """The loss of the best constant prediction, as a baseline.
 
     Attributes:
-        unit: Of both.
-        name: Of what is reached by who looks at no input.
-        loss: What that is.
+        unit: Unit of the model's loss and of the baseline.
+        name: Name of the baseline.
+        loss: Loss of the baseline.
     """
 
     unit: str
@@ -24,10 +24,10 @@ class Baseline(NamedTuple):
 
 
 def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
-    """What the losses of a training are held against.
+    """Reads the baseline of a training's losses from its evaluation.
 
     Args:
-        evaluation: As `Evaluation.as_json` gives it.
+        evaluation: The result of `Evaluation.as_json`.
 
     Example:
     >>> yardstick({"loss": 0.5, "variance": 2.0})
@@ -41,14 +41,14 @@ def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
 
 
 def target_sums(ask: Target, batch: Batch) -> np.ndarray:
-    """What is to be known of targets for the best guess that looks at no input."""
+    """Statistics of a batch's targets that the input-free baseline is computed from."""
     if isinstance(ask, NumberTarget):
         return number_sums(ask, batch)
     return target_counts(ask, batch)
 
 
 def number_sums(ask: NumberTarget, batch: Batch) -> np.ndarray:
-    """float64 (3,): how many targets there are, their sum, the sum of their squares.
+    """Count of the targets, their sum, and the sum of their squares: float64 (3,).
 
     Example:
     >>> number_sums(NumberTarget("score", "label"), {"label": np.array([2.0, -3.0])})
@@ -59,7 +59,7 @@ def number_sums(ask: NumberTarget, batch: Batch) -> np.ndarray:
 
 
 def variance(sums: np.ndarray) -> float:
-    """The variance of numbers of which `number_sums` are known.
+    """Variance from the sums of `number_sums`.
 
     Example:
     >>> variance(np.array([2.0, -1.0, 13.0]))
@@ -70,7 +70,7 @@ def variance(sums: np.ndarray) -> float:
 
 
 def target_counts(ask: Target, batch: Batch) -> np.ndarray:
-    """int64 (C',): how often each id is asked for.
+    """Frequency of each target id, up to the largest one that occurs: int64 (C',).
 
     Example:
     >>> target_counts(Target("logits", "label"), {"label": np.array([2, 0, 2])})

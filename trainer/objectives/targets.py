@@ -1,4 +1,4 @@
-"""What the records of each objective ask of a model."""
+"""Targets of each objective: model output, target feature and weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from transbeam.configs.schema.objectives.supervised import (
 
 @dataclass(frozen=True)
 class Target:
-    """One choice that records ask for: which token, which class, which place.
+    """A categorical target: a token, a class or a position.
 
     Attributes:
-        output: The model's output with the scores, `(B, ..., C)`.
-        targets: The feature with what is right, int32 `(B, ...)`.
-        weights: The feature that is 1 where something is asked and 0 elsewhere,
-            `(B, ...)`; None where every record asks once.
-        judged: What is added up beside the cost of the answers.
+        output: Name of the model's output with the logits, `(B, ..., C)`.
+        targets: Name of the feature with the target ids, int32 `(B, ...)`.
+        weights: Name of the feature that is 1 for real targets and 0 elsewhere,
+            `(B, ...)`; None if every record has one target.
+        judged: Name of the metric that is summed beside the loss.
     """
 
     judged: ClassVar[str] = "correct"
@@ -41,7 +41,7 @@ class Target:
     weights: str | None = None
 
     def read(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Targets and their weights, float32, in a batch.
+        """Reads targets and their float32 weights from a batch.
 
         Example:
         >>> import numpy as np
@@ -58,19 +58,19 @@ class Target:
 
 @dataclass(frozen=True)
 class NumberTarget(Target):
-    """One number that records ask for, and not a choice.
+    """A numeric target, for regression.
 
     Attributes:
-        output: The model's output with the numbers, float32 `(B, ...)`.
-        targets: The feature with what is right, float32 of the same shape.
-        weights: As for a choice.
+        output: Name of the model's output with the numbers, float32 `(B, ...)`.
+        targets: Name of the feature with the target numbers, float32 of the same shape.
+        weights: As in `Target`.
     """
 
     judged: ClassVar[str] = "absolute_error"
 
 
 def asks_of(objective: Objective) -> tuple[Target, ...]:
-    """What the records of an objective ask; the loss is the sum over these.
+    """The targets of an objective; the loss is the sum of their losses.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig

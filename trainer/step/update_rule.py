@@ -23,7 +23,11 @@ class UpdateRule:
         self.ema_decay = config.ema_decay
 
     def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], Any, Any]:
-        """Unscales and clips gradients; returns them, their norm, and its finiteness."""
+        """Unscales and clips gradients.
+
+        Returns:
+            The gradients, their norm before clipping, and a bool: if it is finite.
+        """
         scale = 1.0 / self.state.loss_scale.value
         if self.state.scales:
             gradients = [gradient * scale for gradient in gradients]
