@@ -1,7 +1,8 @@
-"""An exported model in the place of the run's own: asked about the same records.
+"""Evaluates an exported model on the records of its run.
 
-It is asked by ids, through the signature of its task that gives all scores. Those from
-text answer with what is best alone, which says nothing of what another answer costs.
+The model is called through the signature of its task that takes ids and returns all
+logits. The signatures for text return only the best results, from which losses cannot
+be computed.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ _TEXTS_AT_ONCE = 32
 
 
 def find_export(path: Path) -> Path:
-    """The TFLite file, or the version folder of a SavedModel.
+    """Finds the TFLite file, or the version folder of a SavedModel.
 
     Raises:
         ArtifactError: There is none.
@@ -65,16 +66,16 @@ def find_export(path: Path) -> Path:
 
 
 def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forward:
-    """A function from a batch to the `answers` of `Loss`, by an exported model.
+    """Builds the function from a batch to the `answers` of `Loss`, by an export.
 
     Args:
-        path: Of `find_export`.
-        config: The run that it is of.
-        vocabulary_size: How many pieces the run's tokenizer has.
+        path: The result of `find_export`.
+        config: The run that was exported.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
 
     Raises:
-        ArtifactError: It cannot be loaded, or has no signature that tells what the
-            objective is judged by.
+        ArtifactError: The export cannot be loaded, or has no signature with the outputs
+            that the objective's metrics need.
     """
     outputs_of = outputs_by(path, config, vocabulary_size)
     loss = loss_of(config)
@@ -86,12 +87,12 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
 
 
 def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
-    """What an export gives for a batch of records, as the model of the run gives it.
+    """Builds the function from a batch of records to the outputs of the run's model.
 
     Args:
-        path: Of `find_export`.
-        config: The run that it is of.
-        vocabulary_size: How many pieces the run's tokenizer has.
+        path: The result of `find_export`.
+        config: The run that was exported.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
 
     Raises:
         ArtifactError: As in `build_exported`.
@@ -127,7 +128,7 @@ def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
 def _of_records(
     path: Path, signature: str, names: tuple[str, ...], choices: int | None
 ) -> Outputs:
-    """A model that is asked about each record as it is, for some of its outputs."""
+    """Runs a signature on whole records, and selects some of its outputs."""
     ask = asked(path, signature)
 
     def outputs(batch: Batch) -> Arrays:
@@ -157,12 +158,12 @@ def _of_records(
 
 
 def _of_all_tokens(path: Path, vocabulary_size: int, sides: tuple[str, ...]) -> Outputs:
-    """A model that says after each token what comes next, asked document by document.
+    """Runs a next-token model on unpacked documents, and packs the logits again.
 
     Args:
         path: The export.
-        vocabulary_size: Of the run's tokenizer.
-        sides: What the names of its inputs begin with; the last side's are scored.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
+        sides: Prefixes of its inputs' names; logits are those of the last side.
     """
     ask = asked(path, "logits_ids")
 
@@ -190,12 +191,11 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
 
 
 def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
-    """A masked language model, asked at some places of packed records.
+    """Runs a masked language model at the masked positions of packed records.
 
-    A record holds several documents side by side, and an export reads one a row. So
-    the documents are taken out of the records and asked about alone, and the scores are
-    put where the records have asked. Nothing is lost on the way: no document of a
-    record sees another.
+    A record packs several documents, and an export reads one per row. So the documents
+    are unpacked, and their logits are put at the records' masked positions. The result
+    is the same, as documents of a record do not attend to each other.
     """
     ask = asked(path, "fill_mask")
 
@@ -209,9 +209,9 @@ def _of_packed(path: Path, vocabulary_size: int) -> Outputs:
 
 
 def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
-    """The scores of all pieces at the documents' masks, float32 (D, M, V)."""
+    """Logits at the documents' masked positions, float32 (D, M, V)."""
     positions, masks = documents.masked_positions, documents.masks
-    # A phone's file can be asked at so many places at a time.
+    # A TFLite file takes a fixed number of positions per call.
     most = positions.shape[1]
     if isinstance(ask, TFLiteSignature):
         most = ask.sizes["masked_positions"]
@@ -233,19 +233,19 @@ def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
 
 
 def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write:
-    """What a SavedModel answers, by itself: it was exported with its `evaluation`.
+    """Builds the generation function of a SavedModel, with its exported settings.
 
     Args:
         path: The version folder.
-        config: The run's.
-        held_out: The documents, of which the first are asked about.
+        config: The run.
+        held_out: The documents; the function takes the first of them.
     """
     columns = {name: held_out.texts(name) for name in asked_texts(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
         ask = SavedModelSignature(path, "serving_default")
         answers = [""] * len(texts)
-        # Those of one length together: none waits long for another.
+        # Sorted by length, so that short texts do not wait for long ones.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         for start in range(0, len(order), _TEXTS_AT_ONCE):
             rows = order[start : start + _TEXTS_AT_ONCE]

@@ -74,7 +74,7 @@ class Loss:
         return batch
 
     def counts(self, batch: Mapping[str, Any]) -> list[Any]:
-        """Number of real targets of each kind, float32 scalars in the order of `asks`."""
+        """Number of real targets per entry of `asks`: float32 scalars."""
         return [ops.sum(ask.read(batch)[1]) for ask in self.asks]
 
     def no_sums(self) -> Sums:
