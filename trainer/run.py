@@ -114,7 +114,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     invocation = replace(invocation, config=config)
     # All workers must have the same inputs before an earlier training is moved aside.
     rendezvous.assert_equal({**inputs, "training in the run folder": _found(stage)})
-    # The others read the folder only after the chief has moved what it moves.
+    # The others read the folder only after the chief has restored or moved stages.
     taken_up = rendezvous.place.is_chief and stage.take_up(inputs)
     if any(rendezvous.exchange(taken_up)):
         console.say(f"taken up again from {invocation.run_folder / 'superseded'}")

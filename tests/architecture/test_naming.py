@@ -11,7 +11,7 @@ from tests.docs import ROOT
 
 ROOMS = ("configs", "pipeline", "model", "trainer", "serving")
 # Folders whose summaries follow the rule; the others come next.
-PLAIN = ("configs", "model", "serving/server")
+PLAIN = ("configs", "model", "trainer", "serving/server")
 QUESTIONS = {"What", "Which", "Who", "Whose", "Whether", "How", "Where"}
 # Shipped to users as they are.
 SAMPLES = ROOT / "serving/phone/tokenizer/sources"

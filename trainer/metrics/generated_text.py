@@ -41,7 +41,7 @@ class BLEU:
 
     @property
     def signature(self) -> str:
-        """How it was counted, in sacrebleu's words."""
+        """The settings and version, in sacrebleu's notation."""
         return _signature(self._scorer())
 
     def statistics(
@@ -86,7 +86,7 @@ class ChrF:
 
     @property
     def signature(self) -> str:
-        """How it was counted, in sacrebleu's words."""
+        """The settings and version, in sacrebleu's notation."""
         return _signature(self._scorer())
 
     def statistics(

@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of a chart.
+    """A curve of a chart.
 
     Attributes:
         name: The label at its end.

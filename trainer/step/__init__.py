@@ -1,4 +1,4 @@
-"""One update of a model's weights, the same on every backend.
+"""An update of a model's weights, the same on every backend.
 
     loss = sum over all real targets of a batch / number of these targets
 
