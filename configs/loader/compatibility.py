@@ -1,8 +1,8 @@
 """Checks that a run's model fits its objective and its records.
 
-These rules are not among those of `RunConfig`: whoever makes records, or scores with a
-model brought along, writes no `model` section. `transbeam check` asks them, and so
-does every command that uses the model.
+These rules are not part of `RunConfig`, because a run that only makes records, or
+scores texts with another model, has no `model` section. `transbeam check` applies them,
+and so does every command that uses the model.
 """
 
 from transbeam.configs.base.errors import ConfigError
@@ -36,15 +36,15 @@ FAMILIES = {
     "image_classification": "encoder",
 }
 _WITH_DECODER = (Seq2SeqConfig, TextToTextConfig, SpanCorruptionConfig)
-# Whose records tell segments apart; elsewhere all tokens are of the first.
+# Objectives whose records have segment ids; in others all tokens are in segment 0.
 WITH_SEGMENTS = ("sentence_pairs", "pair_classification", "pair_regression", "span_qa")
 
 
 def check_model(run: RunConfig) -> None:
-    """Refuses a model that cannot be trained on the records that the run asks for.
+    """Checks that a run's model can be trained on its records.
 
     Raises:
-        ConfigError: With the keys that do not fit each other.
+        ConfigError: Keys do not fit each other; the message names them.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -70,7 +70,7 @@ def check_model(run: RunConfig) -> None:
 
 
 def decoder_length(run: RunConfig) -> int:
-    """Tokens of a record for the decoder, of an objective that fills two sides.
+    """Decoder tokens per record, for an encoder-decoder objective.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -127,7 +127,7 @@ def _check_images(
 
 
 def _check_lengths(run: RunConfig) -> None:
-    """No record is longer than what the model has places for."""
+    """Checks that no record is longer than the model's maximum length."""
     objective, length = run.objective, run.data.sequence_length
     lengths = {f"data.sequence_length={length}": length}
     if isinstance(objective, _WITH_DECODER):
@@ -144,7 +144,7 @@ def _check_lengths(run: RunConfig) -> None:
 
 
 def _check_prefix(run: RunConfig) -> None:
-    """A prefix is seen by all of its document, which takes full attention."""
+    """Checks for full attention, which the bidirectional prefix needs."""
     if not isinstance(run.objective, PrefixConfig):
         return
     assert isinstance(run.model, DecoderConfig)
