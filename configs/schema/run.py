@@ -1,6 +1,6 @@
 """`RunConfig`: the whole run, and the rules between its sections.
 
-What the model has to do with the others is in `configs/loader/compatibility.py`.
+Rules between the model and other sections are in `configs/loader/compatibility.py`.
 """
 
 import re
@@ -73,7 +73,7 @@ class RunConfig:
         self._check_objective()
 
     def _check_images(self) -> None:
-        """The sources and the objective agree on the images' size."""
+        """Checks that sources and objective have the same image size."""
         objective = self.objective
         if not isinstance(objective, ImageClassificationConfig):
             return
@@ -95,7 +95,7 @@ class RunConfig:
                     )
 
     def _check_numbers(self) -> None:
-        """Refuses settings for classes where the objective predicts numbers."""
+        """Checks that a regression has no settings for classes."""
         if not isinstance(self.objective, RegressionConfig | PairRegressionConfig):
             return
         for key in ("label_smoothing", "z_loss"):
