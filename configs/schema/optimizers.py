@@ -7,8 +7,8 @@ from typing import Any, Literal
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 
-# Zero is no neutral value for these: decay would remove a bias's offset, shrink a norm's
-# output, and make the vectors of rare tokens alike.
+# Zero is no neutral value for these: decay would remove a bias's offset, shrink a
+# norm's output, and make the vectors of rare tokens alike.
 NOT_DECAYED = ("bias$", "gamma$", "beta$", "scale$", "embeddings?$")
 
 
