@@ -129,7 +129,7 @@ class RotaryEmbedding(keras.layers.Layer):
         if self.stretch == "linear":
             return plain / self.factor
         if self.stretch == "ntk":
-            # Equals the base times factor ** (K / (K - 2)), and is also defined for K = 2.
+            # Equals base times factor ** (K / (K - 2)); also defined for K = 2.
             return plain * self.factor ** (-2.0 * pair / max(width - 2, 1))
         if self.stretch == "yarn":
             divided = self._divided_share(pair, width)
