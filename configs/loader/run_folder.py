@@ -192,7 +192,7 @@ class Stage:
                 self._move_aside(record["fingerprint"] if record else "unknown")
             with writing(self.path):
                 folder.rename(self.path)
-                with suppress(OSError):  # others are on the shelf
+                with suppress(OSError):  # it is not empty
                     self._shelf.rmdir()
             return True
         return False
@@ -232,7 +232,7 @@ class Stage:
         with writing(self.path):
             shutil.rmtree(self.path)
             moved_to.rename(self.path)
-            with suppress(OSError):  # others are on the shelf
+            with suppress(OSError):  # it is not empty
                 moved_to.parent.rmdir()
 
     def finish(self, inputs: Mapping[str, Any], result: Mapping[str, Any]) -> None:

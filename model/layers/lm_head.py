@@ -45,7 +45,7 @@ class GatherTokens(keras.layers.Layer):
             `[0, T)`. In graphs such a position is clipped to the row.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
-    Keras warns of it.
+    Keras warns of such a mask.
     """
 
     def call(self, inputs, positions):

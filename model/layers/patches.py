@@ -157,7 +157,7 @@ class ClassToken(keras.layers.Layer):
     (2, 4, 4)
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
-    Keras warns of it.
+    Keras warns of such a mask.
 
     References:
         - [Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929), equation 1

@@ -23,8 +23,8 @@ class Residual(keras.layers.Layer):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -83,8 +83,8 @@ class ScaledResidual(Residual):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -132,8 +132,8 @@ class ReZeroResidual(Residual):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -173,8 +173,8 @@ class DropPathResidual(Residual):
         seed: int or None. Seed of both.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.

@@ -33,7 +33,7 @@ _KNOWN = (
 def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoint:
     """Detects the format of a checkpoint, and reads everything except the tensors.
 
-    | what                                                 | whose                   |
+    | files                                                | format                  |
     |------------------------------------------------------|-------------------------|
     | `config.json`, `model.safetensors` or its shards     | Hugging Face            |
     | `bert_config.json`, `*.ckpt.index`, `*.ckpt.data-*`  | the first BERT (TF1)    |

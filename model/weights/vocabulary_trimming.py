@@ -6,7 +6,7 @@ import numpy as np
 
 # The token axis of each weight that has one.
 AXES = {"token_embedding/embeddings": 0, "logits/kernel": 1, "head_bias/bias": 0}
-# The one that has padding rows after the vocabulary.
+# The only one of these weights that has padding rows after the vocabulary.
 _ROUNDED_UP = "token_embedding/embeddings"
 
 

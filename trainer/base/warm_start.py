@@ -46,8 +46,8 @@ from transbeam.trainer.base.training_stage import (
 )
 from transbeam.trainer.base.weight_files import load_weights, numbers_of
 
-# Keys of `model` that may differ: they change no weight of the body, except the length,
-# where each position has a weight.
+# Keys of `model` that may differ: they change no weight of the body, except that the
+# length changes the shape of learned position embeddings.
 _FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 

@@ -56,8 +56,8 @@ class EvaluatedModel:
         config: The configuration with which the records were made.
         manifest: The records.
         left_out: Number of documents of a test set that are in no record, by reason.
-        reading: What the readers of a test set could not read, noted, detected and
-            dropped, in the form of `transbeam.pipeline.accounting.reading_summary`.
+        reading: Incomplete files, notes, detected encodings and dropped text of a test
+            set; see `transbeam.pipeline.accounting.reading_summary.reading_of`.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 Within a chunk all pairs of queries and keys are multiplied. Keys of other chunks enter
 as sums of features times values. Only the document in which a chunk starts has keys in
-earlier chunks, so a single sum is carried, and dropped where its document ends.
+earlier chunks, so one sum is carried from chunk to chunk, until its document ends.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
 keys and values, `F` features, `V` numbers of a value.

@@ -23,7 +23,7 @@ class LinearBias(keras.layers.Layer):
     In an encoder a distance alone does not distinguish the tokens before and after.
     With `directed`, heads form pairs of equal slopes, and one head of a pair prefers
     the left side and the other the right. Such an encoder attends to its neighbors from
-    the first step on, where one with learned positions must first learn to.
+    the first step on; an encoder with learned positions has to learn this.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
