@@ -1,4 +1,4 @@
-"""The Transformer: a config goes in, a functional `keras.Model` comes out.
+"""The Transformer: builds a functional `keras.Model` from a config.
 
 Read `build.py` first, then `encoder.py`, `stack/layer_factory.py` and
 `layers/block.py`.

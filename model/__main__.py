@@ -120,7 +120,7 @@ def _check(arguments: argparse.Namespace) -> int:
         if choice and not choice.failed:
             print(f"  {'machine':<10} {choice}")
     if need is None:
-        return 0  # the tokenizer is not there yet, of which a warning has told
+        return 0  # the tokenizer does not exist yet; a warning has been printed
     if not arguments.json:
         print(
             f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
@@ -139,7 +139,7 @@ def _matmul_choice() -> "MatmulChoice":
 
 
 def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
-    """Lines on the keys that a run was made by otherwise; None if there is no run."""
+    """Lists keys that differ from those of the existing run; None if there is none."""
     if not run_folder.is_dir():
         return None
     try:
@@ -161,7 +161,7 @@ def _compared(lines: Sequence[str] | None, run_folder: Path) -> str:
 
 
 def _need(config: RunConfig) -> int | None:
-    """Bytes that the training takes; None while the vocabulary has no size."""
+    """Bytes that the training needs; None if the vocabulary size is unknown."""
     try:
         vocabulary_of(config)
     except UserError:
@@ -170,7 +170,7 @@ def _need(config: RunConfig) -> int | None:
 
 
 def _cannot(arguments: argparse.Namespace) -> list[str]:
-    """Lists why a run cannot go through a stage, which is no mistake of it."""
+    """Lists the stages that a valid run cannot go through, with the reasons."""
     told: list[str] = []
     for rule in (check_tokenizer, check_export):
         try:

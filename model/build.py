@@ -1,4 +1,4 @@
-"""From a config to the model that a run trains: a family, and the head of its task."""
+"""Builds the model that a run trains: an architecture with its task's head."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -55,34 +55,34 @@ def build_model(
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
-    """Builds the model of a run: the family its config names, with its task's head.
+    """Builds the model of a run: its architecture, with its task's head.
 
-    A head's layers stand beside the family's and not around a model, so a weight has
-    the same path here as in `build_encoder`.
+    A head's layers are beside the encoder's layers in one functional model, not around
+    a nested model, so a weight has the same path here as in `build_encoder`.
 
     Shapes: `B` batch, `T` length, `P` masked positions, `V` vocabulary, `C` classes.
 
     Args:
         config: The `model` section of a run.
-        objective: Its `objective` section. None, as a checkpoint without a head has
-            it, is refused: there is nothing to predict.
+        objective: Its `objective` section. None, which a checkpoint without a head has,
+            is an error, as there is nothing to predict.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
-        segments: See `build_encoder`; other families have none.
+        segments: See `build_encoder`; other architectures have none.
         dtype: See `build_encoder`.
         seed: See `build_encoder`.
 
     Returns:
-        A functional model with the inputs of its family (see `build_encoder`,
+        A functional model with the inputs of its architecture (see `build_encoder`,
         `build_decoder`, `build_seq2seq`). Outputs, float32 for every dtype policy:
-        `logits`, `(B, P, V)` of masked tokens, where the further input
-        `masked_positions` is int32 `(B, P)`; `(B, T, V)` of next tokens; `(B, C)` of
-        classes; `(B, T, C)` of tags; for questions `start_logits` and `end_logits`
-        `(B, T)`; for numbers `score` `(B,)`. For sentence pairs also `pair_logits`
-        `(B, 2)`.
+        `logits`, `(B, P, V)` of masked tokens, with the further input
+        `masked_positions`, int32 `(B, P)`; `(B, T, V)` of next tokens; `(B, C)` of
+        classes; `(B, T, C)` of tags; for question answering `start_logits` and
+        `end_logits` `(B, T)`; for regression `score` `(B,)`. For sentence pairs also
+        `pair_logits` `(B, 2)`.
 
     Raises:
-        ConfigError: The objective is not one of this family, or None.
+        ConfigError: The objective does not fit the architecture, or is None.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -127,10 +127,10 @@ def build_embedder(
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
-    """Builds an encoder that gives one vector of length 1 for each text.
+    """Builds an encoder that outputs one vector of length 1 for each text.
 
     Args:
-        config: The `model` section of a run; without a pooler the mean is taken.
+        config: The `model` section of a run; without a pooler, mean pooling is used.
         vocabulary_size: `V`.
         dtype: See `build_encoder`.
         seed: See `build_encoder`.

@@ -1,4 +1,4 @@
-"""The decoder: embeddings, a stack of causal blocks, and a score for every token."""
+"""The decoder: embeddings, a stack of causal blocks, and next-token logits."""
 
 import keras
 from keras import ops
@@ -36,7 +36,7 @@ def build_decoder(
         config: The `model` section of a run.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
-        prefix: Whether there is a prefix that all tokens see (prefix LM).
+        prefix: If true, attention is bidirectional within a prefix (prefix LM).
         dtype: See `build_encoder`.
         seed: See `build_encoder`.
 
@@ -92,16 +92,16 @@ def score_tokens(
     token_embedding: TokenEmbedding,
     x: keras.KerasTensor,
 ) -> keras.KerasTensor:
-    """A score for every token of the vocabulary: float32 `(B, T, V)`.
+    """Computes vocabulary logits: float32 `(B, T, V)`.
 
-    A tied table that is narrower than `x` scores what a dense layer made as narrow of
-    it. This layer is not the one that widens, turned round: ALBERT's head has its own,
-    and so has OPT-350M, a decoder with such a table. Beside the table it is small, and
-    between the other one and the table stand places and a norm, which turning round
-    would leave out. It has no bias, as in OPT.
+    If a tied embedding is narrower than `x`, a dense layer projects `x` to its width.
+    This layer is not the transpose of the one that widens the embeddings: ALBERT's head
+    has its own, and so does OPT-350M, a decoder with such an embedding. It is small
+    compared to the embedding, and the transpose would skip the position embeddings and
+    the norm between them. It has no bias, as in OPT.
 
-    A table of its own is as wide as `x`: there is nothing to tie, and wide scores with
-    narrow embeddings are what Chung et al. found to serve better than the reverse.
+    An untied output matrix is as wide as `x`: wide outputs with narrow embeddings work
+    better than the reverse (Chung et al.).
 
     References:
         - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the

@@ -1,4 +1,4 @@
-"""The encoder: embeddings, a stack of blocks, and one vector per token."""
+"""The encoder: embeddings, a stack of blocks, and one output vector per token."""
 
 import keras
 from keras import ops
@@ -28,19 +28,17 @@ def build_encoder(
 ) -> keras.Model:
     """Builds the encoder that a config describes.
 
-    Packed and not packed are two graphs over the same weights, in the same order
-    and under the same names: train on rows filled with documents, serve one
-    document a row.
+    With and without packing, the weights are the same, in the same order and with the
+    same names: train on rows with several documents, serve one document per row.
 
     Shapes: `B` batch, `T` length, `D` hidden width; `B` and `T` are free.
 
     Args:
         config: The `model` section of a run.
-        vocabulary_size: How many tokens there are; not read where `config.patches` is
-            given.
-        packed: Whether a row holds several documents that must not see each other.
-        segments: Whether the records tell segments apart, if the config does; else all
-            tokens are of the first one.
+        vocabulary_size: Number of tokens; not used with `config.patches`.
+        packed: If true, a row holds several documents, with no attention between them.
+        segments: If false, there is no input of segment ids even if the config has
+            segments: all tokens are of the first one.
         dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or None for the
             global one.
         seed: Seed of the initial weights and of dropout; None for random ones.
@@ -49,11 +47,11 @@ def build_encoder(
         A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then
         `padding_mask` (1 for a real token) or, when `packed`, `document_ids`
         (1, 1, 2, 2, 0; 0 is padding) and `position_ids` (from 0 in every
-        document); and `segment_ids` if the config has segments to tell apart. With
-        `config.patches` the one input is `image`, uint8 `(B, S, S, C)`. Outputs:
-        `sequence_output` `(B, T, D)` in the compute dtype, where the vectors of padding
-        are finite and mean nothing; and `pooled_output` `(B, D)` if the config has a
-        pooler, which pools over all real tokens of a row.
+        document); and `segment_ids` if the config has more than one segment. With
+        `config.patches` the only input is `image`, uint8 `(B, S, S, C)`. Outputs:
+        `sequence_output` `(B, T, D)` in the compute dtype, with finite but meaningless
+        vectors for padding; and `pooled_output` `(B, D)` if the config has a pooler,
+        which pools over all real tokens of a row.
 
     Example:
     >>> encoder = build_encoder(
@@ -105,7 +103,7 @@ def _image(patches: PatchesConfig) -> keras.KerasTensor:
 def _embed_image(
     plan: StackSpec, patches: PatchesConfig, image: keras.KerasTensor
 ) -> keras.KerasTensor:
-    """Squares of an image as vectors, with a token for its class before them."""
+    """Embeds the patches of an image, with a class token before them."""
     hidden_dim, dtype = plan.config.hidden_dim, plan.dtype
     x = PatchEmbedding(
         patches.patch_size,

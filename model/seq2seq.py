@@ -1,4 +1,4 @@
-"""Encoder and decoder: a text, and what is to be written in answer to it."""
+"""The encoder-decoder: generates a target text for a source text."""
 
 from dataclasses import replace
 
@@ -26,8 +26,8 @@ def build_seq2seq(
 ) -> keras.Model:
     """Builds the encoder and the decoder that a config describes.
 
-    Both read one table of tokens. In packed rows, the n-th document of the decoder
-    sees the n-th of the encoder.
+    Both share one token embedding. In packed rows, the n-th document of the decoder
+    attends to the n-th of the encoder.
 
     Shapes: `B` batch, `S` length of the source, `T` length of the target, `V`
     vocabulary, `D` hidden width; `B`, `S` and `T` are free.
@@ -97,8 +97,8 @@ def build_seq2seq(
     x = decoder.run(x, places_of(inputs, "decoder_"), context, context_places)
     scored = x
     if config.scale_logits:
-        # As a vector: TFLite's converter multiplies a number into the table behind it,
-        # and the file would hold that beside the table of the lookup.
+        # A vector, because TFLite's converter would fold a scalar into the following
+        # matrix, and the file would hold that in addition to the embedding.
         width = config.table_dim if config.tie_embeddings else config.hidden_dim
         scale = keras.ops.full((config.hidden_dim,), width**-0.5, dtype=x.dtype)
         scored = x * scale

@@ -17,7 +17,7 @@ from transbeam.model.stack.stack_spec import StackSpec
 
 
 def pool(plan: StackSpec, pooler: PoolerConfig, x: Any, places: dict[str, Any]) -> Any:
-    """One vector for a row, of its real tokens: `(B, T, D)` to `(B, D)`."""
+    """Pools the real tokens of each row: `(B, T, D)` to `(B, D)`."""
     real = places.get("padding_mask", places.get("document_ids"))
     x = Pooling(
         pooler.kind,
@@ -35,11 +35,11 @@ def pool(plan: StackSpec, pooler: PoolerConfig, x: Any, places: dict[str, Any]) 
 def predict_masked(
     plan: StackSpec, token_embedding: TokenEmbedding, x: Any, positions: Any
 ) -> Any:
-    """Scores of the tokens that were hidden: float32 `(B, P, V)`.
+    """Computes the logits of masked tokens: float32 `(B, P, V)`.
 
-    BERT's head: one more dense layer and norm, then the token embedding read backwards
-    and a bias for each token. Only the masked positions go through it. With a narrow
-    table the dense layer and the norm are as narrow: ALBERT's head.
+    BERT's head: a further dense layer and norm, then the transposed token embedding and
+    a bias for each token. It is applied to masked positions only. With a narrow
+    embedding the dense layer and the norm have its width: ALBERT's head.
 
     References:
         - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the
@@ -59,16 +59,16 @@ def predict_masked(
 
 
 def classify(plan: StackSpec, name: str, num_classes: int, x: Any) -> Any:
-    """Scores of classes, of a row `(B, D)` or of each token `(B, T, D)`: float32."""
+    """Computes class logits of rows `(B, D)` or of tokens `(B, T, D)`: float32."""
     x = _dropped(plan, name, x)
     return keras.ops.cast(_dense(plan, name, num_classes)(x), "float32")
 
 
 def estimate(plan: StackSpec, name: str, x: Any) -> Any:
-    """A number for each row: `(B, D)` to float32 `(B,)`.
+    """Predicts a number for each row: `(B, D)` to float32 `(B,)`.
 
-    The last product is in float32 under every policy: a number of bfloat16 has but
-    three digits, and one of float16 ends at 65,504.
+    The last product is in float32 for every dtype policy: bfloat16 has only three
+    digits, and float16 overflows at 65,504.
     """
     x = keras.ops.cast(_dropped(plan, name, x), "float32")
     return _dense(plan, name, 1, dtype="float32")(x)[..., 0]

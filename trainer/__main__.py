@@ -32,7 +32,7 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 
     Args:
         invocation: The command.
-        seconds: How long several workers wait for each other.
+        seconds: Seconds that several workers wait for each other.
     """
     with met(invocation.config, invocation.console.warn, seconds) as rendezvous:
         quiet_import("tensorflow", "keras")
@@ -52,7 +52,7 @@ def evaluate(
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> int:
-    """Makes a run of a checkpoint; see `trainer.importing.import_command`."""
+    """Converts a checkpoint to a run; see `trainer.importing.import_command`."""
     quiet_import("tensorflow", "keras")
     from transbeam.trainer.importing.import_command import import_run
 
@@ -128,7 +128,7 @@ def _main(argv: Sequence[str]) -> int:
         return arguments.function(arguments)
     invocation = read_invocation(arguments, with_model=True)
     if arguments.function is train and not find_place(os.environ).is_chief:
-        # One worker of several holds the folder, and tells of the training.
+        # Of several workers only the chief locks the folder and reports progress.
         alike = replace(invocation, console=Console(quiet=True))
         train(alike, seconds=arguments.worker_timeout)
         return 0

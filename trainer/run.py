@@ -75,21 +75,21 @@ from transbeam.trainer.training_setup import TrainingSetup, prepare
 def train(
     invocation: Invocation, rendezvous: Rendezvous | None = None
 ) -> dict[str, Any]:
-    """Trains and evaluates the model of a run, or finds it trained.
+    """Trains and evaluates the model of a run, unless that was done before.
 
     Args:
         invocation: The command.
-        rendezvous: Of all workers, from
-            `transbeam.trainer.distribution.rendezvous_setup.met`; left out, they meet
-            here.
+        rendezvous: The open rendezvous of all workers, from
+            `transbeam.trainer.distribution.rendezvous_setup.met`; if left out, it is
+            made here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.
 
     Raises:
-        UserError: The records are missing, altered, or made for something else; or
-            this is one of several workers, and another is gone or was started
-            differently.
+        UserError: The records are missing, were altered, or belong to another
+            configuration; or another worker is gone or was started with another
+            configuration.
     """
     with ExitStack() as stack:
         if rendezvous is None:
@@ -99,7 +99,7 @@ def train(
 
 
 def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, Any]:
-    """Finds out what there is to do, and does it with the other workers."""
+    """Skips, resumes or starts the training stage, in step with the other workers."""
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)
@@ -108,13 +108,13 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         console.warn(
             f"{path}: is not there, so nothing tells whether {stage.path} began with it"
         )
-    # The run as it is trained and saved: with a number of steps for its warm-up.
+    # The configuration to train and save has the warm-up as a number of steps.
     training = config.training.with_warmup(inputs[WARMUP_STEPS])
     config = replace(config, training=training)
     invocation = replace(invocation, config=config)
-    # Before anything is moved aside for what not all of them are asked to train.
+    # All workers must have the same inputs before an earlier training is moved aside.
     rendezvous.assert_equal({**inputs, "training in the run folder": _found(stage)})
-    # The others look into the folder when the chief has moved what it moves.
+    # The others read the folder only after the chief has restored or moved stages.
     taken_up = rendezvous.place.is_chief and stage.take_up(inputs)
     if any(rendezvous.exchange(taken_up)):
         console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
@@ -140,7 +140,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
 
 
 def _found(stage: Stage) -> str:
-    """What of a training is there, in a few words."""
+    """Describes the training found in the folder: inputs, progress, checkpoint."""
     if not stage.is_begun:
         return "none"
     told = "finished" if (stage.path / "stage.json").exists() else "unfinished"
@@ -165,7 +165,7 @@ def _begin_and_train(
     advice = memory_advice(config, stage.path / "checkpoints", workers.replicas)
     with peak_memory() as peak, advice:
         try:
-            workers.wait()  # until the chief has begun
+            workers.wait()  # until the chief has started the stage
             told = f"whether they see that {stage.path} is begun (1) or not (0)"
             workers.agree(int(stage.is_begun), told)
             training = prepare(invocation, stage.path, workers)
@@ -191,7 +191,7 @@ def _begin_and_train(
 def _train(
     prepared: TrainingSetup, invocation: Invocation, folder: Path, workers: Workers
 ) -> dict[str, Any]:
-    """The work itself, once it is known that it must and can be done."""
+    """Trains, evaluates, and writes weights and report, after all checks."""
     config, console = invocation.config, invocation.console
     training, model, state = config.training, prepared.model, prepared.state
     manifest, counted = prepared.manifest, prepared.parameters
@@ -205,7 +205,7 @@ def _train(
     _fit(prepared, invocation, workers)
     skipped = int(state.skipped.numpy())
 
-    # 2. What came of it.
+    # 2. The final weights and their evaluation.
     workers.wait()  # until the chief has written the last checkpoint
     best = best_checkpoint(folder / "checkpoints")
     if training.final_weights == "best" and best is not None:
@@ -253,7 +253,7 @@ def _train(
 
 
 def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> None:
-    """The steps that are left."""
+    """Runs the remaining training steps."""
     config, console = invocation.config, invocation.console
     state, manifest, step = prepared.state, prepared.manifest, prepared.step
     training, writes = config.training, workers.is_chief
@@ -319,12 +319,12 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
 def _samples(
     prepared: TrainingSetup, rows: Sequence[EvaluatedRecord], invocation: Invocation
 ) -> str:
-    """What the model says of the first validation records, as HTML."""
+    """Renders predictions for the first validation records as HTML."""
     config, manifest = invocation.config, prepared.manifest
     in_parts = isinstance(config.training.distribution, ModelParallelConfig)
-    # What lies on several devices may be too large for one: the host is asked.
+    # A model spread over several devices may be too large for one: use the host.
     with keras.device("cpu:0") if in_parts else nullcontext():
-        # A copy of this worker's own: the others do not take part in what it is asked.
+        # A copy local to this worker, because the others do not run these predictions.
         model = build_trainable(config, manifest.vocabulary["size"])
         model.set_weights([numbers_of(v) for v in prepared.model.weights])
         subject = EvaluationContext(
@@ -339,7 +339,7 @@ def _samples(
 
 
 def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
-    """Batches as the backend takes them."""
+    """Iterates over batches: tensors on TensorFlow, else NumPy arrays."""
     if keras.backend.backend() == "tensorflow":
         return iter(batches)
     return on_host(batches)

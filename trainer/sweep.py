@@ -2,13 +2,13 @@
 
 In the sweep's folder are:
 
-    1f3a09c2/ ...   a run's folder each, named by what it replaces
-    sweep.json      what each replaced and what it reached
-    sweep.html      the same as a table and a picture
+    1f3a09c2/ ...   one run folder each, named by a hash of its overrides
+    sweep.json      the overrides and results of each run
+    sweep.html      the same as a table and a chart
 
-A run that is done is not done again, so a sweep that was stopped goes on; a value that
-is added later adds its runs. Runs whose records are the same share their files. A run
-that fails stops none of the others; the sweep fails after the last.
+A finished run is not repeated, so an interrupted sweep resumes; a value that is added
+to the grid later adds its runs. Runs with identical records share the files. A failed
+run does not stop the others; the sweep fails after the last run.
 """
 
 import json
@@ -46,10 +46,10 @@ class Point:
     """A run of a sweep.
 
     Attributes:
-        folder: The run's.
-        replaced: Of the grid, as `--set` takes it.
-        overrides: These and what all runs have replaced.
-        config: What comes of them.
+        folder: The run's folder.
+        replaced: This run's overrides from the grid, as `--set` takes them.
+        overrides: Those, after the overrides common to all runs.
+        config: The resulting configuration.
     """
 
     folder: Path
@@ -59,21 +59,21 @@ class Point:
 
 
 def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
-    """Runs what is left of a sweep, and reports on all of it.
+    """Runs the unfinished runs of a sweep, and reports on all of them.
 
     Args:
         file: The sweep's YAML.
-        folder: Where its runs go; `runs/` and its name if left out.
-        console: Hears what is done.
+        folder: Folder of its runs; `runs/` and the sweep's name if left out.
+        console: Prints progress and the result.
 
     Returns:
-        `runs`, in the order of the grid; `best`, of them the one with the least
-        validation loss; and `page`.
+        `runs`, in the order of the grid; `best`, the run with the lowest validation
+        loss; and `page`.
 
     Raises:
-        UserError: The file is not right, a combination is refused, or runs failed;
-            then the others are done, and the page tells of all.
-        KeyboardInterrupt: After a stop that was asked for.
+        UserError: The file is invalid, a combination is invalid, or runs failed; in
+            the last case the other runs are finished, and the page lists all.
+        KeyboardInterrupt: The user stopped the sweep.
     """
     plan = load_sweep(file)
     folder = folder or Path("runs", plan.name)
@@ -123,18 +123,18 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
     for replaced in plan.points():
         overrides = (*plan.fixed, *replaced)
         config = load_run(plan.base, overrides, with_model=True)
-        # By what is in it, so that a run keeps its folder when the grid grows.
+        # A hash of the overrides, so that a run keeps its folder when the grid grows.
         name = fingerprint({"base": str(plan.base), "set": list(overrides)})[:8]
         yield Point(folder / name, replaced, overrides, config)
 
 
 def _run(plan: Sweep, point: Point, console: Console) -> str | None:
-    """Makes the records of a run and trains it; why that failed, if it did.
+    """Makes the records of a run and trains it; returns the error if that failed.
 
-    Each stage has a process of its own, which gives all memory back. What is done
-    already the stages find out themselves.
+    Each stage runs in its own process, which frees all memory at its end. The stages
+    themselves skip what is already done.
     """
-    # The folder that a user works in is not searched for modules.
+    # -P: modules are not searched for in the user's working directory.
     command = [sys.executable, "-P", "-m", "transbeam"]
     for stage in ("data", "train"):
         words = [*command, stage, str(plan.base), "--run", str(point.folder)]
@@ -149,7 +149,7 @@ def _run(plan: Sweep, point: Point, console: Console) -> str | None:
 
 
 def _reason(told: str) -> str:
-    """Why a command failed, by the JSON it ended with.
+    """Reads why a command failed from the JSON that it printed last.
 
     Example:
     >>> _reason('{"error": "corpus.txt: there is no such file."}')
@@ -163,13 +163,13 @@ def _reason(told: str) -> str:
 
 
 def _wait(words: Sequence[str]) -> tuple[int, str]:
-    """Runs a command to its end, also when it is asked to stop before.
+    """Runs a command and waits for its exit, also after a signal to stop.
 
-    Ctrl-C reaches it by itself, SIGTERM through us; it saves a checkpoint, which takes
-    its time.
+    The command receives Ctrl-C directly, and SIGTERM from this process; it then saves a
+    checkpoint, which takes time.
 
     Returns:
-        Its exit code, and what it wrote to stdout.
+        Its exit code and its stdout.
     """
     with _passing_on_sigterm() as pass_on_to:
         process = subprocess.Popen(
@@ -185,7 +185,7 @@ def _wait(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, in which `transbeam` is found where we found it."""
+    """This process's environment, with our `transbeam` first on `PYTHONPATH`."""
     home = str(Path(transbeam.__path__[0]).parent)
     others = os.environ.get("PYTHONPATH")
     path = home if others is None else f"{home}{os.pathsep}{others}"
@@ -194,9 +194,9 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None, None]:
-    """Gives a function that takes the process to pass SIGTERM on to.
+    """Yields a function that sets the process to which SIGTERM is forwarded.
 
-    One that comes before, while the process starts, is kept for it.
+    A SIGTERM that arrives earlier, while the process starts, is forwarded then.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda process: None  # Python hands signals to the main thread alone
@@ -225,14 +225,14 @@ def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None,
 
 
 def _share_records(point: Point, before: Sequence[Point]) -> None:
-    """Takes the records of an earlier run that were made by the same keys."""
+    """Links the records of an earlier run that has the same data inputs, if any."""
     inputs, data = data_inputs(point.config), data_stage(point.folder).path
     for other in before:
         finished = other.folder / "data/stage.json"
         same = data_inputs(other.config) == inputs
         if not same or not finished.is_file() or data.exists():
             continue
-        # It appears at once: half of it would be taken for finished.
+        # Renamed into place: a partial copy would pass for a finished stage.
         temporary = point.folder / ".data.tmp"
         shutil.rmtree(temporary, ignore_errors=True)
         with writing(data):
@@ -244,14 +244,14 @@ def _share_records(point: Point, before: Sequence[Point]) -> None:
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
-    except OSError:  # on file systems without
+    except OSError:  # on file systems without hard links
         shutil.copy2(source, target)
 
 
 def _is_finished(point: Point) -> bool:
-    """Whether a run was trained from what its configuration says now.
+    """Tells if a run's finished training has the inputs of its current configuration.
 
-    In doubt it was not: its commands find out, and say what is wrong.
+    False on any error: the run's commands will then report it.
     """
     stage = training_stage(point.folder)
     if not (stage.path / "stage.json").is_file():
@@ -264,7 +264,7 @@ def _is_finished(point: Point) -> bool:
 
 
 def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:
-    """What there is to say of a run."""
+    """The sweep's entry for a run: overrides, error, loss, scores, cost."""
     outcome = {
         "replaced": list(point.replaced),
         "run": str(point.folder),

@@ -1,4 +1,4 @@
-"""What must be there before the first step of a training: records, model, optimizer."""
+"""Setup of a training before its first step: records, model, optimizer."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -38,17 +38,18 @@ from transbeam.trainer.step.state import TrainState
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What is there before the first step.
+    """Everything that a training needs before its first step.
 
     Attributes:
-        manifest: The records.
-        model: What is evaluated and kept.
-        state: Of what is trained: the model, or the model and its teacher.
-        loss: What is made small.
-        parameters: Of the model, counted.
-        step: Where to go on.
-        rows: Records of a batch of each stream.
-        matmul_dtype: What bfloat16 matrices are multiplied in; None if there are none.
+        manifest: The manifest of the records.
+        model: The model that is evaluated and saved.
+        state: State of the trained model, which has further outputs in distillation.
+        loss: The loss to minimize.
+        parameters: Parameter counts of the model.
+        step: The step to resume from; 0 for a new training.
+        rows: Records per batch, for each stream.
+        matmul_dtype: The dtype in which bfloat16 matrices are multiplied; None without
+            mixed_bfloat16.
     """
 
     manifest: Manifest
@@ -62,21 +63,21 @@ class TrainingSetup:
 
 
 def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingSetup:
-    """Finds out whether a training can be done, and has everything ready for it.
+    """Checks the inputs of a training and builds model, loss and optimizer.
 
     Args:
         invocation: The command.
-        folder: The training's, begun.
-        workers: All that train.
+        folder: Folder of the training stage, which has been started.
+        workers: All workers of the training.
 
     Raises:
-        UserError: The records are not those of the manifest, the weights or the teacher
-            to begin with do not fit, or the checkpoint is damaged.
+        UserError: The records are not those of the manifest, the initial weights or the
+            teacher do not fit, or the checkpoint is damaged.
     """
     config, console = invocation.config, invocation.console
     training = config.training
 
-    # 1. The records, held against their manifest.
+    # 1. The records, checked against their manifest.
     manifest = read_manifest(invocation.run_folder / "data")
     manifest.check_files()
     check_contract(manifest, contract(config))
@@ -86,12 +87,12 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
     parts = training.accumulation * workers.local_replicas
     rows = rows_of_batches(sets, training.batch_size, parts, workers.place.count)
 
-    # 2. The model, and where an earlier attempt left it.
+    # 2. The model, restored from the last checkpoint if there is one.
     if training.deterministic:
         make_deterministic()
     keras.utils.set_random_seed(config.seed)
     is_new = not list_checkpoints(folder / "checkpoints")
-    # Before the variables, which the workers make together.
+    # Before the variables, which the workers create together.
     workers.agree(int(is_new), f"whether there is a checkpoint in {folder}")
     matmul_dtype = None
     if training.precision == "mixed_bfloat16":
@@ -126,7 +127,7 @@ def _resume(
     say: Callable[[str], None],
     workers: Workers,
 ) -> int:
-    """Restores the last checkpoint of an unfinished training; the step it is at."""
+    """Restores the last checkpoint, if there is one; returns its step, or 0."""
     checkpoints = list_checkpoints(folder / "checkpoints")
     step = restore_checkpoint(checkpoints[-1], state) if checkpoints else 0
     if checkpoints:
@@ -144,10 +145,10 @@ _FLAG = "--xla_gpu_deterministic_ops=true"
 
 
 def make_deterministic() -> None:
-    """The same bits from the same numbers, each time; slower where that costs.
+    """Makes TensorFlow and XLA ops bitwise deterministic, which can be slower.
 
     Raises:
-        ConfigError: XLA has begun without the flag that this takes on a GPU.
+        ConfigError: On JAX with a GPU, `XLA_FLAGS` lacks the flag that this needs.
     """
     on_gpu = keras.backend.backend() == "jax" and has_gpu()
     if on_gpu and _FLAG not in os.environ.get("XLA_FLAGS", ""):

@@ -1,1 +1,1 @@
-"""Parts that the schema, the loader and the commands share: errors, fields, files."""
+"""Code that schema, loader and commands share: errors, fields, files."""

@@ -1,4 +1,4 @@
-"""Writing files so that a kill leaves the old one or the new one, never half of it."""
+"""Atomic file writing: a kill leaves the old file or the new one, never a part."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ _PROBLEMS = {
 
 
 def os_problem(error: OSError) -> str | None:
-    """The words for an error of the disk that the user can mend; None for any other.
+    """Describes a disk error that the user can fix; None for any other error.
 
     Example:
     >>> os_problem(OSError(errno.ENOSPC, "No space left on device"))
@@ -38,17 +38,17 @@ def os_problem(error: OSError) -> str | None:
 
 
 class LFSPointerError(ArtifactError):
-    """A file of Git LFS whose content was not fetched."""
+    """A Git LFS pointer in place of a file that was not downloaded."""
 
 
 def refuse_lfs_pointer(path: Path) -> None:
-    r"""Refuses the few lines that Git leaves where Git LFS has not fetched a file.
+    r"""Raises an error for a Git LFS pointer in place of the file itself.
 
     Args:
-        path: A file; one that is missing is for others to refuse.
+        path: A file; a missing one is ignored here.
 
     Raises:
-        LFSPointerError: It is such a pointer.
+        LFSPointerError: The file is a pointer.
 
     Example:
     >>> import tempfile
@@ -76,7 +76,7 @@ def refuse_lfs_pointer(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path | str) -> Generator[None, None, None]:
-    """Turns what the disk refuses into an error the user can act on.
+    """A context that converts disk errors to errors the user can act on.
 
     Args:
         path: What is being written, for the error.
@@ -100,21 +100,21 @@ def writing(path: Path | str) -> Generator[None, None, None]:
 
 
 def write_atomically(path: Path | str, content: str | bytes) -> None:
-    """Writes a file in one step: readers see the old content or all of the new.
+    """Writes a file atomically: readers see the old content or all of the new.
 
     Args:
         path: The file; its folder must exist.
         content: Text is written as UTF-8 with its line ends as they are.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     # In the same folder, because a rename is atomic within one file system only. Not
-    # by `tempfile`, whose files nobody else may read: a model server runs as another
+    # by `tempfile`, whose files only the owner may read: a model server runs as another
     # user.
-    # Under a name nobody else takes: other machines may write into this folder too.
+    # The name is unique, as other machines may write into this folder too.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with writing(path):
         try:
@@ -131,7 +131,7 @@ def write_atomically(path: Path | str, content: str | bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself survive a power cut, where the file system can."""
+    """Syncs the folder, so that the rename survives a power cut, where supported."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -141,7 +141,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_json(path: Path | str, value: Any) -> None:
-    """Writes a value as JSON, in one step; a NaN or infinity is a `ValueError`.
+    """Writes a value as JSON atomically; a NaN or infinity raises `ValueError`.
 
     Example:
     >>> import tempfile

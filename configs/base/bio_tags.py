@@ -1,4 +1,4 @@
-"""Tags that mark entities: O, and such as B-PER, in the schemes that are in use.
+"""Entity tags such as O and B-PER, in the common tagging schemes.
 
 | scheme | one word | first | between | last |
 |---|---|---|---|---|
@@ -8,7 +8,7 @@
 | BMES (Chinese) | S | B | M | E |
 | BMEWO | W | B | M | E |
 
-A type may stand behind a hyphen or an underscore (`B-PER`, `B_PER`), or before it
+A type may follow after a hyphen or an underscore (`B-PER`, `B_PER`), or precede it
 (`PER-B`).
 """
 
@@ -21,12 +21,13 @@ _PLACES = "BIESMLUW"
 _PREFIX = re.compile(rf"(?P<place>[{_PLACES}])(?:[-_](?P<type>.*))?", re.DOTALL)
 _SUFFIX = re.compile(rf"(?P<type>.+)[-_](?P<place>[{_PLACES}])", re.DOTALL)
 _LIKE_A_PREFIX = re.compile(rf"(?P<place>[{_PLACES}])[-_:./ |].+", re.IGNORECASE)
-# Without a type, letters that are no scheme's without a B are likelier something else.
+# Prefixes that count as entity tags even if no type follows and no B occurs. Other
+# single letters are then more likely labels of another kind.
 _ALONE = set("BIES")
 
 
 def marks_entities(labels: tuple[str, ...]) -> bool:
-    """Checks that tags mark entities (O and such as B-PER).
+    """Checks that labels are entity tags (O and tags such as B-PER).
 
     Example:
     >>> marks_entities(("O", "B-PER", "I-PER")), marks_entities(("NOUN", "X"))
@@ -38,7 +39,7 @@ def marks_entities(labels: tuple[str, ...]) -> bool:
 
 
 def odd_among_entities(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels that keep tags which look like those of entities from being read so.
+    """Labels that prevent a set of labels from being read as entity tags.
 
     Example:
     >>> odd_among_entities(("O", "B-PER", "I-PER", "X"))
@@ -58,7 +59,7 @@ def odd_among_entities(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _parts(labels: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """Place and type of each tag but O; nothing if not all have one."""
+    """Prefix and type of each tag except O; empty if some tag has no valid prefix."""
     marked = [label for label in labels if label != OUTSIDE]
     for form in (_PREFIX, _SUFFIX):
         found = [form.fullmatch(label) for label in marked]
@@ -75,7 +76,7 @@ class EntityTags:
     """The meaning of each tag, in the order of the labels.
 
     Args:
-        labels: The tags; `marks_entities` of them.
+        labels: The tags, for which `marks_entities` is true.
 
     Example:
     >>> tags = EntityTags(("O", "B-PER", "I-PER", "S-LOC"))
@@ -93,12 +94,12 @@ class EntityTags:
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """The types of entities, in order."""
+        """Entity types, in order."""
         return tuple(sorted({kind for _, kind in self._parts.values()}))
 
     @cached_property
     def type_of(self) -> list[int]:
-        """The place of each tag's type, -1 of O."""
+        """Index of each tag's type, -1 for O."""
         return [
             -1 if tag == OUTSIDE else self.types.index(self._parts[tag][1])
             for tag in self.labels
@@ -106,12 +107,12 @@ class EntityTags:
 
     @cached_property
     def opens(self) -> list[bool]:
-        """Marks tags that open an entity whatever comes before."""
+        """True for tags that open an entity whatever precedes."""
         return self._are_at("BSUW")
 
     @cached_property
     def closes(self) -> list[bool]:
-        """Marks tags that close an entity."""
+        """True for tags that close an entity."""
         return self._are_at("ELSUW")
 
     def _are_at(self, places: str) -> list[bool]:

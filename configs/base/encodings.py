@@ -1,4 +1,4 @@
-"""`encoding`: how the bytes of a text file stand for characters."""
+"""Checks of the key `encoding`, the character encoding of text files."""
 
 import codecs
 
@@ -6,17 +6,17 @@ from transbeam.configs.base.errors import ConfigError
 
 DETECT = "detect"
 
-# Their first line says how all others are read.
+# Stateful encodings: the first line determines how all others are decoded.
 _NOT_BY_LINE = ("iso2022_kr",)
-# What a line end may look like for lines to be told apart without decoding first.
+# Newline bytes with which lines can be split before decoding.
 _LINE_ENDS = (b"\n", b"\n\0", b"\0\n", b"\n\0\0\0", b"\0\0\0\n")
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuses what is not the name of an encoding of text files.
+    """Checks that a name is that of an encoding of text files.
 
     Raises:
-        ConfigError: Python has no such codec, or it is none for text files.
+        ConfigError: Python has no such codec, or the codec is not for text files.
 
     Example:
     >>> check_encoding("latin-1")
@@ -28,7 +28,7 @@ def check_encoding(encoding: str) -> None:
         return
     try:
         newline = line_end(encoding)
-        # The codecs of domain names cannot pass over an error.
+        # The codecs of domain names do not support the error handler "replace".
         newline.decode(encoding, "replace")
         known = codecs.lookup(encoding).name not in _NOT_BY_LINE
         usable = known and newline in _LINE_ENDS
@@ -49,5 +49,5 @@ def line_end(encoding: str) -> bytes:
     >>> line_end("latin-1"), line_end("utf-16-be")
     (b'\n', b'\x00\n')
     """
-    # With nothing before it, a newline would come with the mark of `utf-16`.
+    # Encoded alone, the newline would be preceded by the byte order mark of `utf-16`.
     return "a\n".encode(encoding)[len("a".encode(encoding)) :]

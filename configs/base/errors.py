@@ -6,7 +6,7 @@ that is not a `UserError` is a bug: it keeps its traceback and exits with 1.
 
 
 class UserError(Exception):
-    """Something the user can mend. Base of the three families below."""
+    """An error that the user can fix. Base class of the three classes below."""
 
 
 class ConfigError(UserError):

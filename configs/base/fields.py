@@ -21,10 +21,10 @@ def option(
 
     Args:
         doc: One sentence for `transbeam explain`; units belong here and in the name.
-        default: The value when the key is left out. Without one the key is required.
-            A mutable or nested default is given as a zero-argument callable.
-        minimum: Smallest value allowed (numbers only), itself included.
-        maximum: Largest value allowed (numbers only), itself included.
+        default: The value if the key is left out. Without a default the key is
+            required. A mutable or nested default is given as a zero-argument callable.
+        minimum: Smallest allowed value (numbers only), inclusive.
+        maximum: Largest allowed value (numbers only), inclusive.
 
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,10 +56,10 @@ def range_text(minimum: float | None, maximum: float | None) -> str:
 
 
 def check_options(section: Any) -> None:
-    """Refuses numbers out of range in a section that was not read from a file.
+    """Checks the ranges of numbers in a section that was constructed in Python.
 
-    The loader has refused them already, by their place. A section that is made in
-    Python calls this in its `__post_init__`.
+    For files the loader has already checked them and reported the line. Sections call
+    this in their `__post_init__`.
 
     Raises:
         ConfigError: A number is not finite, or not between its `minimum` and `maximum`.

@@ -18,12 +18,12 @@ th, td { border-color: #313b46 } svg text { fill: #9fb0c0 } svg rect { fill: #6a
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """A whole page around its body.
+    """Renders a complete HTML page.
 
     Args:
         title: Plain text.
-        body: HTML, what stands below the title.
-        style: CSS beside the one that all pages share.
+        body: HTML below the title.
+        style: CSS in addition to that of all pages.
 
     Example:
     >>> page("A & B", "<p>text</p>").splitlines()[-1]

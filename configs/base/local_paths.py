@@ -1,4 +1,4 @@
-"""Paths of this machine, as commands take them."""
+"""Local paths as arguments of commands."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,13 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def local_path(text: str) -> Path:
-    """A path of this machine; `s3://bucket/run` would be a folder called `s3:` here.
+    """Parses a local path; a URL such as `s3://bucket/run` is an error.
 
     Args:
-        text: What stands on the command line.
+        text: The argument of the command line.
 
     Raises:
-        ConfigError: It has a scheme, or is empty as an unset variable of a shell is.
+        ConfigError: It has a scheme, or is empty, as from an unset shell variable.
 
     Example:
     >>> local_path("runs/mine")

@@ -1,4 +1,4 @@
-"""Reads the schema off its dataclasses, for the loader and for `transbeam explain`.
+"""Reads the schema from its dataclasses, for the loader and for `transbeam explain`.
 
 A *section* is a frozen dataclass whose fields are declared with
 `transbeam.configs.base.fields.option`. A key that holds a section may offer several
@@ -68,7 +68,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
-    """Takes `None` out of a union, and says whether it was there.
+    """Removes `None` from a union; also returns a bool: if it was a member.
 
     Example:
     >>> split_optional(bool | None)
@@ -82,7 +82,7 @@ def split_optional(annotation: Any) -> tuple[Any, bool]:
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """The types a key may have, when it may have several."""
+    """The members of a union type; of another type the type itself."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return typing.get_args(annotation)
     return (annotation,)
@@ -91,7 +91,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
 def kinds_of(annotation: Any) -> dict[str, type]:
     """The kinds of section a key may hold; empty for a key that holds a plain value.
 
-    A section that is not one of several stands under the empty name.
+    A section without alternatives has the empty name.
 
     Example:
     >>> from transbeam.configs.schema.block import LayerNormConfig
@@ -126,7 +126,7 @@ def tag_of(section: type) -> str:
 
 
 def type_text(annotation: Any) -> str:
-    """A type in the words of the error messages.
+    """Describes a type, for error messages.
 
     Example:
     >>> from typing import Literal
@@ -153,7 +153,7 @@ def type_text(annotation: Any) -> str:
 
 
 def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
-    """Every key below a section with its dotted name, through all kinds."""
+    """Yields every key below a section with its dotted name, for all kinds."""
     for key in keys_of(section).values():
         yield prefix + key.name, key
         for kind in kinds_of(key.annotation).values():
@@ -161,7 +161,7 @@ def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
 
 
 def plain(value: Any) -> Any:
-    """A configuration, or a part of it, as plain JSON values.
+    """Converts a configuration, or a part of it, to plain JSON values.
 
     Example:
     >>> from transbeam.configs.schema.block import LayerNormConfig
@@ -177,13 +177,13 @@ def plain(value: Any) -> Any:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a misspelt one is most likely meant to be, if any is near."""
+    """The known word that is most similar to a misspelled one, if any is close."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return near[0] if near else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The sentence to end an error message with; empty when nothing is near.
+    """A suggestion for the end of an error message; empty if no word is similar.
 
     Example:
     >>> did_you_mean("num_layer", ["num_layers", "hidden_dim"])

@@ -1,4 +1,4 @@
-"""Finds a SavedModel in a folder without TensorFlow."""
+"""Finds a SavedModel in a folder, without importing TensorFlow."""
 
 from pathlib import Path
 

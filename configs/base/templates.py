@@ -1,4 +1,4 @@
-"""Texts with places for fields in braces, such as `summarize: {text}`."""
+"""Text templates with fields in braces, such as `summarize: {text}`."""
 
 import string
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from transbeam.configs.base.errors import ConfigError
 
 @lru_cache
 def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
-    """A template as pairs of plain text and the field after it, the last without one.
+    """Splits a template into pairs of text and the following field, None at the end.
 
     Example:
     >>> template_parts("sum: {text}!")
     (('sum: ', 'text'), ('!', None))
 
     Raises:
-        ValueError: A brace without its partner; `{{` and `}}` are plain braces.
+        ValueError: A brace is unbalanced; `{{` and `}}` are literal braces.
     """
     parts = string.Formatter().parse(template)
     return tuple(
@@ -26,15 +26,15 @@ def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def _decoration(form: str | None, conversion: str | None) -> str:
-    """Returns what a field such as `{text!r:>5}` has beside its name."""
+    """The conversion and format of a field such as `{text!r:>5}`, as written."""
     return (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
 
 
 def template_fields(key: str, template: str) -> list[str]:
-    """The fields that a template asks for, in its order.
+    """The fields of a template, in its order.
 
     Args:
-        key: What the configuration calls the template.
+        key: The configuration key of the template.
         template: The text with fields in braces.
 
     Example:
@@ -42,7 +42,7 @@ def template_fields(key: str, template: str) -> list[str]:
     ['title', 'body']
 
     Raises:
-        ConfigError: A brace without its partner, or no field.
+        ConfigError: A brace is unbalanced, or there is no field.
     """
     try:
         fields = [field for _, field in template_parts(template) if field is not None]
@@ -59,7 +59,7 @@ def template_fields(key: str, template: str) -> list[str]:
 
 
 def check_template(key: str, template: str, known: Sequence[str]) -> None:
-    """Raises ConfigError where a template asks for none of the known fields."""
+    """Raises ConfigError if a template has none of the known fields."""
     for field in template_fields(key, template):
         if field not in known:
             raise ConfigError(

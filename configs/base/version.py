@@ -1,3 +1,3 @@
-"""The one place that says which Transbeam this is."""
+"""The version of Transbeam."""
 
 VERSION = "0.1.0"

@@ -1,6 +1,6 @@
-"""The parts that all command lines share: arguments, and an orderly exit.
+"""Code that all commands share: arguments, and exit codes.
 
-A room's `__main__` is a parser, one line to read the arguments and a call of the
+Each package's `__main__` has a parser, one line to read the arguments and a call of the
 stage, inside `run_main`:
 
     def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ CONFIG_HELP = "the YAML file of a run, or the folder of one"
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """One call of a command: what to do, where, and who listens."""
+    """A call of a command: configuration, run folder, console."""
 
     config: RunConfig
     config_file: Path
@@ -46,7 +46,7 @@ class Invocation:
     beam_options: tuple[str, ...] = ()
 
     def command(self, name: str) -> str:
-        """The line to type for another command on the same run, for messages.
+        """The command line of another command on the same run, for messages.
 
         Example:
         >>> invocation = Invocation(
@@ -56,7 +56,7 @@ class Invocation:
         >>> invocation.command("data")
         'transbeam data demo.yaml --run runs/demo --set seed=3'
 
-        Without `--set` where the run's folder says the same.
+        `--set` is left out if the run's folder has the same configuration.
         """
         words = ["transbeam", name, str(self.config_file)]
         if self.overrides and self._is_saved():
@@ -69,7 +69,7 @@ class Invocation:
         return shlex.join(words)
 
     def _is_saved(self) -> bool:
-        """Tells whether the run's folder, given as CONFIG, is this configuration."""
+        """Tells if the run's folder, given as CONFIG, has this configuration."""
         try:
             saved = load_run(self.run_folder)
         except ConfigError:
@@ -78,7 +78,7 @@ class Invocation:
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds CONFIG, `--set` and `--json`: enough for a command that only reads."""
+    """Adds CONFIG, `--set` and `--json`, for commands that only read."""
     parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
     _add_settings(parser)
 
@@ -86,11 +86,11 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
 def add_common_arguments(
     parser: argparse.ArgumentParser, *, workers: bool = False
 ) -> None:
-    """Adds what the commands share that work in a run's folder.
+    """Adds the arguments of commands that work in a run's folder.
 
     Args:
-        parser: Gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
-        workers: Whether `--workers` makes sense for the command.
+        parser: The parser, which gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
+        workers: If true, adds `--workers`.
     """
     parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
     add_run_arguments(parser)
@@ -138,10 +138,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def at_least_one(text: str) -> int:
-    """Reads what an option counts.
+    """Parses a positive integer, as an argument type.
 
     Raises:
-        argparse.ArgumentTypeError: It is no whole number, or less than 1.
+        argparse.ArgumentTypeError: It is not an integer, or less than 1.
 
     Example:
     >>> at_least_one("3")
@@ -163,16 +163,16 @@ def read_invocation(
     with_model: bool = False,
     rules: Sequence[Rule] = (),
 ) -> Invocation:
-    """Loads the configuration that the parsed arguments ask for.
+    """Loads the configuration of the parsed arguments.
 
     Args:
-        arguments: Of a parser that went through `add_common_arguments`.
-        with_model: Whether the command uses the model, and not the records alone.
-        rules: What else it does with the run; see
+        arguments: Arguments from a parser with `add_common_arguments`.
+        with_model: True if the command uses the model, not only the records.
+        rules: Further checks for the command; see
             `transbeam.configs.loader.export_support`.
 
     Raises:
-        ConfigError: The configuration is not right.
+        ConfigError: The configuration is invalid.
     """
     config = load_run(
         arguments.config, arguments.overrides, with_model=with_model, rules=rules
@@ -192,7 +192,7 @@ def _folder_of(config_file: Path, name: str) -> Path:
 
 
 def usable_cores() -> int:
-    """The cores this process may use, which can be fewer than the machine has."""
+    """Number of cores this process may use, which can be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -201,7 +201,7 @@ def usable_cores() -> int:
 def run_main(
     function: Callable[[Sequence[str]], int], argv: Sequence[str] | None = None
 ) -> int:
-    """Runs a command to its exit code.
+    """Runs a command, prints its errors, and returns its exit code.
 
     | what happens                          | exit code | traceback |
     |---------------------------------------|-----------|-----------|
@@ -211,16 +211,16 @@ def run_main(
     | the reader of stdout is gone          | 141       | no        |
     | anything else: a bug                  | 1         | yes       |
 
-    With `--json` among the arguments a mistake is also an object with the key
-    `error`, alone on stdout.
+    With `--json` among the arguments, a user's mistake is also printed to stdout, as
+    the only output, in an object with the key `error`.
 
     Args:
-        function: Takes the arguments, returns the exit code.
+        function: The command: takes the arguments, returns the exit code.
         argv: The command and its arguments; the process's own if left out.
     """
     code = _run(function, sys.argv[1:] if argv is None else argv)
-    # Side threads are in the middle of something that libraries tidy away at an exit.
-    # Whoever gave the arguments has a process of its own, and goes on.
+    # A normal exit would clean up libraries that side threads still use, so the process
+    # ends at once. If `argv` is given, the caller's process continues instead.
     if argv is None and any_left():
         _end_process(code)
     return code
@@ -253,7 +253,7 @@ def _run(function: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
 
 
 def _never_fail_to_print() -> None:
-    """A terminal that lacks a character gets its number, and the command goes on."""
+    """Makes stdout escape characters that its encoding lacks."""
     stdout: Any = sys.stdout
     if hasattr(stdout, "reconfigure"):
         stdout.reconfigure(errors="backslashreplace")
@@ -267,9 +267,9 @@ def _end(argv: Sequence[str], told: str, error: str, code: int) -> int:
 
 
 def _leave(code: int) -> int:
-    """Ends the process at once if abandoned threads would keep it waiting.
+    """Ends the process at once if abandoned threads would delay its exit.
 
-    Beam's are such: they would sit at the exit until work is done that nobody wants.
+    Beam's threads would: they finish their work first, though it is not needed.
     """
     main = threading.main_thread()
     if any(not t.daemon and t is not main for t in threading.enumerate()):
@@ -284,18 +284,15 @@ def _end_process(code: int) -> NoReturn:
 
 
 def _stdout_is_gone() -> bool:
-    """Checks that a broken pipe was stdout's (as in `...
-
-    | head`) and not some socket's.
-    """
+    """Tells if a broken pipe is stdout's (as with `| head`) and not a socket's."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):
         return False
     poll = select.poll()
-    poll.register(descriptor, 0)  # errors are told unasked
+    poll.register(descriptor, 0)  # errors are always reported
     if not poll.poll(0):
         return False
-    # Python flushes stdout once more at its exit: let that go nowhere.
+    # Python flushes stdout again at exit: discard that output.
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
     return True

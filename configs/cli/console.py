@@ -1,7 +1,7 @@
-"""Output of a command: narrative, warnings, progress, and one JSON object.
+"""Output of a command: messages, warnings, progress, and one JSON object.
 
-Human text goes to stdout. With `--json`, stdout belongs to a single JSON object and
-all human text goes to stderr. Progress goes to stderr always.
+Text goes to stdout. With `--json`, stdout gets only a single JSON object, and all text
+goes to stderr. Progress always goes to stderr.
 """
 
 import json as json_module
@@ -15,11 +15,11 @@ from transbeam.configs.cli.progress import Bar, LogBar, SilentBar, TerminalBar
 
 
 class Console:
-    """Speaks for one command.
+    """Prints the output of a command.
 
     Args:
-        quiet: Hide everything but warnings, errors and what the user asked to see.
-        json: Keep stdout for the object given to `emit`.
+        quiet: Hide everything except warnings, errors and output of `show`.
+        json: Reserve stdout for the object given to `emit`.
 
     Example:
     >>> console = Console()
@@ -37,34 +37,34 @@ class Console:
         self._has_emitted = False
 
     def say(self, text: str) -> None:
-        """A line of the narrative: what is going on."""
+        """Prints a progress message."""
         self._print(text)
 
     def result(self, text: str) -> None:
-        """The one line a stage ends with: what was made."""
+        """Prints a stage's result, the last line of the stage."""
         self._print(self._bold(text))
 
     def heading(self, text: str) -> None:
-        """Opens a part of the narrative, after an empty line."""
+        """Prints a heading, after an empty line."""
         self._print("\n" + self._bold(text))
 
     def show(self, text: str) -> None:
-        """Prints the output that the user asked for; `--quiet` keeps it."""
+        """Prints output that the user requested, also with `--quiet`."""
         print(text, file=self._stream, flush=True)
 
     def part(self, text: str) -> None:
-        """The next piece of what `show` would print whole; the line goes on."""
+        """Prints a piece of requested output without a line end."""
         print(text, end="", file=self._stream, flush=True)
 
     def warn(self, text: str) -> None:
-        """Something the user should know even with `--quiet`."""
+        """Prints a warning, also with `--quiet`."""
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
     def emit(self, value: dict[str, Any]) -> None:
         """Prints the command's JSON object; without `--json` does nothing.
 
         Raises:
-            RuntimeError: It is the second one.
+            RuntimeError: It was called before.
         """
         if not self.json:
             return
@@ -77,15 +77,15 @@ class Console:
     def progress(
         self, label: str, total: float | None, unit: str, start: float = 0.0
     ) -> Generator[Bar, None, None]:
-        """Shows how far a piece of work has come, and how fast it goes.
+        """Shows the progress and the speed of some work.
 
-        On a terminal this is a bar; elsewhere a plain line now and then.
+        On a terminal this is a progress bar, elsewhere occasional plain lines.
 
         Args:
-            label: What is being done.
-            total: How many units there are; None if that is not known.
-            unit: What is counted, as in `12.3 steps/s`.
-            start: How many are done already, as after a resume; not counted as speed.
+            label: Name of the work.
+            total: Number of units; None if it is not known.
+            unit: Name of a unit, as in `12.3 steps/s`.
+            start: Units done already, as after a resume; they do not count as speed.
 
         Yields:
             The bar; its methods may be called from any thread.

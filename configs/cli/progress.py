@@ -1,4 +1,4 @@
-"""The three faces of a progress bar: on a terminal, in a log, and none."""
+"""Progress bars: on a terminal, as lines of a log, and silent."""
 
 import sys
 import threading
@@ -27,16 +27,16 @@ class Bar(Protocol):
     """A progress bar; all methods may be called from any thread."""
 
     def advance(self, count: float = 1) -> None:
-        """So many more units are done."""
+        """Adds finished units."""
 
     def set(self, completed: float) -> None:
-        """So many units are done in all."""
+        """Sets the total of finished units."""
 
     def describe(self, text: str) -> None:
-        """A short remark to show beside the bar, such as the loss."""
+        """Sets a short text beside the bar, such as the loss."""
 
     def close(self, *, finished: bool) -> None:
-        """The work is over; called once, by `Console.progress`."""
+        """Ends the bar; called once, by `Console.progress`."""
 
 
 class SilentBar:
@@ -53,7 +53,7 @@ class LogBar:
 
     Args:
         label, total, unit, start: As in `Console.progress`.
-        clock: Seconds from any origin; another one in tests.
+        clock: A clock in seconds; tests replace it.
     """
 
     def __init__(
@@ -125,14 +125,15 @@ class LogBar:
 
 
 class TerminalBar:
-    """A bar drawn by `rich`, which is imported only when there is one to draw.
+    """A bar drawn by `rich`, which is imported only when needed.
 
-    The remark stands on a line of its own: a long one leaves the numbers whole.
+    The text of `describe` has its own line, so that a long one does not displace the
+    numbers.
 
     Args:
         label, total, unit, start: As in `Console.progress`.
-        terminal: Where it is drawn, stderr if left out; another one in tests.
-        clock: Seconds from any origin; another one in tests.
+        terminal: The console to draw on, stderr if left out; tests replace it.
+        clock: A clock in seconds; tests replace it.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class TerminalBar:
         from rich.progress import Progress
         from rich.text import Text
 
-        start = round(start)  # `rich` begins at whole numbers
+        start = round(start)  # `rich` starts at integers
         pace = self._pace = Pace()
         self._clock = clock
 
@@ -163,7 +164,7 @@ class TerminalBar:
         self._progress = TwoLines(
             console=terminal or RichConsole(stderr=True),
             get_time=clock,
-            # Text for stdout must reach stdout even when that is a file.
+            # If stdout is a file, text for it must not be redirected to the terminal.
             redirect_stdout=sys.stdout.isatty(),
         )
         # `completed` now and not by `advance`, which would count it as speed.
@@ -189,8 +190,8 @@ class TerminalBar:
     def close(self, *, finished: bool) -> None:
         task = self._progress.tasks[0]
         if finished and task.total is None:
-            # The length is known when the end is reached. Not by `update`, which
-            # forgets the speed when the total changes.
+            # At the end the total is known. Set directly, as `update` would reset the
+            # speed.
             task.total = task.completed
         self._progress.stop()
 
@@ -201,15 +202,15 @@ def _parts(
     """Returns the parts of the progress line, from left to right.
 
     Args:
-        task: As `rich` has it.
-        unit: What is counted.
-        start: How much was done before.
-        settled: The speed to tell the time left by, if it is known.
+        task: The task of `rich`.
+        unit: Name of a unit.
+        start: Units done before.
+        settled: The speed from which the remaining time is estimated, if known.
     """
     elapsed = (task.finished_time if task.finished else task.elapsed) or 0.0
     speed = task.finished_speed or task.speed
     if not speed and elapsed > 0:
-        # `rich` looks at the last half minute, in which a slow step may not end.
+        # `rich` measures over the last half minute, in which a slow step may not end.
         speed = (task.completed - start) / elapsed
     total = "" if task.total is None else f"/{amount(task.total)}"
     parts = {"label": task.description}
@@ -226,10 +227,10 @@ def _parts(
 
 
 def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableType":
-    """The numbers, and a bar as long as they leave room for.
+    """Lays out the numbers, and a bar in the remaining width.
 
-    Where there is no room for a bar, numbers may be too many as well; they are left
-    out whole, for half a number is worse than none.
+    If there is no room for a bar, numbers may not fit either; those that do not are
+    left out rather than truncated.
     """
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -262,7 +263,7 @@ def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableT
 
 
 def amount(value: float) -> str:
-    """A number with about three digits that matter, or all of a larger one.
+    """Formats a number with about three significant digits, a large one with all.
 
     Example:
     >>> amount(1234567.8), amount(12.345), amount(0.01234), amount(3)
@@ -274,7 +275,7 @@ def amount(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds as a clock shows them.
+    """Formats seconds as hours, minutes and seconds.
 
     Example:
     >>> duration(36.4), duration(3723)

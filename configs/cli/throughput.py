@@ -1,4 +1,4 @@
-"""The speed that the time left is estimated by."""
+"""Estimates the throughput of some work, for the remaining time."""
 
 from bisect import bisect_right
 
@@ -9,11 +9,11 @@ _MOST_SAMPLES = 256
 
 
 class Pace:
-    """The speed of work, once that can be told.
+    """The speed of some work, once it is stable.
 
-    The first piece of work takes what only the first one needs, such as compilation,
-    and does not count. A speed is told from when that of the last half of the time is
-    much like that of the last quarter.
+    The first piece of work includes one-time costs, such as compilation, and does not
+    count. The speed is reported once the last half of the time and the last quarter
+    have about the same speed.
 
     Example:
     >>> pace = Pace()
@@ -30,14 +30,14 @@ class Pace:
         self._is_settled = False
 
     def add(self, now: float, completed: float) -> None:
-        """So many units are done in all by now, in seconds from any origin."""
+        """Records the total of finished units at a time in seconds."""
         self._times.append(now)
         self._counts.append(completed)
-        if len(self._times) > _MOST_SAMPLES:  # the first and the last stay
+        if len(self._times) > _MOST_SAMPLES:  # keeps the first and the last
             del self._times[1:-1:2], self._counts[1:-1:2]
 
     def speed(self, now: float) -> float | None:
-        """Units per second; None while that cannot be told."""
+        """Units per second; None while the speed is not stable."""
         if len(self._times) < 2 or now - self._times[0] < _SETTLING:
             return None
         places = [self._begin(now, share) for share in (2, 4)]
@@ -45,12 +45,12 @@ class Pace:
             (self._counts[-1] - self._counts[place]) / (now - self._times[place])
             for place in places
         )
-        # Of one piece of work alone both would be the same.
+        # With a single piece of work in both periods, both speeds would be equal.
         if places[0] < places[1] and half < _MOST_UNLIKE * quarter < _MOST_RATIO * half:
             self._is_settled = True
         return half if self._is_settled and half > 0 else None
 
     def _begin(self, now: float, share: int) -> int:
-        """Finds the sample at which the last half, quarter, … of the time begins."""
+        """Index of the sample at which the last 1/`share` of the time begins."""
         begin = now - (now - self._times[0]) / share
         return bisect_right(self._times, begin, hi=len(self._times) - 1) - 1

@@ -1,8 +1,8 @@
 """Checks that a run's model fits its objective and its records.
 
-These rules are not among those of `RunConfig`: whoever makes records, or scores with a
-model brought along, writes no `model` section. `transbeam check` asks them, and so
-does every command that uses the model.
+These rules are not part of `RunConfig`, because a run that only makes records, or
+scores texts with another model, has no `model` section. `transbeam check` applies them,
+and so does every command that uses the model.
 """
 
 from transbeam.configs.base.errors import ConfigError
@@ -20,10 +20,10 @@ from transbeam.configs.schema.run import RunConfig
 
 
 def check_model(run: RunConfig) -> None:
-    """Refuses a model that cannot be trained on the records that the run asks for.
+    """Checks that a run's model can be trained on its records.
 
     Raises:
-        ConfigError: With the keys that do not fit each other.
+        ConfigError: Keys do not fit each other; the message names them.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -49,7 +49,7 @@ def check_model(run: RunConfig) -> None:
 
 
 def decoder_length(run: RunConfig) -> int:
-    """Tokens of a record for the decoder, of an objective that fills two sides.
+    """Decoder tokens per record, for an encoder-decoder objective.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -104,7 +104,7 @@ def _check_images(objective: ImageObjective, patches: PatchesConfig | None) -> N
 
 
 def _check_lengths(run: RunConfig) -> None:
-    """No record is longer than what the model has places for."""
+    """Checks that no record is longer than the model's maximum length."""
     objective, length = run.objective, run.data.sequence_length
     lengths = {f"data.sequence_length={length}": length}
     if isinstance(objective, Seq2SeqObjective):
@@ -121,7 +121,7 @@ def _check_lengths(run: RunConfig) -> None:
 
 
 def _check_prefix(run: RunConfig) -> None:
-    """A prefix is seen by all of its document, which takes full attention."""
+    """Checks for full attention, which the bidirectional prefix needs."""
     if not isinstance(run.objective, PrefixConfig):
         return
     assert isinstance(run.model, DecoderConfig)

@@ -1,7 +1,7 @@
-"""`transbeam explain`: the schema, printed for whoever writes a configuration.
+"""`transbeam explain`: prints the schema, for authors of configurations.
 
 The left column is YAML with the defaults filled in, ready to be copied; the right one
-says what may stand there and why.
+describes each key and its allowed values.
 """
 
 import json
@@ -47,7 +47,7 @@ def explain(key: str = "", width: int | None = None) -> str:
     name = key.removesuffix(".kind")
     rows = list(_key_rows(_find(key), name, "")) if key else list(_all_rows())
     width = width or shutil.get_terminal_size((100, 24)).columns
-    # A row that is much longer than the others has its description below it.
+    # A row that is longer than half of the width has its description below it.
     left = min(max(len(row) for row, _ in rows) + 2, width // 2)
     right = max(width - left, 30)
     lines: list[str] = []
@@ -73,7 +73,7 @@ def _wrapped_row(row: str, width: int) -> list[str]:
 
 
 def explain_json(key: str = "") -> dict[str, Any]:
-    """The same as one JSON object, for editors and scripts.
+    """Describes every key below one as a JSON object, for editors and scripts.
 
     A plain key has `type`, `doc`, `required`, `default`, `minimum` and `maximum`; a
     section has its `keys`, or `kinds` with the keys of each.
@@ -126,14 +126,14 @@ def _key_rows(key: ConfigKey, name: str, indent: str) -> Iterator[tuple[str, str
         inner = indent
         if kind:
             yield f"{indent}kind: {kind}", _kind_text(kind, section, key)
-            # Where there is a choice, the keys of a kind stand below its name.
+            # If there are several kinds, the keys of each are indented below its name.
             inner += _INDENT if len(kinds) > 1 else ""
         yield from _rows_below(section, kind, inner, told)
 
 
 @dataclass(frozen=True)
 class _Told:
-    """A key that has been told, of the kind it was told of."""
+    """A key that has been described already, and the kind under which it was."""
 
     key: ConfigKey
     kind: str
@@ -146,13 +146,13 @@ class _Told:
 def _rows_below(
     section: type, kind: str, indent: str, told: list[_Told]
 ) -> Iterator[tuple[str, str]]:
-    """The keys of a section. What was told of another key or kind is referred to.
+    """Yields rows for the keys of a section, with references to earlier descriptions.
 
     Args:
         section: The section.
         kind: Its kind.
-        indent: Stands before each row.
-        told: What was told before; what is told here is added.
+        indent: The indentation of each row.
+        told: The keys described so far; those described here are appended.
     """
     keys = _own_keys(section)
     before = {one.key.name: one for one in told if one.kind != kind}
@@ -183,7 +183,7 @@ def _has_all(told: _Told, sections: dict[str, type]) -> bool:
 def _row_referring(
     key: ConfigKey, known: _Told, kind: str, indent: str
 ) -> tuple[str, str]:
-    """A key whose kinds are told at another; its default, if that is another."""
+    """A row that refers to another key's kinds, with its own default if it differs."""
     sections = kinds_of(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
     if sections == known.sections:
@@ -233,7 +233,7 @@ def _keys_json(section: type) -> dict[str, Any]:
 
 
 def _own_keys(section: type) -> list[ConfigKey]:
-    """The keys but for the `kind` that a section is chosen by."""
+    """The keys of a section, without the `kind` that selects it."""
     keys = keys_of(section).values()
     return [key for key in keys if key.name != "kind" or not tag_of(section)]
 

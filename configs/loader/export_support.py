@@ -1,8 +1,8 @@
-"""Checks that this version can export, or serve on phones, what a run asks for.
+"""Checks that this version supports a run's export, to servers and to phones.
 
-Models of every objective and every tokenizer can be trained and exported, but for some
-sizes of images, and to phones but for one kind of attention. Who asks for more hears it
-before the work begins, and from `transbeam check`.
+Models of every objective and every tokenizer can be trained and exported, except for
+some image sizes, and to phones except for one kind of attention. An unsupported run is
+reported before the work starts, and by `transbeam check`.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ from transbeam.configs.schema.tokenizer import (
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
 CASED = "tells upper case from lower, which MediaPipe does not"
 PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
-# Whose models answer one text with one row of numbers.
+# Objectives whose models map a single text to a single row of numbers.
 _OF_A_TEXT = ("classification", "regression", "masked")
 _BESIDE = (
     "Take the key away: the tokenizer in Kotlin, Swift and Python lies beside the "
@@ -33,10 +33,10 @@ _BESIDE = (
 
 
 def check_export(run: RunConfig) -> None:
-    """Refuses a run whose model cannot be exported yet.
+    """Checks that a run's model can be exported.
 
     Raises:
-        ConfigError: With the key that stands in the way.
+        ConfigError: This version does not support it; the message names the key.
     """
     objective = run.objective
     if isinstance(objective, ImageObjective) and objective.channels % 2 == 0:
@@ -63,10 +63,11 @@ def check_export(run: RunConfig) -> None:
 
 
 def check_mediapipe_task(run: RunConfig) -> None:
-    """Refuses a task that MediaPipe has no client for, or labels that it cannot read.
+    """Checks that MediaPipe has a client for the task and can read its labels.
 
     Raises:
-        ConfigError: It is none of `MEDIAPIPE_CLIENTS`, or a label is of two lines.
+        ConfigError: The objective is not in `MEDIAPIPE_CLIENTS`, or a label has more
+            than one line.
     """
     kind = run.objective.kind
     if kind not in MEDIAPIPE_CLIENTS:
@@ -88,7 +89,7 @@ def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
 
     Args:
         kind: `tokenizer.kind`.
-        problem: What it is or does.
+        problem: The vocabulary's property that MediaPipe does not support.
     """
     return ConfigError(
         f"tokenizer.kind={kind}: the vocabulary {problem}; expected a WordPiece "
@@ -99,9 +100,9 @@ def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
 
 
 def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
-    """Checks what is known before there is a vocabulary.
+    """Checks the tokenizer's settings, before there is a vocabulary.
 
-    The export checks the pieces.
+    The export checks the pieces later.
     """
     match tokenizer:
         case ByteBPEConfig():
@@ -118,13 +119,13 @@ def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
 
 
 def check_tflite_text(run: RunConfig) -> None:
-    """Refuses a run of which no TFLite file can take a text, as far as it is known.
+    """Checks that a TFLite file of the run can take text, as far as the keys show.
 
-    A tokenizer that is brought along is only known once its files are read.
+    A pretrained tokenizer is checked later, when its files are read.
 
     Raises:
-        ConfigError: The task reads more than a text, the tokenizer is no WordPiece, or
-            no variant can have one inside.
+        ConfigError: The task reads more than one text, the tokenizer is not WordPiece,
+            or no variant of `export.tflite` can contain one.
     """
     if run.objective.kind not in _OF_A_TEXT:
         raise ConfigError(
@@ -151,7 +152,7 @@ def no_wordpiece(tokenizer: str) -> ConfigError:
 
 
 def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> None:
-    """On phones a model that writes has a cache with a slot for each token."""
+    """Checks that a generative model for phones has a cache with a slot per token."""
     if not run.export.tflite:
         return
     key, attention = "attention", model.attention
@@ -174,7 +175,7 @@ def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> N
 
 
 def _check_litert_lm(run: RunConfig) -> None:
-    """LiteRT-LM reads a prompt in pieces, each token after those before it."""
+    """Checks for objective.kind=causal: LiteRT-LM processes prompts in chunks."""
     kind = run.objective.kind
     if kind != "causal":
         raise ConfigError(
@@ -185,10 +186,10 @@ def _check_litert_lm(run: RunConfig) -> None:
 
 
 def check_tokenizer(run: RunConfig) -> None:
-    """Refuses a run whose tokenizer is brought along and not there.
+    """Checks that a pretrained tokenizer exists.
 
     Raises:
-        ConfigError: With the key that names it.
+        ConfigError: It does not; the message names the key.
     """
     tokenizer = run.tokenizer
     if isinstance(tokenizer, PretrainedConfig) and not Path(tokenizer.path).exists():

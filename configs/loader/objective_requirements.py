@@ -1,7 +1,7 @@
-"""Needs of an objective: fields of each document, special pieces of the tokenizer.
+"""Requirements of an objective: document fields and special pieces.
 
-A source that cannot give it, or a tokenizer to be learned that will not have it, is
-known before anything is read.
+A source without the fields, or a tokenizer to train that will lack a piece, is reported
+before anything is read.
 """
 
 from collections.abc import Iterator
@@ -93,11 +93,11 @@ def fields_given(source: SingleSource) -> tuple[str, ...]:
 
 
 def check_needs(run: RunConfig) -> None:
-    """Refuses a run of which no record can be made.
+    """Checks that a run's source and tokenizer fit its objective.
 
     Raises:
-        ConfigError: A source whose documents lack what the objective needs, or a
-            tokenizer to be learned that will lack a piece; with what to do.
+        ConfigError: The documents of a source lack a field that the objective needs, or
+            the tokenizer to train will lack a piece; the message advises what to do.
     """
     _check_fields(run)
     _check_pieces(run)
@@ -135,7 +135,7 @@ def _parts(source: Source | None) -> Iterator[SingleSource]:
 
 
 def pieces_needed(objective: Objective) -> tuple[str, ...]:
-    """The special pieces an objective cannot do without, by the names of `SpecialIds`.
+    """The special pieces that an objective requires, by the names of `SpecialIds`.
 
     Sentinels are counted by `SpanCorruptionConfig.num_sentinels`.
     """
@@ -143,7 +143,7 @@ def pieces_needed(objective: Objective) -> tuple[str, ...]:
 
 
 def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
-    """The special pieces a tokenizer will have; None where its files alone tell."""
+    """The special pieces a tokenizer will have; None if only its files define them."""
     match tokenizer:
         case WordPieceConfig():
             return ("begin", "end", "mask")
@@ -173,7 +173,7 @@ def _check_pieces(run: RunConfig) -> None:
 def missing_piece(
     objective: Objective, tokenizer: TokenizerConfig, piece: str
 ) -> ConfigError:
-    """The error about a special piece that a tokenizer does not have."""
+    """Makes the error for a special piece that a tokenizer lacks."""
     return ConfigError(
         f"objective.kind={objective.kind} needs a piece that {PURPOSES[piece]}, and "
         f"the tokenizer of tokenizer.kind={tokenizer.kind} has none. Choose special "
@@ -184,10 +184,10 @@ def missing_piece(
 def check_sentinels(
     objective: SpanCorruptionConfig, sequence_length: int, there: int
 ) -> None:
-    """Refuses too few sentinels for the spans of a text.
+    """Checks that there are enough sentinels for the spans of a text.
 
     Raises:
-        ConfigError: With how many it takes.
+        ConfigError: There are too few; the message has the required number.
     """
     count = objective.num_sentinels(sequence_length)
     if there < count:

@@ -1,12 +1,12 @@
 """Located nodes → frozen dataclasses, strict at every depth.
 
-What is checked here is what a field can say about itself: its type, its range, the
-kinds it may be. Rules between fields live in the `__post_init__` of the smallest
-section that sees both; their errors get their place here.
+This module checks the declaration of each field: its type, its range, its kinds. Rules
+between fields are in the `__post_init__` of the smallest section that has both; this
+module adds the file position to their errors.
 
-A section with several kinds may leave `kind` out where the schema has a default for
-the key, and then is of the default's kind; a section with one kind may always. The
-keys of another kind are never let through.
+A section with several kinds may leave `kind` out if the schema has a default for the
+key, and then has the default's kind; a section with one kind always may. Keys of
+another kind are always errors.
 """
 
 import functools
@@ -47,12 +47,12 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
 
     Args:
         section: Its dataclass.
-        node: What was written; the `kind` it has been chosen by may be among it.
+        node: The parsed YAML, which may contain the `kind` that selected the section.
         path: Its dotted key; empty for the whole file.
 
     Raises:
         ConfigError: A key is unknown, missing, of a wrong type or out of range, or a
-            rule of the section does not hold.
+            rule of the section is violated.
     """
     keys = keys_of(section)
     values: dict[str, Any] = {}
@@ -69,10 +69,10 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
 
 
 def hold_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
-    """Asks rules between keys; what they refuse gets the place of a key they name.
+    """Applies rules between keys, and adds the position of a named key to errors.
 
     Args:
-        rules: Raises a `ConfigError` that says `key=value` of what does not fit.
+        rules: Raises a `ConfigError` that contains `key=value` of a wrong key.
         node: The section whose keys the rules name.
         path: Its dotted key; empty for the whole file.
     """
@@ -124,7 +124,7 @@ def _bind_key(key: ConfigKey, node: Node, path: str) -> Any:
 
 
 def _bind(annotation: Any, node: Node, path: str, key: ConfigKey | None = None) -> Any:
-    """Builds a value of a type; `key` is whose it is, unless it is one of a list."""
+    """Builds a value of a type; `key` is its key, or None for an element of a list."""
     annotation, optional = split_optional(annotation)
     if optional and isinstance(node, YamlScalar) and node.value is None:
         return None
@@ -141,7 +141,7 @@ def _bind_kind(
     kinds: dict[str, type], node: Node, path: str, key: ConfigKey | None
 ) -> Any:
     if is_blank(node):
-        # All keys of a section commented out leave `section:` behind.
+        # If all keys of a section are commented out, only `section:` remains.
         node = YamlSection(node.where, {})
     if not isinstance(node, YamlSection):
         what = f"expected a section (keys and values), found {found(node)}."
@@ -165,7 +165,7 @@ def _kind_of(
         return given.text
     if given is not None:
         near = did_you_mean(given.text, kinds) if isinstance(given, YamlScalar) else ""
-        # What the key is for says why a kind that is known elsewhere is not here.
+        # The key's description may explain why a kind of another key is not allowed.
         doc = f" {key.doc}" if key else ""
         what = f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}"
         raise complain(given.where, _join(path, "kind"), what)

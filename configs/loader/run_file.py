@@ -1,4 +1,4 @@
-"""The YAML file of a run: given itself, or by the folder that the run is in."""
+"""Finds the YAML file of a run from the argument CONFIG: a file or a run's folder."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ _STAGES = ("data", "training", "export", "phone")
 
 
 def run_file(path: str | Path) -> Path:
-    """The file that CONFIG names.
+    """The configuration file that CONFIG names.
 
-    A run's folder stands for the `run.yaml` in it, which imported runs have, or else
-    for that of the stage which was finished last.
+    For a run's folder it is the `run.yaml` in it, which imported runs have, or else
+    that of the stage that was finished last.
 
     Args:
-        path: A YAML file, which need not be there, or a run's folder.
+        path: A YAML file, which need not exist, or a run's folder.
 
     Raises:
-        ConfigError: It is a folder without such a file, or that of a stage.
+        ConfigError: It is a folder without such a file, or the folder of a stage.
     """
     path = Path(path)
     if not path.is_dir():

@@ -1,13 +1,13 @@
-"""The folder of a run: which stages are in it, and what each was made from.
+"""The folder of a run: its stages, with the inputs and the result of each.
 
     runs/demo/run.yaml                     the configuration, every default written out
     runs/demo/data/stage.json              the stage is finished; its inputs and result
-    runs/demo/training/unfinished.json     begun; the same inputs let it go on
-    runs/demo/superseded/data-<print>/     made with other inputs, kept whole
+    runs/demo/training/unfinished.json     started; resumes with the same inputs
+    runs/demo/superseded/data-<print>/     made with other inputs; kept unchanged
 
-A stage is done exactly when its `stage.json` is there: it is written last, in one
-step. A stage made from other inputs is moved aside and never overwritten: changing a
-key must not cost anyone a trained model.
+A stage is finished exactly if it has a `stage.json`, which is written last and
+atomically. A stage made from other inputs is moved aside and never overwritten, so that
+changing a key does not destroy a trained model.
 """
 
 import fcntl
@@ -37,12 +37,12 @@ __all__ = [
 ]
 
 FORMAT = 1
-# Options that came later, each with the value at which all is as it was before.
+# Options of later versions, each with the value that keeps the earlier behavior.
 _AS_BEFORE = {"data.accept_incomplete_files": False, "export.embedding_pooling": "mean"}
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:
-    """16 hex digits that stand for the inputs, whatever the order of their keys.
+    """A hash of inputs in 16 hex digits, independent of the order of their keys.
 
     Example:
     >>> fingerprint({"seed": 1, "steps": 2}) == fingerprint({"steps": 2, "seed": 1})
@@ -58,17 +58,17 @@ def _canonical(value: Any) -> str:
 
 
 class Stage:
-    """One stage of a run, in a folder of its own.
+    """A stage of a run, in its own folder.
 
-    *Inputs* are all that the stage's outcome depends on: a mapping of dotted keys to
-    plain JSON values, mostly from `transbeam.configs.loader.yaml_config.flatten`, and
-    the fingerprints of the stages before. The *result* is what the stage has to say of
-    what it made: a mapping of JSON values.
+    The *inputs* are everything on which the stage's outcome depends: a mapping of
+    dotted keys to plain JSON values, mostly from
+    `transbeam.configs.loader.yaml_config.flatten`, and the fingerprints of the previous
+    stages. The *result* describes the outcome: a mapping of JSON values.
 
     Args:
         run_folder: The run's folder.
         name: The stage, and its folder below the run's: `data`, `training`, `export`.
-        command: The whole command line that makes the stage, for error messages.
+        command: The complete command line that makes the stage, for error messages.
 
     Example:
     >>> import tempfile
@@ -120,7 +120,7 @@ class Stage:
 
     @property
     def is_of_this_version(self) -> bool:
-        """Tells whether this version made what is there."""
+        """Tells if the existing stage was made by this version of Transbeam."""
         record = self._record()
         return record is not None and record["version"] == VERSION
 
@@ -136,21 +136,21 @@ class Stage:
         """Lists the differences between the inputs of the existing stage and these.
 
         Returns:
-            Lines such as `tokenizer.vocabulary_size: 4096 there, 8192 here`; none if
-            nothing is there or nothing differs.
+            Lines such as `tokenizer.vocabulary_size: 4096 there, 8192 here`; empty if
+            there is no stage or nothing differs.
         """
         record = self._record()
         return [] if record is None else differences(record["inputs"], inputs)
 
     def begin(self, inputs: Mapping[str, Any]) -> Path | None:
-        """Makes the folder ready to work in.
+        """Prepares the folder for the stage to run.
 
-        What is there and was made from other inputs, or was begun by another version,
-        is moved aside, whole. What was begun from the same inputs is kept, for the
-        stage to continue.
+        An existing stage that was made from other inputs, or was started by another
+        version, is moved aside. One that was started from the same inputs is kept, for
+        the stage to resume.
 
         Returns:
-            Where the other was moved to, if there was one.
+            The path to which an existing stage was moved, if there was one.
         """
         moved_to = None
         record = self._record()
@@ -168,12 +168,12 @@ class Stage:
         return moved_to
 
     def take_up(self, inputs: Mapping[str, Any]) -> bool:
-        """Takes what was moved aside and was made from these inputs, if there is such.
+        """Restores a stage that was made from these inputs and moved aside.
 
-        What is there instead is moved aside.
+        An existing stage with other inputs is moved aside in turn.
 
         Returns:
-            Whether there was one.
+            True if there was one to restore.
         """
         record = self._record()
         if record is not None and _is_made_from(record, inputs):
@@ -183,7 +183,7 @@ class Stage:
             try:
                 found = other._record()
             except ArtifactError:
-                continue  # damaged, and nobody's business now
+                continue  # damaged, so it cannot be restored
             if found is None or not _is_made_from(found, inputs):
                 continue
             if other._begun_by_another_version(found):
@@ -192,7 +192,7 @@ class Stage:
                 self._move_aside(record["fingerprint"] if record else "unknown")
             with writing(self.path):
                 folder.rename(self.path)
-                with suppress(OSError):  # others are on the shelf
+                with suppress(OSError):  # it is not empty
                     self._shelf.rmdir()
             return True
         return False
@@ -200,17 +200,17 @@ class Stage:
     def extend(
         self, inputs: Mapping[str, Any], unchanging: Collection[str] = ()
     ) -> Path | None:
-        """Makes what is there a part of what other inputs ask for, to be gone on with.
+        """Marks the existing stage as unfinished with new inputs, to continue it.
 
-        What was finished is kept as well, as a copy beside what was moved aside.
+        A finished stage is also kept, as a copy in `superseded`.
 
         Args:
-            inputs: What it is to be made from.
-            unchanging: Folders in the stage's whose files are never written into again:
-                the copy shares them.
+            inputs: The new inputs.
+            unchanging: Folders of the stage whose files are never modified: the copy
+                links to them.
 
         Returns:
-            Where the copy is, if what is there was finished.
+            The path of the copy, if the stage was finished.
         """
         kept = None
         if self._finished_file.exists():
@@ -222,32 +222,32 @@ class Stage:
         return kept
 
     def take_back(self, moved_to: Path | None) -> None:
-        """Undoes a `begin` or `extend` of which nothing came.
+        """Undoes a `begin` or `extend` after the stage has failed at once.
 
         Args:
-            moved_to: What that returned; it is put where it was.
+            moved_to: Their result; the stage there is moved back.
         """
         if moved_to is None:
             return
         with writing(self.path):
             shutil.rmtree(self.path)
             moved_to.rename(self.path)
-            with suppress(OSError):  # others are on the shelf
+            with suppress(OSError):  # it is not empty
                 moved_to.parent.rmdir()
 
     def finish(self, inputs: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Declares the stage done. Everything of it must be on the disk by now."""
+        """Marks the stage as finished. All of its files must be on the disk by now."""
         record = self._new_record(inputs) | {"result": dict(result)}
         write_json(self._finished_file, record)
         with writing(self._unfinished_file):
             self._unfinished_file.unlink(missing_ok=True)
 
     def require(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a stage that another builds on.
+        """Loads the result of a stage on which another one depends.
 
         Raises:
-            ArtifactError: It is not there, not finished, or made from other inputs;
-                the message names the keys that differ and the command that helps.
+            ArtifactError: The stage is missing, unfinished, or made from other inputs;
+                the message names the keys that differ and the command to run.
         """
         record = self.load()
         if differences := self.differences(inputs):
@@ -259,10 +259,10 @@ class Stage:
         return record["result"]
 
     def load(self) -> dict[str, Any]:
-        """All that `stage.json` says: `inputs`, `fingerprint`, `result`, `version`.
+        """Reads `stage.json`: `inputs`, `fingerprint`, `result`, `version`.
 
         Raises:
-            ArtifactError: There is none, or it is not as it was written.
+            ArtifactError: The file is missing or was changed.
         """
         if self._finished_file.exists():
             return self._read(self._finished_file)
@@ -281,10 +281,7 @@ class Stage:
         return None
 
     def _begun_by_another_version(self, record: Mapping[str, Any]) -> bool:
-        """Checks for an unfinished stage of another version.
-
-        This one cannot resume it.
-        """
+        """Tells if an unfinished stage is of another version, so it cannot resume."""
         return not self._finished_file.exists() and record["version"] != VERSION
 
     def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -334,7 +331,7 @@ class Stage:
                 return
             try:
                 os.link(source, target)
-            except OSError:  # not every file system has links
+            except OSError:  # not every file system has hard links
                 shutil.copy2(source, target)
 
         with writing(self._shelf):
@@ -346,7 +343,7 @@ class Stage:
         return target
 
     def _place_on_the_shelf(self, label: str) -> Path:
-        """A path there that is free."""
+        """An unused path in `superseded`."""
         self._shelf.mkdir(exist_ok=True)
         target, number = self._shelf / f"{self.name}-{label}", 1
         while target.exists():
@@ -360,10 +357,10 @@ def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
 
 
 def _given(value: Any) -> Any:
-    """Without the keys of mappings that hold nothing.
+    """Removes keys without effect from mappings: nulls and defaults of later options.
 
-    An option that is left out is null, or as it was before there was the option. What
-    was made before that has no such key, and is made from the same.
+    Stages of older versions lack the keys of later options. Without these keys they
+    have the same inputs as a new stage that leaves the options at their defaults.
 
     Example:
     >>> _given({"model": {"embedding_dim": None, "num_layers": 2}, "seed": None})
@@ -407,7 +404,7 @@ def different_keys(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
 
 
 def _text_of(inputs: Mapping[str, Any], key: str) -> str:
-    # Compared as text, as the fingerprint is: 1 and 1.0 and true are three things.
+    # Compared as text, like the fingerprint, so that 1, 1.0 and true differ.
     return _canonical(_given({key: inputs.get(key)}))
 
 
@@ -418,10 +415,10 @@ def _shown(inputs: Mapping[str, Any], key: str) -> str:
 
 @contextmanager
 def lock(run_folder: Path) -> Generator[None, None, None]:
-    """Holds a run's folder, so that no two commands write into it at once.
+    """Locks a run's folder, so that no two commands write into it at once.
 
-    The folder is made if need be. The lock is the operating system's and ends with
-    the process, however that ends; the file `.lock` stays.
+    The folder is created if it is missing. The lock is the operating system's and is
+    released whenever the process ends; the file `.lock` stays.
 
     Raises:
         ArtifactError: Another process holds it, or the folder cannot be written.
@@ -431,7 +428,7 @@ def lock(run_folder: Path) -> Generator[None, None, None]:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError as error:  # /proc, or a link to nowhere
+        except FileNotFoundError as error:  # in /proc, or a dangling link
             raise ArtifactError(
                 f"{run_folder}: no folder can be made there. Choose another with --run"
             ) from error

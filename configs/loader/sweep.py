@@ -1,6 +1,6 @@
 """A sweep: one run for each combination of some keys' values, from one YAML file.
 
-Such as this one, of four runs:
+This example has four runs:
 
     name: peaks
     base: configs/tiny/masked.yaml
@@ -39,10 +39,11 @@ class Sweep:
     """The content of a sweep file.
 
     Attributes:
-        name: Of the sweep.
-        base: The configuration that all runs share; from where the command is run.
-        fixed: What is replaced in all of them, as `--set` takes it.
-        grid: The values of each key that is varied, as `--set` takes them.
+        name: The sweep's name.
+        base: The file of the configuration that all runs share, relative to the
+            working directory.
+        fixed: Overrides of all runs, as `--set` takes them.
+        grid: The values of each varied key, as `--set` takes them.
     """
 
     name: str
@@ -67,7 +68,7 @@ def load_sweep(path: str | Path) -> Sweep:
     """Reads the file of a sweep.
 
     Raises:
-        ConfigError: It is not right; the message says where.
+        ConfigError: The file is invalid; the message names the position.
     """
     root = compose(read_text(path), lambda line: f"{path}:{line}")
     if not isinstance(root, YamlSection):
@@ -127,7 +128,7 @@ def _values(key: str, node: Node) -> tuple[str, ...]:
 
 
 def _flow(node: Node, nested: bool = False) -> str:
-    """A node as YAML on one line; texts within others are quoted, for their commas."""
+    """Formats a node as YAML on one line; nested texts are quoted, for their commas."""
     if isinstance(node, YamlScalar):
         quotes = node.quoted or (nested and isinstance(node.value, str))
         return json.dumps(node.text, ensure_ascii=False) if quotes else node.text

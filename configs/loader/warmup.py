@@ -1,7 +1,7 @@
-"""The warm-up of a training that leaves its steps out, as a number.
+"""The number of warm-up steps, if a configuration leaves it out.
 
-It is a share of all steps, unless there is a training already that is the beginning of
-this one, or the same: then it is what it was.
+It is a share of all steps, unless the run's folder has a training that this one
+continues or repeats: then it is that training's number.
 """
 
 from collections.abc import Mapping
@@ -18,23 +18,23 @@ _KIND = "training.schedule.kind"
 
 
 def settle_warmup(config: RunConfig) -> RunConfig:
-    """The same run, with the steps of its warm-up as a number."""
+    """Replaces a warm-up that is left out by its number of steps."""
     return replace(config, training=config.training.with_warmup())
 
 
 def inherited_warmup(
     config: RunConfig, there: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The warm-up of the training that is there, if this one goes on from it.
+    """The warm-up of an earlier training in the folder, if this one continues it.
 
     Args:
-        config: What is asked for.
-        there: What the training that is there was decided by.
-        inputs: The same of what is asked for, its warm-up settled.
+        config: The run.
+        there: The inputs of the earlier training.
+        inputs: The inputs of this one, with the number of warm-up steps.
 
     Returns:
-        What to replace in `inputs`: nothing, if the warm-up is given, or the other is
-        not its beginning.
+        The keys to replace in `inputs`: none if the configuration has a number, or this
+        training does not continue the earlier one.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -57,6 +57,6 @@ def inherited_warmup(
     before = {WARMUP_STEPS: there[WARMUP_STEPS]}
     if isinstance(schedule, ENDLESS) and inputs[STEPS] >= there[STEPS]:
         return before
-    # In version 0.1.0 the default was a number, and not a share of the steps.
+    # In version 0.1.0 the default was a number, not a share of the steps.
     is_same = inputs[STEPS] == there[STEPS]
     return before if is_same and there[WARMUP_STEPS] == most_warmup(schedule) else {}

@@ -2,8 +2,8 @@
 
     run.yaml:3: model.num_layer: unknown key. Did you mean 'num_layers'? ...
 
-Every error names the file, the line and the dotted key. `--set model.num_layers=8`
-goes the same way as the file and passes the same checks.
+Every error names the file, the line and the dotted key. `--set model.num_layers=8` is
+parsed like the file and passes the same checks.
 """
 
 import math
@@ -47,14 +47,14 @@ def load_run(
     Args:
         path: The YAML file, in UTF-8, or the folder of a run (`run_file`).
         overrides: `KEY=VALUE` texts as given to `--set`: a dotted key, and a value as
-            it would stand in the file. Later ones win.
-        with_model: Whether the model is going to be used, and so must fit the
-            records; see `transbeam.configs.loader.compatibility`.
-        rules: What else the run is going to be used for; see
+            written in the file. Later ones win.
+        with_model: True if the model will be used, and so must fit the records; see
+            `transbeam.configs.loader.compatibility`.
+        rules: Further checks for the intended use; see
             `transbeam.configs.loader.export_support`.
 
     Raises:
-        ConfigError: Anything about the file or an override that is not right.
+        ConfigError: The file or an override is invalid.
 
     Example:
     >>> import tempfile
@@ -84,7 +84,7 @@ def parse_run(
     rules: Sequence[Rule] = (),
     lines: bool = True,
 ) -> RunConfig:
-    """The same for text at hand.
+    """Parses a run's configuration from text.
 
     Args:
         text: The YAML.
@@ -92,7 +92,7 @@ def parse_run(
         overrides: See `load_run`.
         with_model: See `load_run`.
         rules: See `load_run`.
-        lines: Whether messages name lines: no, if nobody can look at them.
+        lines: If true, messages name lines; false for text that the user cannot see.
     """
     root = compose(text, lambda line: f"{file}:{line}" if lines else file)
     if root is None:
@@ -111,13 +111,13 @@ def parse_run(
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a YAML file.
+    """Reads the text of a YAML file.
 
     Raises:
-        ConfigError: There is none, or it is not UTF-8.
+        ConfigError: The file is missing, or is not UTF-8.
     """
     try:
-        # A byte order mark is no part of the text.
+        # utf-8-sig removes a byte order mark.
         return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise complain(str(path), "", "there is no such file") from None
@@ -147,9 +147,9 @@ def _override(root: YamlSection, override: str) -> YamlSection:
 
 
 def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:
-    """The node with a value put below it; the sections on the way are made.
+    """Sets a value below a node, and creates missing sections on the way.
 
-    What stands in a list is named by its place, from 0: `parts.0.weight`.
+    List elements are named by their index, from 0: `parts.0.weight`.
     """
     if not names:
         return value
@@ -177,7 +177,7 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `resolve` reads back as it was, with lists indented."""
+    """Writes YAML that `resolve` reads back unchanged, with lists indented."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -187,7 +187,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text_node(_: _Dumper, text: str) -> yaml.ScalarNode:
-    # Unquoted or in single quotes PyYAML reads U+0085 and its like as a line's end.
+    # Unless double-quoted, PyYAML reads U+0085 and similar characters as line ends.
     is_safe = text.isprintable() and isinstance(resolve(text), str)
     style = None if is_safe else '"'
     return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
@@ -197,13 +197,13 @@ _Dumper.add_representer(str, _text_node)
 
 
 def dump_run(config: RunConfig) -> str:
-    """The configuration as YAML with every default written out; reloads as equal."""
+    """Writes a configuration as YAML with all defaults; it reloads as equal."""
     header = f"# Every key of the run, as resolved by Transbeam {VERSION}.\n"
     return header + dump_sections(vars(config))
 
 
 def dump_sections(sections: Mapping[str, Any]) -> str:
-    """Some keys of a run as YAML, not held against each other.
+    """Writes some keys of a run as YAML, without checking them against each other.
 
     Args:
         sections: Values or dataclasses by their top-level keys.
@@ -220,7 +220,7 @@ def dump_sections(sections: Mapping[str, Any]) -> str:
       num_sentinels: 0
     <BLANKLINE>
     """
-    # A width without end: folded lines are harder to search and to compare.
+    # Unlimited width, as folded lines are harder to search and to compare.
     return yaml.dump(
         {name: plain(section) for name, section in sections.items()},
         Dumper=_Dumper,
@@ -231,7 +231,7 @@ def dump_sections(sections: Mapping[str, Any]) -> str:
 
 
 def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
-    """Dotted keys → plain values: what fingerprints and comparisons are made of.
+    """Flattens a configuration to dotted keys and plain values, for fingerprints.
 
     Args:
         config: The run.

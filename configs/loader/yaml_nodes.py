@@ -1,9 +1,9 @@
-"""YAML text → nodes that know where they stand, before any key is understood.
+"""YAML text → nodes with file positions, before keys are interpreted.
 
-PyYAML splits the text into events; what is made of them is ours, because a
-configuration wants a smaller language than YAML 1.1: `6e-4` is a number, `no` is a
-text and not false, a key given twice is an error, and nothing can be referred to,
-merged or constructed.
+PyYAML splits the text into events; this module builds the nodes, because a
+configuration needs a smaller language than YAML 1.1: `6e-4` is a number, `no` is text
+and not false, a duplicate key is an error, and there are no references, merges or
+constructed objects.
 """
 
 import math
@@ -17,7 +17,7 @@ import yaml
 
 from transbeam.configs.base.errors import ConfigError
 
-# Far deeper than any configuration, and far from Python's own recursion limit.
+# Far deeper than any configuration, and far below Python's recursion limit.
 MAXIMUM_DEPTH = 30
 
 _WHOLE = r"(?:0|[1-9][0-9]*(?:_[0-9]+)*)"
@@ -33,7 +33,7 @@ _WORDS: dict[str, bool | float | None] = {
 }
 
 _QUOTES_HINT = "A text that starts with & or * or ! needs quotes."
-# What PyYAML's scanner says (a part of it), and what the user should do about it.
+# Parts of PyYAML's scanner messages, and advice for the user.
 _HINTS = {
     "\\t": "Indent with spaces, not with tabs.",
     "mapping values are not allowed": "Is a line indented too far, or a text with "
@@ -69,7 +69,7 @@ class YamlList:
 
 @dataclass(frozen=True)
 class YamlSection:
-    """Keys and their values. Each value's `where` is that of its key."""
+    """Keys and their values. Each value has its key's position in `where`."""
 
     where: str
     nodes: dict[str, "Node"]
@@ -87,7 +87,7 @@ def resolve(text: str) -> bool | int | float | str | None:
     """
     if text in _WORDS:
         return _WORDS[text]
-    # Python refuses to turn thousands of digits into an int: they are read as inf.
+    # Python refuses to convert thousands of digits to an int: they are read as inf.
     if _INTEGER.fullmatch(text) and len(text) < 1000:
         return int(text)
     return float(text) if _NUMBER.fullmatch(text) else text
@@ -99,7 +99,7 @@ def is_blank(node: Node) -> bool:
 
 
 def found(node: Node) -> str:
-    """The words for a node after "found" in an error message."""
+    """Describes a node, for an error message after "found"."""
     if isinstance(node, YamlSection):
         return "a section"
     if isinstance(node, YamlList):
@@ -123,14 +123,14 @@ def compose(text: str, locate: Callable[[int], str], path: str = "") -> Node | N
 
     Args:
         text: The document.
-        locate: What to call a place, given its line number (counted from 1).
-        path: The dotted key the text is the value of, for error messages.
+        locate: Describes a position, given its line number (from 1).
+        path: The dotted key whose value the text is, for error messages.
 
     Returns:
-        The root node; None if there is nothing but blanks and comments.
+        The root node; None if there are only blanks and comments.
 
     Raises:
-        ConfigError: The text is not YAML, or uses a part of it that is refused.
+        ConfigError: The text is not YAML, or uses an unsupported part of it.
 
     Example:
     >>> compose("steps: 100", "run.yaml:{}".format).nodes["steps"]
@@ -159,21 +159,22 @@ def _events(text: str, locate: Callable[[int], str]) -> deque[yaml.Event]:
         raise complain(locate(line), "", f"the character {code} is not text") from None
     except yaml.MarkedYAMLError as error:
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        # What is never closed is noticed at the end of the file: name its start.
+        # An unclosed bracket or quote is detected at the end of the file: name its
+        # start.
         is_unclosed = "stream end" in said or "end of stream" in said
         mark = error.context_mark if is_unclosed else error.problem_mark
         line = mark.line + 1 if mark else 1
         hints = [hint for part, hint in _HINTS.items() if part in said]
         what = " ".join([f"not valid YAML: {said}.", *hints[:1]])
         raise complain(locate(line), "", what) from None
-    except ValueError:  # PyYAML gives "\U99999999" to chr() unchecked
+    except ValueError:  # PyYAML passes "\U99999999" to chr() unchecked
         line = events[-1].end_mark.line + 1
         raise complain(locate(line), "", "not valid YAML: no such character") from None
     return events
 
 
 class _Composer:
-    """Takes events off the left of the queue and makes nodes of them."""
+    """Builds nodes from a queue of events, from the left."""
 
     def __init__(self, events: deque[yaml.Event], locate: Callable[[int], str]):
         self._events = events
@@ -216,8 +217,8 @@ class _Composer:
         return YamlSection(where, nodes)
 
     def _scalar(self, event: yaml.ScalarEvent, where: str, path: str) -> YamlScalar:
-        # An escape such as "\ud800" or "\0" gets past PyYAML, but no file could
-        # be written or opened with it later.
+        # PyYAML accepts an escape such as "\ud800" or "\0", but no file could be
+        # written or opened with it later.
         if re.search("[\0\ud800-\udfff]", event.value):
             raise complain(where, path, "a character that is not text")
         return YamlScalar(where, event.value, quoted=event.style is not None)

@@ -1,1 +1,1 @@
-"""The schema of a run's YAML file: a file for each section."""
+"""The schema of a run's YAML file, one module per section."""

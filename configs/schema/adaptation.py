@@ -1,4 +1,4 @@
-"""`training.adaptation`: which weights are trained."""
+"""`training.adaptation`: the trainable weights, or LoRA adapters."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""`model.attention`: how tokens look at each other, and at what cost."""
+"""`model.attention`: full, windowed, block-sparse, low-rank and kernel attention."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -43,7 +43,7 @@ class HeadsConfig:
 
     @property
     def key_value_heads(self) -> int:
-        """`num_key_value_heads`, or what it is when left out.
+        """`num_key_value_heads`, or its default `num_heads`.
 
         Example:
         >>> HeadsConfig(num_heads=8).key_value_heads
@@ -85,7 +85,7 @@ class WindowAttentionConfig(HeadsConfig):
 class SlidingWindowAttentionConfig(WindowAttentionConfig):
     """Each token attends to the nearest only; cost grows with T (Beltagy et al., 2020).
 
-    In an encoder half of the window lies on each side; in a decoder all of it behind.
+    In an encoder half of the window is on each side; in a decoder it ends at the token.
     """
 
     kind: Literal["sliding_window"] = "sliding_window"
@@ -95,8 +95,7 @@ class SlidingWindowAttentionConfig(WindowAttentionConfig):
 class GlobalWindowAttentionConfig(WindowAttentionConfig):
     """A sliding window, and a few tokens that see and are seen by all (Longformer).
 
-    The global tokens are the first of each document, and have projections of their
-    own.
+    The global tokens are the first of each document, and have separate projections.
     """
 
     kind: Literal["global_window"] = "global_window"
@@ -124,7 +123,7 @@ class BlockSparseAttentionConfig(HeadsConfig):
 class LowRankAttentionConfig(HeadsConfig):
     """Keys and values are summed up in a few vectors (Linformer; Wang et al., 2020).
 
-    The sums depend on places, so a model reads no text longer than it was made for.
+    The projection has a weight per position, so the maximum length is fixed.
     """
 
     kind: Literal["low_rank"] = "low_rank"
@@ -173,7 +172,7 @@ Attention = (
     | LowRankAttentionConfig
     | KernelAttentionConfig
 )
-# Kinds in which a token can be kept from seeing what comes after it.
+# Kinds that support causal masking.
 CausalAttention = (
     FullAttentionConfig | SlidingWindowAttentionConfig | KernelAttentionConfig
 )

@@ -1,6 +1,7 @@
-"""The sockets of a block other than attention: position, norm, feed-forward, residual.
+"""The exchangeable parts of a block: position, norm, feed-forward, residual.
 
-Each is a tagged union: `kind` chooses the part, and only the keys of that part exist.
+Each is a tagged union: `kind` selects the part, which has its own keys. Attention is in
+`attention.py`.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class SinusoidalPositionConfig:
 class RelativeBiasPositionConfig:
     """A learned number for each head and distance, added to the scores (T5).
 
-    One table serves all blocks of a stack. Near distances have a number each, far
-    ones share theirs in ranges that grow with the distance (Raffel et al., 2020, 2.1).
+    One table serves all blocks of a stack. Small distances have a bucket each; larger
+    ones share buckets of growing width (Raffel et al., 2020, 2.1).
     """
 
     kind: Literal["relative_bias"] = "relative_bias"
@@ -72,8 +73,8 @@ class RelativeBiasPositionConfig:
 class AlibiPositionConfig:
     """Scores fall with the distance, by a slope of each head (Press et al., 2022).
 
-    Nothing is learned and nothing is added to the tokens; a decoder reads on beyond
-    the length it was trained on. An encoder counts the distance in both directions.
+    Nothing is learned and nothing is added to the tokens; a decoder extrapolates beyond
+    its training length. In an encoder the distance is symmetric.
     """
 
     kind: Literal["alibi"] = "alibi"
@@ -83,8 +84,8 @@ class AlibiPositionConfig:
 class DirectedAlibiPositionConfig:
     """ALiBi for encoders (ours): half of the heads lean left and half right.
 
-    A distance alone does not tell an encoder what comes before and what after. Heads
-    come in pairs of one slope, from 1 down, one for each direction.
+    A symmetric distance does not distinguish the tokens before and after. Heads form
+    pairs with the same slope, from 1 down, one head for each direction.
     """
 
     kind: Literal["directed_alibi"] = "directed_alibi"
@@ -293,7 +294,7 @@ class NormalInitializerConfig:
 class GlorotInitializerConfig:
     """Uniform weights, by the widths on both sides (Glorot & Bengio, 2010).
 
-    Embeddings are normal with a deviation of hidden_dim ** -0.5 (Vaswani's code).
+    Embeddings are normal with a deviation of hidden_dim ** -0.5 (as in tensor2tensor).
     """
 
     kind: Literal["glorot"] = "glorot"

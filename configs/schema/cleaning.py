@@ -1,4 +1,4 @@
-"""`data.cleaning`: which documents are worth keeping, and what is mended in them."""
+"""`data.cleaning`: normalization of texts and filters of documents."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from transbeam.configs.schema.languages import LanguageRulesConfig
 class QualityRulesConfig:
     """Is it running text? The rules of Gopher (Rae et al., 2021, A.1.1).
 
-    Tuned for pages of the web: short documents, such as single sentences, fail them.
+    They are tuned for web pages: short documents, such as single sentences, fail them.
     """
 
     minimum_words: int = option(
@@ -65,7 +65,7 @@ class QualityRulesConfig:
 class RepetitionRulesConfig:
     """Does it say the same again and again? Gopher's table A1 (Rae et al., 2021).
 
-    Each is the largest share allowed; 1 switches a rule off.
+    Each key is the largest allowed share; 1 switches a rule off.
     """
 
     duplicate_lines: float = option(
@@ -158,8 +158,8 @@ class ScriptRulesConfig:
 class PersonalDataConfig:
     """Personal data that is replaced by a word in angle brackets.
 
-    Patterns find what looks like it; they know nothing of names and addresses. For
-    more, give a function of your own.
+    It is found by patterns, which do not cover names and addresses. For more, configure
+    a function of your own.
     """
 
     emails: bool = option("`<email>` for addresses of electronic mail.", default=True)
@@ -182,8 +182,8 @@ class PersonalDataConfig:
 class CleaningConfig:
     """Filters of documents. Dropped documents are counted by reason.
 
-    Texts are mended in the order of the keys, then judged. Rules that are left out are
-    not applied. All rules look at `text` only.
+    Texts are normalized in the order of the keys, then filtered. Rules that are left
+    out are not applied. All rules read `text` only.
     """
 
     normalization: Literal["none", "nfc", "nfkc"] = option(

@@ -1,4 +1,4 @@
-"""`data`: where the text comes from and how it becomes records."""
+"""`data`: the corpus, its filters, and the form of the records."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""`data.deduplication`: which documents are copies of others."""
+"""`data.deduplication`: removal of exact and near duplicates."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from transbeam.configs.base.fields import option
 class NearDuplicatesConfig:
     """When two documents are so alike that one of them is enough.
 
-    A document is taken as the set of its shingles, runs of a few words. Two documents
-    are as similar as the share of their shingles that both have (Jaccard).
+    A document is represented by the set of its shingles, sequences of a few words. The
+    similarity of two documents is the Jaccard index of their sets.
     """
 
     similarity: float = option(
@@ -40,8 +40,8 @@ class NearDuplicatesConfig:
 class DeduplicationConfig:
     """Documents that are dropped because another one says the same.
 
-    Of documents that are copies of each other one held out for validation stays if
-    there is any, and of several the one with the smallest hash.
+    Of a group of duplicates one document is kept: one held out for validation, if there
+    is any, and of several the one with the smallest hash.
     """
 
     exact: bool = option(

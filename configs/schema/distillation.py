@@ -1,4 +1,4 @@
-"""`training.distillation`: learning from a trained model."""
+"""`training.distillation`: knowledge distillation from a trained run."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +60,7 @@ class DistillationConfig:
 
     @property
     def copies(self) -> bool:
-        """Checks that the student starts from weights of its teacher.
+        """True if the student is initialized with weights of its teacher.
 
         Example:
         >>> DistillationConfig(teacher="runs/bert", layers=()).copies

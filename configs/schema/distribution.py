@@ -1,4 +1,4 @@
-"""`training.distribution`: how the devices of a training share its work."""
+"""`training.distribution`: data parallelism and model parallelism."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,8 +10,7 @@ from transbeam.configs.base.fields import option
 class DataParallelConfig:
     """Each device has the whole model and a part of the rows of every batch.
 
-    It takes all accelerators that there are, of all workers; on a single device there
-    is nothing to share.
+    It uses all accelerators of all workers; with a single device it has no effect.
     """
 
     kind: Literal["data_parallel"] = "data_parallel"
@@ -21,9 +20,9 @@ class DataParallelConfig:
 class ModelParallelConfig:
     """Some devices have one model between them: for weights that fill more than one.
 
-    Large matrices are cut along heads, hidden units or the vocabulary (Shoeybi et al.,
-    2019). Groups of devices, each of one worker, share the rows of a batch like single
-    devices. On JAX.
+    Large matrices are sharded along heads, hidden units or the vocabulary (Shoeybi et
+    al., 2019). A group of devices of one worker holds one model; the groups share the
+    rows of a batch. On JAX only.
     """
 
     kind: Literal["model_parallel"] = "model_parallel"

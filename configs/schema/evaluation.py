@@ -1,4 +1,4 @@
-"""`evaluation`: how a trained model is judged, and on what."""
+"""`evaluation`: test set, generation settings and scores of an evaluation."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""`export`: what is made of the trained model, and how exact it must be."""
+"""`export`: exported files, and their tolerances in the parity check."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -50,7 +50,7 @@ class ToleranceConfig:
     dynamic_int4: float = option(
         "The same where products are rounded to 8 bits, too.", default=0.75, minimum=0.0
     )
-    # Older than the other variants, whose runs must still be read.
+    # Its name is of an older version, whose runs must remain readable.
     dynamic_int8_agreement: float = option(
         "Smallest share of [MASK]s, or of texts, with the same first guess as Keras, "
         "of each variant in whole numbers; a tie within its tolerance counts.",
@@ -160,14 +160,14 @@ class ExportConfig:
 
 
 def check_examples(objective: Objective, examples: tuple[str, ...]) -> None:
-    """Refuses examples that a model cannot be asked about.
+    """Checks that examples are valid inputs of the exported model.
 
     Args:
-        objective: What it was trained for.
+        objective: The model's objective.
         examples: `export.examples`.
 
     Raises:
-        ConfigError: One has no mask or gap to fill, or is no pair.
+        ConfigError: An example has no mask or sentinel to fill, or is not a pair.
     """
     for text in examples:
         if objective.kind == "masked" and "[MASK]" not in text:
@@ -181,7 +181,7 @@ def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     r"""Returns the texts of an example: one, or both of a pair.
 
     Args:
-        objective: What the model was trained for.
+        objective: The model's objective.
         example: One of `export.examples`.
 
     Example:
@@ -190,7 +190,7 @@ def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     ('It rains.', 'Is it wet?')
 
     Raises:
-        ConfigError: It is to be a pair and is none.
+        ConfigError: The objective needs a pair, and the example is not one.
     """
     if len(input_names(objective)) == 1:
         return (example,)

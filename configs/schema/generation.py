@@ -1,4 +1,4 @@
-"""Text generation: how the next token is chosen, and when to stop."""
+"""Text generation: decoding methods and stop conditions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -101,8 +101,8 @@ class ContrastiveConfig:
 class SpeculativeConfig(SamplingConfig):
     """A small model writes ahead, the large one checks several tokens at once.
 
-    The text is the large model's own: greedily the very same, sampled from the very
-    same distribution (Leviathan et al., 2023).
+    The output is that of the large model: identical with greedy decoding, and from the
+    same distribution with sampling (Leviathan et al., 2023).
     """
 
     kind: Literal["speculative"] = "speculative"

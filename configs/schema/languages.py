@@ -1,12 +1,11 @@
-"""`data.cleaning.languages`: which languages are kept."""
+"""`data.cleaning.languages`: the language filter."""
 
 from dataclasses import dataclass
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 
-# What py3langid's model tells apart, as far as ISO 639-1 has a code for it. Norwegian
-# Bokmål is `no`.
+# Languages of py3langid's model that have an ISO 639-1 code. Norwegian Bokmål is `no`.
 _CODES = (
     "af am an ar as az ba be bg bn br bs ca cs cy da de dz el en eo es et eu fa fi fo "
     "fr fy ga gd gl gu ha he hi hr ht hu hy id ig is it ja jv ka kk km kn ko ku ky la "
@@ -21,8 +20,8 @@ LANGUAGES: tuple[str, ...] = tuple(_CODES.split())
 class LanguageRulesConfig:
     """Is it written in the languages that are wanted?
 
-    Needs `pip install 'transbeam[languages]'`. Of a long text some stretches are looked
-    at, so the time for a document is bounded.
+    Needs `pip install 'transbeam[languages]'`. For a long text only some sections are
+    classified, so the time per document is bounded.
 
     Example:
     >>> LanguageRulesConfig(allowed=("en", "german"))

@@ -1,7 +1,7 @@
-"""`model`: one Transformer block with five sockets, and how often it is stacked.
+"""`model`: a Transformer block of five exchangeable parts, and the stack of blocks.
 
-The sockets are in `configs/schema/attention.py` and `configs/schema/block.py`. What
-cannot go together is refused here, with the reason.
+The parts are in `configs/schema/attention.py` and `configs/schema/block.py`. This
+module rejects combinations that are not supported, with the reason.
 """
 
 from dataclasses import dataclass
@@ -99,18 +99,18 @@ class StackConfig:
 
     @property
     def has_embeddings_norm(self) -> bool:
-        """`embeddings_norm`, or what it is when left out."""
+        """`embeddings_norm`, or its default."""
         if self.embeddings_norm is None:
             return self.norm.placement == "post"
         return self.embeddings_norm
 
     @property
     def table_dim(self) -> int:
-        """`embedding_dim`, or what it is when left out."""
+        """`embedding_dim`, or its default `hidden_dim`."""
         return self.embedding_dim or self.hidden_dim
 
     def _check_embedding(self) -> None:
-        """Refuses a table that is wider than what becomes of its rows."""
+        """Checks that the embedding is not wider than the hidden states."""
         if self.embedding_dim is not None and self.embedding_dim > self.hidden_dim:
             raise ConfigError(
                 f"embedding_dim={self.embedding_dim} is more than "
@@ -128,7 +128,7 @@ class StackConfig:
         return attention.head_dim or self.hidden_dim // attention.num_heads
 
     def _check_attention(self, attention: Attention, key: str, *, causal: bool) -> None:
-        """Refuses what one attention cannot do with the rest of the stack."""
+        """Checks an attention against the rest of the stack."""
         if attention.head_dim is None and self.hidden_dim % attention.num_heads:
             raise ConfigError(
                 f"hidden_dim={self.hidden_dim} is not a multiple of "
@@ -145,7 +145,7 @@ class StackConfig:
         self._check_length(attention, key)
 
     def _check_position(self, attention: Attention, key: str, *, causal: bool) -> None:
-        """Refuses positions that this attention cannot know."""
+        """Checks that the attention supports the kind of position encoding."""
         match self.position:
             case (
                 RelativeBiasPositionConfig()
@@ -190,7 +190,7 @@ class StackConfig:
             )
 
     def _check_length(self, attention: Attention, key: str) -> None:
-        """Refuses sizes that go beyond the longest input."""
+        """Checks that no size of the attention exceeds the maximum length."""
         longest = f"max_sequence_length={self.max_sequence_length}"
         match attention:
             case GlobalWindowAttentionConfig(num_global_tokens=number):
@@ -233,7 +233,7 @@ class PatchesConfig:
 
     @property
     def sequence_length(self) -> int:
-        """Squares of an image, and the class token before them.
+        """Number of patches of an image, plus the class token.
 
         Example:
         >>> PatchesConfig(image_size=224, patch_size=16).sequence_length
@@ -372,7 +372,7 @@ class Seq2SeqModelConfig(StackConfig):
 
     @property
     def decoder_layers(self) -> int:
-        """`num_decoder_layers`, or what it is when left out."""
+        """`num_decoder_layers`, or its default `num_layers`."""
         return self.num_decoder_layers or self.num_layers
 
 

@@ -1,4 +1,4 @@
-"""`training.optimizer`: what turns gradients into updates."""
+"""`training.optimizer`: AdamW, Adafactor, Lion and Muon."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any, Literal
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 
-# Weight decay would pull these towards values that mean something: a bias towards no
-# offset, a norm's scale towards silence, a rare token's vector towards the others.
+# Zero is no neutral value for these: decay would remove a bias's offset, shrink a
+# norm's output, and make the vectors of rare tokens alike.
 NOT_DECAYED = ("bias$", "gamma$", "beta$", "scale$", "embeddings?$")
 
 
@@ -56,8 +56,8 @@ class AdamWConfig:
 class AdafactorConfig:
     """Adam's mean squares by row and column alone (Shazeer & Stern, 2018).
 
-    It keeps next to nothing beside the weights. The learning rate is relative: a
-    weight moves by that share of its own size, so a peak of 1e-2 is usual.
+    Its state is small. The learning rate is relative to the root mean square of each
+    weight, so a peak of 1e-2 is usual.
     """
 
     kind: Literal["adafactor"] = "adafactor"
@@ -93,8 +93,8 @@ class AdafactorConfig:
 class LionConfig:
     """The sign of a mean of gradients (Chen et al., 2023): half of Adam's memory.
 
-    Every number moves by the whole learning rate: a peak 3 to 10 times smaller than
-    Adam's does, with a weight decay larger by as much.
+    Every parameter changes by the whole learning rate: use a peak 3 to 10 times smaller
+    than Adam's, and a weight decay larger by the same factor.
     """
 
     kind: Literal["lion"] = "lion"
@@ -113,8 +113,8 @@ class LionConfig:
 class MuonConfig:
     """Momentum made orthogonal (Jordan et al., 2024), for the hidden matrices alone.
 
-    Embeddings, the layers that give scores, biases and norms are left to Adam. Updates
-    have Adam's size (Liu et al., 2025, eq. 4), so its learning rates suit them.
+    Embeddings, output layers, biases and norms are updated by Adam. Updates are scaled
+    to the size of Adam's (Liu et al., 2025, eq. 4), so its learning rates fit.
     """
 
     kind: Literal["muon"] = "muon"

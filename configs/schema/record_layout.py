@@ -1,4 +1,4 @@
-"""`data.layout`: how documents share records."""
+"""`data.layout`: packed records, or buckets by length."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,9 +19,9 @@ class PackedLayoutConfig:
 class BucketedLayoutConfig:
     """One document in a record, records of a few lengths; not for all objectives.
 
-    For `masked`, `causal`, `prefix`, and for classes and numbers: of texts, of pairs
-    and of tokens. A document goes into the shortest that holds it; one longer than all
-    is cut.
+    For `masked`, `causal`, `prefix`, and for classification and regression of texts, of
+    pairs and of tokens. A document goes into the shortest record that holds it; one
+    longer than all is truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"

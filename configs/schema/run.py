@@ -1,6 +1,6 @@
 """`RunConfig`: the whole run, and the rules between its sections.
 
-What the model has to do with the others is in `configs/loader/compatibility.py`.
+Rules between the model and other sections are in `configs/loader/compatibility.py`.
 """
 
 import re
@@ -61,7 +61,7 @@ class RunConfig:
         self._check_objective()
 
     def _check_images(self) -> None:
-        """The sources and the objective agree on the images' size."""
+        """Checks that sources and objective have the same image size."""
         objective = self.objective
         if not isinstance(objective, ImageObjective):
             return

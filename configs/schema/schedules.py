@@ -1,4 +1,4 @@
-"""`training.schedule`: the learning rate over time."""
+"""`training.schedule`: the learning rate schedule."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,7 +16,7 @@ def _peak() -> Any:
     )
 
 
-# Of a warm-up that is left out.
+# Largest number of steps of a warm-up that is left out.
 _MOST_STEPS = 100
 _MOST_STEPS_OF_NOAM = 4_000
 
@@ -98,7 +98,7 @@ class NoamScheduleConfig:
 class WsdScheduleConfig:
     """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
 
-    Before the decay the rates do not depend on how long the run is.
+    Before the decay the rates do not depend on the number of steps.
     """
 
     kind: Literal["wsd"] = "wsd"
@@ -118,7 +118,7 @@ class WsdScheduleConfig:
     final_fraction: float = _final_fraction()
 
     def decay_steps(self, steps: int) -> int:
-        """Counts the steps of a run that the decay takes.
+        """The number of decay steps in a run.
 
         Example:
         >>> WsdScheduleConfig(decay_fraction=0.2).decay_steps(50)
@@ -138,11 +138,11 @@ Schedule = (
 
 
 def warmup_of(schedule: Schedule, steps: int) -> int:
-    """The steps of the warm-up: what is configured, or a share of all steps.
+    """The number of warm-up steps: the configured one, or a share of all steps.
 
     Args:
         schedule: The schedule.
-        steps: The run's.
+        steps: The steps of the run.
 
     Example:
     >>> warmup_of(CosineScheduleConfig(), 60), warmup_of(CosineScheduleConfig(), 10_000)
@@ -159,28 +159,28 @@ def warmup_of(schedule: Schedule, steps: int) -> int:
 
 
 def most_warmup(schedule: Schedule) -> int:
-    """The steps that a warm-up has at most, if it is left out."""
+    """The largest number of steps of a warm-up that is left out."""
     return (
         _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamScheduleConfig) else _MOST_STEPS
     )
 
 
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:
-    """The same schedule, with the steps of its warm-up as a number."""
+    """Replaces a warm-up that is left out by its number of steps."""
     return replace(schedule, warmup_steps=warmup_of(schedule, steps))
 
 
-# Their rates do not depend on how many steps there are.
+# Schedules whose rates do not depend on the total number of steps.
 ENDLESS = (ConstantScheduleConfig, InverseSqrtScheduleConfig, NoamScheduleConfig)
 
 
 def common_steps(schedule: Schedule, steps: int, others: int) -> int:
-    """Counts the first steps whose rates two trainings of one schedule share.
+    """Counts the first steps with equal rates in two trainings of one schedule.
 
     Args:
-        schedule: Theirs, with the steps of its warm-up as a number.
-        steps: Of the one.
-        others: Of the other.
+        schedule: The schedule, with a number of warm-up steps.
+        steps: Total steps of the first training.
+        others: Total steps of the second training.
 
     Example:
     >>> common_steps(ConstantScheduleConfig(warmup_steps=3), 20, 30)

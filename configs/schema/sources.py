@@ -1,4 +1,4 @@
-"""`data.source`: where documents come from, one kind for each sort of file."""
+"""`data.source`: text, images and mixtures, one kind for each file format."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -69,8 +69,8 @@ class WarcSourceConfig:
 class PythonDocsSourceConfig:
     """The docstrings of installed Python packages, read from their source files.
 
-    The packages are parsed, never imported. Useful as a real corpus that every
-    machine with Transbeam on it already has.
+    The packages are parsed, never imported. It is a real corpus that every machine with
+    Transbeam has.
     """
 
     kind: Literal["python_docs"] = "python_docs"
@@ -159,7 +159,7 @@ Source = SingleSource | MixtureSourceConfig
 
 
 def check_weights(key: str, source: Source | None) -> None:
-    """Refuses weights in a source whose documents are judged on: each is there once.
+    """Checks that an evaluation source has no weights: each document occurs once.
 
     Raises:
         ConfigError: A part of a mixture has a weight.

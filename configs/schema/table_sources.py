@@ -21,9 +21,9 @@ _ENCODING = (
 class ColumnsConfig:
     """The table's column for each part of a document.
 
-    A name with dots reaches into nested values: `translation.en` is the field `en`
-    of the field `translation`, `target.0` the first element of the list `target`.
-    What has braces is a template: `{title}. {body}` puts two columns together.
+    A name with dots selects a nested value: `translation.en` is the field `en` of the
+    field `translation`, `target.0` the first element of the list `target`. A value with
+    braces is a template: `{title}. {body}` joins two columns.
     """
 
     text: str = option(
@@ -66,7 +66,7 @@ class ColumnsConfig:
             )
 
     def names(self) -> list[str]:
-        """The columns that are read.
+        """The names of the columns that are read.
 
         Example:
         >>> ColumnsConfig(label="stars").names()
@@ -85,12 +85,12 @@ class ColumnsConfig:
 
 
 def is_template(column: str) -> bool:
-    """Checks that a column is a template of several columns."""
+    """Tells if a column is a template."""
     return "{" in column or "}" in column
 
 
 def columns_in(column: str, key: str = "text") -> list[str]:
-    """The columns that a text is made of: the one that is named, or a template's."""
+    """The columns of a text: the named one, or those of a template."""
     return template_fields(key, column) if is_template(column) else [column]
 
 
@@ -181,7 +181,7 @@ class LabeledLinesSourceConfig:
 class ParallelSourceConfig:
     """Pairs of text files whose lines belong together, as translations come.
 
-    The files of both globs, sorted by name, pair up one to one.
+    The files of both globs are paired in the order of their names.
     """
 
     kind: Literal["parallel"] = "parallel"

@@ -1,4 +1,4 @@
-"""`tokenizer`: how text becomes ids."""
+"""`tokenizer`: tokenizers to train, and pretrained ones."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -37,8 +37,8 @@ class WordPieceConfig:
 class ByteBPEConfig:
     """Byte-level BPE as in GPT-2, learned from the training split of the corpus.
 
-    It has a piece for each byte, so no text is unknown and every text comes back
-    exactly.
+    It has a piece for each byte, so there are no unknown tokens, and every text can be
+    decoded exactly.
     """
 
     kind: Literal["byte_bpe"] = "byte_bpe"
@@ -56,8 +56,8 @@ class ByteBPEConfig:
 class UnigramConfig:
     """SentencePiece's unigram model as in T5, learned from the training split.
 
-    It is for running text. For code, whose indentation and line ends count, take
-    byte_bpe: it brings every text back exactly, with pieces for several spaces.
+    It is for running text. For code, where indentation and line ends matter, use
+    byte_bpe: it decodes every text exactly, and has pieces for several spaces.
     """
 
     kind: Literal["unigram"] = "unigram"

@@ -1,4 +1,4 @@
-"""`training`: how long, how fast and with what the model learns."""
+"""`training`: steps, batches, optimizer, schedule, initial weights and checkpoints."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -178,11 +178,11 @@ class TrainingConfig:
                 )
 
     def with_warmup(self, steps: int | None = None) -> "TrainingConfig":
-        """The same, with the steps of the warm-up as a number.
+        """Replaces a warm-up that is left out by its number of steps.
 
         Args:
-            steps: Of the warm-up, if they are left out here; None for the share of all
-                steps that they then are.
+            steps: The number of warm-up steps, if the configuration has none; None for
+                the default share of all steps.
         """
         schedule = self.schedule
         if schedule.warmup_steps is None and steps is not None:
@@ -190,7 +190,7 @@ class TrainingConfig:
         return replace(self, schedule=with_warmup(schedule, self.steps))
 
     def _check_beginning(self) -> None:
-        """The weights to begin with are there where they must be, and only once."""
+        """Checks the keys of initial weights: at most one, and present if required."""
         given = {"init_from": self.init_from, "initial_weights": self.initial_weights}
         named = [f"{key}={value}" for key, value in given.items() if value is not None]
         if len(named) > 1:

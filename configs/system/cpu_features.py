@@ -1,8 +1,8 @@
-"""Detects processor features that are announced and do not work.
+"""Detects processor features that are announced but do not work.
 
-TensorFlow's kernels ask the processor which instructions it has. Some virtual machines
-announce AMX, Intel's matrix unit, but hide the part of CPUID that says how its tiles
-are laid out. The kernels then set up no tiles, and the first product of bfloat16
+TensorFlow's kernels query the processor for its instructions. Some virtual machines
+announce AMX, Intel's matrix unit, but hide the part of CPUID that describes the layout
+of its tiles. The kernels then configure no tiles, and the first product of bfloat16
 matrices kills the process with `Illegal instruction`.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 _CPUINFO = Path("/proc/cpuinfo")
 # Intel's manual, CPUID: "Tile Information" is leaf 1DH.
 _TILE_LEAF = 0x1D
-# What Linux calls the model and the instructions, on x86 and on ARM.
+# Linux's names for the model and the instructions, on x86 and on ARM.
 _IDENTITY = (
     "vendor_id",
     "cpu family",
@@ -31,11 +31,11 @@ def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
     """The environment variables that keep TensorFlow from instructions that fail.
 
     Args:
-        cpuinfo: What Linux says of the processor; where there is no such file, nothing
-            is known and nothing is kept away.
+        cpuinfo: Linux's file on the processor; if it does not exist, nothing is
+            restricted.
 
     Returns:
-        `ONEDNN_MAX_CPU_ISA` if AMX is announced and cannot be used; else nothing.
+        `ONEDNN_MAX_CPU_ISA` if AMX is announced and cannot be used; else empty.
 
     Example:
     >>> processor_environment(Path("no/such/file"))
@@ -53,8 +53,8 @@ def identify_processor(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
     """Model and instructions of the processor, by Linux's names for them.
 
     Args:
-        cpuinfo: What Linux says of the processor; without such a file the architecture
-            is all that is known.
+        cpuinfo: Linux's file on the processor; if it does not exist, only the
+            architecture is known.
 
     Example:
     >>> list(identify_processor(Path("no/such/file")))

@@ -1,4 +1,4 @@
-"""Threads that nobody waits for: their work may never end, as on storage that hangs."""
+"""Daemon threads, for work that may never end, as on hanging storage."""
 
 import threading
 from collections.abc import Callable
@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 class SideThread(threading.Thread):
-    """A thread that goes on or not when the process ends.
+    """A daemon thread: the process does not wait for it at exit.
 
     Args:
-        work: What it does.
-        name: Of the thread.
+        work: The function to run.
+        name: The thread's name.
     """
 
     def __init__(self, work: Callable[[], object], name: str):
@@ -21,14 +21,14 @@ class SideThread(threading.Thread):
 
 
 def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
-    """Begins something in a thread that nobody has to wait for.
+    """Runs a function in a daemon thread.
 
     Args:
-        work: What to do.
-        name: Of the thread.
+        work: The function to run.
+        name: The thread's name.
 
     Returns:
-        How it ends, if it does.
+        A future of its result.
 
     Example:
     >>> begin_aside(lambda: 6 * 7, "an example").result(10)
@@ -36,12 +36,12 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
     """
     found: Future[T] = Future()
 
-    found.set_running_or_notify_cancel()  # nobody can cancel what is not waited for
+    found.set_running_or_notify_cancel()  # so that it cannot be cancelled
 
     def run() -> None:
         try:
             found.set_result(work())
-        except BaseException as error:  # told to who asks for the result
+        except BaseException as error:  # raised again by `result`
             found.set_exception(error)
 
     SideThread(run, name).start()
@@ -49,5 +49,5 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
 
 
 def any_left() -> bool:
-    """Looks for such a thread that is still at work."""
+    """Tells if such a thread is still running."""
     return any(isinstance(thread, SideThread) for thread in threading.enumerate())

@@ -1,8 +1,8 @@
 """The backend of Keras that each command runs on.
 
 Users choose it by `KERAS_BACKEND`, or in Keras's own file. Trainings run on TensorFlow
-and on JAX. What tokenizes runs on TensorFlow whatever was chosen, for tensorflow_text
-imports Keras; so does what makes or asks a SavedModel.
+and on JAX. Commands that tokenize always run on TensorFlow, because tensorflow_text
+imports Keras; so do commands that write or run a SavedModel.
 """
 
 import importlib.util
@@ -52,9 +52,9 @@ def backend_for(
     """The backend that a command runs on; None for one that does without Keras.
 
     Args:
-        command: Its name, such as `train`.
-        environment: The process's.
-        is_installed: Tells whether a module can be imported.
+        command: The command's name, such as `train`.
+        environment: The process's environment.
+        is_installed: Returns something true if a module can be imported.
 
     Raises:
         ConfigError: The command cannot run on the chosen backend.
@@ -87,12 +87,13 @@ def backend_for(
 
 
 def take_backend(command: str) -> None:
-    """Makes Keras, which is not imported yet, use the backend of a command.
+    """Sets the Keras backend for a command, before Keras is imported.
 
     Processes that the command starts inherit it.
 
     Args:
-        command: Its name, such as `train`; others change nothing.
+        command: The command's name, such as `train`; for one without Keras nothing is
+            changed.
 
     Raises:
         ConfigError: The command cannot run on the chosen backend.

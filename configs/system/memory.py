@@ -16,23 +16,23 @@ _RESET = Path("/proc/self/clear_refs")
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
 
-# Bytes that a training takes beside its model: TensorFlow, the compiled step and the
-# input pipeline. 1.1 to 1.6 GB in most runs of bench/RESULTS.md.
+# Bytes that a training uses in addition to its model: TensorFlow, the compiled step and
+# the input pipeline. 1.1 to 1.6 GB in most runs of bench/RESULTS.md.
 RUNTIME = 1_500_000_000
 
 
 class Peak:
-    """Filled in when the block that it measures ends."""
+    """Peak memory, set at the end of the measured block."""
 
     megabytes: int = 0
 
 
 @contextmanager
 def peak_memory() -> Generator[Peak, None, None]:
-    """Measures the largest resident size of this process, or of a worker of it.
+    """Measures the peak resident memory of this process, or of a child process of it.
 
-    Where Linux lets the high-water mark be reset, it is the block's own; elsewhere
-    that of the process so far.
+    If Linux allows resetting the high-water mark, it is the peak of the block;
+    elsewhere that of the process so far.
 
     Example:
     >>> with peak_memory() as peak:
@@ -49,11 +49,12 @@ def peak_memory() -> Generator[Peak, None, None]:
 
 
 def give_back_memory() -> None:
-    """Lets the system have what is free, after something large was let go.
+    """Returns free memory to the system, after something large was deleted.
 
-    The C library of Linux keeps what was freed between blocks that are still in use,
-    hundreds of megabytes after a model, which looks like a leak and cannot be used by
-    others. Where there is no such call, only Python's own circles are cleared away.
+    The C library of Linux keeps freed memory between blocks that are still in use. For
+    a model it is hundreds of megabytes, which look like a leak and cannot be used by
+    other processes. Where `malloc_trim` does not exist, only Python's reference cycles
+    are collected.
     """
     settled = gc.get_freeze_count() > 0
     gc.unfreeze()
@@ -65,18 +66,18 @@ def give_back_memory() -> None:
 
 
 def settle() -> None:
-    """Lets Python's garbage collector pass over everything that is there now.
+    """Excludes all existing objects from Python's garbage collection.
 
-    TensorFlow and a model's graph are a million objects that stay. Each time the
-    collector looks through them, all threads stand still for a third of a second. What
-    is let go later `give_back_memory` clears away.
+    TensorFlow and a model's graph are a million permanent objects. Each time the
+    collector traverses them, all threads pause for a third of a second. Objects that
+    become garbage later are collected by `give_back_memory`.
     """
     gc.collect()
     gc.freeze()
 
 
 def resident_bytes() -> int | None:
-    """Returns the bytes that this process has in memory now, if Linux says so.
+    """Returns the resident memory of this process in bytes; None except on Linux.
 
     Example:
     >>> (resident_bytes() or 2**30) > 2**20
@@ -99,13 +100,13 @@ def _own_kilobytes() -> int:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory that a training may take.
+    """Memory that is available to a training.
 
     Attributes:
-        where: Whose it is, such as `this machine`.
+        where: The device, such as `this machine`.
         size: Bytes.
-        is_shared: Whether the program itself lies in it too, as it does not in an
-            accelerator's.
+        is_shared: True if the program itself uses it too, unlike an accelerator's
+            memory.
     """
 
     where: str
@@ -126,10 +127,10 @@ class Memory:
 
 
 def find_memory(*, accelerators: bool = True) -> Memory | None:
-    """The first accelerator's memory, or what the machine has left; None if unknown.
+    """The first accelerator's memory, or the machine's free memory; None if unknown.
 
     Args:
-        accelerators: Whether the work may be on one.
+        accelerators: True if the work may run on an accelerator.
     """
     return (_of_accelerator() if accelerators else None) or _of_machine()
 

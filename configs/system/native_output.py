@@ -1,4 +1,4 @@
-"""Holds back what C++ libraries write past Python, unless something goes wrong."""
+"""Suppresses output of C++ libraries to stdout and stderr, except on errors."""
 
 import contextlib
 import os
@@ -11,10 +11,9 @@ _STDOUT, _STDERR = 1, 2
 
 @contextlib.contextmanager
 def output_held_back() -> Generator[None, None, None]:
-    """Drops what is written to the process's stdout and stderr; shows it on an error.
+    """Discards output to the process's stdout and stderr; shows it on an error.
 
-    The converter and the TFLite interpreter write there without being asked and have
-    no switch against it.
+    The TFLite converter and interpreter write there, and it cannot be switched off.
 
     Example:
     >>> with output_held_back():

@@ -1,8 +1,8 @@
-"""Imports the heavy libraries without the noise they make on the way in.
+"""Imports heavy libraries without their log output.
 
 TensorFlow writes to file descriptor 2 from C++ before any log level applies, and
-Apache Beam logs through the root logger, which installs a handler there and makes
-every other library talk from then on.
+Apache Beam logs through the root logger, which installs a handler there and makes the
+messages of all other libraries visible from then on.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ _IMPORTING = threading.Lock()
 
 
 def quiet_environment() -> dict[str, str]:
-    """The environment for a child process that is to start as quietly, and to run.
+    """The environment for a child process that should be as quiet.
 
-    What the user has set stays.
+    Variables that the user has set are kept.
 
     Example:
     >>> "TF_CPP_MIN_LOG_LEVEL" in quiet_environment()
@@ -38,23 +38,23 @@ def quiet_environment() -> dict[str, str]:
 
 
 def quiet_import(*modules: str) -> None:
-    """Imports modules by name; afterwards `import` finds them loaded.
+    """Imports modules by name without output; a later `import` finds them loaded.
 
-    To be called by an entry point before anything else imports them. What an import
-    writes is dropped if it succeeds and shown if it raises.
+    Entry points call it before anything else imports the modules. The output of an
+    import is discarded if it succeeds and shown if it raises.
 
     Args:
         modules: Dotted names, such as `tensorflow`.
 
     Raises:
-        ImportError: Or whatever else the import raises.
+        ImportError: The import fails; other errors of it are raised too.
 
     Example:
     >>> quiet_import("json", "xml.dom")
     """
     for name, value in quiet_environment().items():
         os.environ.setdefault(name, value)
-    # One at a time: the process has only one stderr to hold back.
+    # One import at a time, as the process has only one stderr to redirect.
     with _IMPORTING:
         if not all(module in sys.modules for module in modules):
             _import_quietly(modules)
@@ -73,25 +73,25 @@ def _import_quietly(modules: Sequence[str]) -> None:
         for module in modules:
             imported = importlib.import_module(module)
             if module == "tensorflow":
-                # The first look for a GPU complains where there is none.
+                # The first query for GPUs prints a complaint if there is none.
                 imported.config.list_physical_devices()
                 logging.getLogger(module).addFilter(_is_not_about_retracing)
 
 
 def _is_not_about_retracing(record: logging.LogRecord) -> bool:
-    """Records in buckets are traced for each length, which TensorFlow warns of."""
+    """Filters the retracing warning: bucketed records need a trace per length."""
     return "triggered tf.function retracing" not in record.getMessage()
 
 
 @contextlib.contextmanager
 def _garbage_ignored() -> Generator[None, None, None]:
-    """Keeps the garbage collector away from what an import makes, then and later.
+    """A context whose new objects are excluded from garbage collection for good.
 
     TensorFlow's modules are half a million objects that live as long as the process.
-    Going through them takes a fifth of the import, and over a second at Python's end.
+    Traversing them takes a fifth of the import, and over a second at Python's exit.
     """
     was_enabled = gc.isenabled()
-    gc.collect()  # or what is garbage by now would be kept as well
+    gc.collect()  # otherwise existing garbage would be kept too
     gc.disable()
     try:
         yield
@@ -103,12 +103,12 @@ def _garbage_ignored() -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def _hidden(*modules: str) -> Generator[None, None, None]:
-    """Makes modules look absent to those that can do without them.
+    """Hides modules from libraries for which they are optional.
 
     Keras, which TensorFlow imports, would load matplotlib for its image galleries, a
-    fifth of the time that importing TensorFlow takes, and scikit-learn for its
-    wrappers, a quarter of the rest. TensorFlow would load JAX, to convert functions of
-    it for phones: a seventh of what is left.
+    fifth of the time to import TensorFlow, and scikit-learn for its wrappers, a quarter
+    of the rest. TensorFlow would load JAX, to convert JAX functions to TFLite: a
+    seventh of the remaining time.
     """
     hidden = [module for module in modules if module not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def _hidden(*modules: str) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def _stderr_held_back() -> Generator[None, None, None]:
-    if sys.stderr is None:  # started with stderr closed: there is nothing to hold
+    if sys.stderr is None:  # started with stderr closed: there is nothing to redirect
         yield
         return
     sys.stderr.flush()
@@ -130,7 +130,7 @@ def _stderr_held_back() -> Generator[None, None, None]:
         os.dup2(held.fileno(), 2)
         try:
             yield
-        except Exception:  # a Ctrl-C is none of the import's
+        except Exception:  # not Ctrl-C, which is no error of the import
             sys.stderr.flush()
             held.seek(0)
             with open(stderr, "wb", closefd=False) as shown:

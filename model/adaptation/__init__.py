@@ -1,1 +1,1 @@
-"""Changing a trained model: fewer weights to train, fewer or smaller weights."""
+"""Adaptation of trained models: freezing, LoRA, pruning and quantization."""

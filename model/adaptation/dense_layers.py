@@ -1,4 +1,4 @@
-"""The dense layers of a model, and a model after its weights have changed."""
+"""Lists a model's dense layers, and resets compiled functions after weight changes."""
 
 import keras
 
@@ -13,13 +13,13 @@ def dense_layers(model: keras.Model) -> dict[str, keras.layers.Dense]:
 
 
 def forget_training(model: keras.Model) -> None:
-    """Has the model compiled anew: its optimizer was made for other weights."""
+    """Discards a model's compilation, as its optimizer was built for other weights."""
     model.compiled = False
     forget_traces(model)
 
 
 def forget_traces(model: keras.Model) -> None:
-    """Has `fit`, `evaluate` and `predict` trace anew, with the weights as they are."""
+    """Makes `fit`, `evaluate` and `predict` trace again, with the current weights."""
     model.train_function = None
     model.test_function = None
     model.predict_function = None

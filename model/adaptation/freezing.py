@@ -1,4 +1,4 @@
-"""Training some weights and leaving the others as they are."""
+"""Freezes and unfreezes weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from transbeam.model.base.weight_paths import matching
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """Numbers of trained and of frozen parameters of a model."""
+    """Numbers of trainable and of frozen parameters of a model."""
 
     trainable: int
     frozen: int
 
     @property
     def total(self) -> int:
-        """Of both kinds."""
+        """Number of all parameters."""
         return self.trainable + self.frozen
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class ParameterCount:
 
 
 def count_parameters(model: keras.Model) -> ParameterCount:
-    """Counts a model's parameters by whether they are trained.
+    """Counts a model's trainable and frozen parameters.
 
     Args:
         model: A built model.
@@ -46,18 +46,18 @@ def count_parameters(model: keras.Model) -> ParameterCount:
 
 
 def freeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
-    """Takes weights out of the training.
+    """Makes weights non-trainable.
 
-    An optimizer makes its state for the weights it is to train: freeze first, compile
-    then. What is frozen is not written into a saved model; it is a matter of the run.
+    An optimizer creates its state for the trainable weights, so freeze before
+    compiling. A saved model does not record which weights are frozen.
 
     Args:
         model: A built model.
-        patterns: Of the paths of weights, such as `"token_embedding/*"`,
+        patterns: Patterns of weight paths, such as `"token_embedding/*"`,
             `"encoder_layer_[0-5]/*"`, `"*/bias"`; see `matching`.
 
     Returns:
-        What is trained now.
+        The new parameter counts.
 
     Raises:
         ConfigError: A pattern fits no weight.
@@ -71,20 +71,20 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
 
 
 def unfreeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
-    """Puts weights back into the training; the opposite of `freeze`.
+    """Makes weights trainable; the opposite of `freeze`.
 
     To train a head alone: `freeze(model, ["*"])`, then
     `unfreeze(model, ["classifier/*"])`.
 
     Args:
         model: A built model.
-        patterns: Of the paths of weights.
+        patterns: Patterns of weight paths.
 
     Returns:
-        What is trained now.
+        The new parameter counts.
 
     Raises:
-        ConfigError: A pattern fits no weight, or one of whole numbers, which has no
+        ConfigError: A pattern matches no weight, or an integer weight, which has no
             gradient.
 
     Example:

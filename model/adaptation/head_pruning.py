@@ -1,4 +1,4 @@
-"""Taking heads out of attention, with the weights that made them."""
+"""Removes attention heads, with their weights."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
 
-# Which axis of a weight the heads lie along: those of queries, or those of keys.
+# The axis of each weight along which heads are concatenated: query or key heads.
 QUERY_AXES = {"output/kernel": 0}
 KEY_AXES = {}
-for prefix in ("", "global_"):  # window attention has other projections for some tokens
+for prefix in ("", "global_"):  # global tokens have separate projections
     QUERY_AXES |= {f"{prefix}query/kernel": 1, f"{prefix}query/bias": 0}
     for name in ("key", "value"):
         KEY_AXES |= {f"{prefix}{name}/kernel": 1, f"{prefix}{name}/bias": 0}
@@ -25,13 +25,13 @@ for prefix in ("", "global_"):  # window attention has other projections for som
 class SomeHeads(keras.layers.Layer):
     """A score bias reduced to the heads that are kept.
 
-    A head that stays keeps its own slope or its own column of the table, though it is
-    no longer the same number in the row.
+    A remaining head keeps its slope or its column of the table, though its index
+    changes.
 
     Args:
-        score_bias: layer called with positions of queries and keys, that gives
+        score_bias: A layer that is called with query and key positions and returns
             `(..., H, Q, S)`.
-        heads: The heads that are left, of `H`.
+        heads: The remaining heads, of `H`.
 
     Returns:
         `(..., len(heads), Q, S)`.
@@ -69,7 +69,7 @@ class SomeHeads(keras.layers.Layer):
 
 @dataclass(frozen=True)
 class _Kept:
-    """The heads that are kept of one attention layer."""
+    """The heads of an attention layer that are kept."""
 
     layer: Attention
     heads: list[int]
@@ -79,28 +79,29 @@ class _Kept:
 def prune_heads(
     model: keras.Model, heads: Mapping[str, Collection[int]]
 ) -> keras.Model:
-    """Makes a model without some heads; it computes what is left and no more.
+    """Builds a model without some heads, which computes only the remaining ones.
 
-    The new model answers as the given one would if what these heads hand to the output
-    projection were zero. Each layer has its own number of heads, which a `model`
-    section of a run cannot say: such a model is saved and loaded as a whole (`.keras`).
+    The outputs of the new model are those of the given one with the removed heads'
+    inputs to the output projection set to zero. Layers may have different numbers of
+    heads, which a `model` section of a run cannot express: such a model is saved and
+    loaded as a whole (`.keras`).
 
-    Groups of query heads that share keys and values stay equally large: take away the
+    Groups of query heads that share keys and values must stay equally large: remove the
     same number from each, or whole groups.
 
     Args:
-        model: What `build_encoder`, `build_decoder`, `build_seq2seq` or `build_model`
-            made; it is not changed.
-        heads: The heads to take away, from 0, by the path of their attention, such as
+        model: A model of `build_encoder`, `build_decoder`, `build_seq2seq` or
+            `build_model`; it is not changed.
+        heads: The heads to remove, from 0, by the path of their attention, such as
             `{"encoder_layer_0/self_attention": [1, 3]}`.
 
     Returns:
-        A new model with the weights that are left.
+        A new model with the remaining weights.
 
     Raises:
-        ConfigError: There is no such attention or head, none would be left, groups
-            would differ in size, the attention has adapters or is quantised, or it is
-            block sparse.
+        ConfigError: There is no such attention or head, none would remain, groups would
+            differ in size, or the attention has adapters, is quantized or is block
+            sparse.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -162,7 +163,7 @@ def _keep(path: str, layers: dict[str, Attention], gone: Collection[int]) -> _Ke
 
 
 def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
-    """The heads of keys and values that anyone still reads."""
+    """The key-value heads that a remaining query head uses."""
     shared = layer.num_heads // layer.num_key_value_heads
     readers = {group: 0 for group in range(layer.num_key_value_heads)}
     for head in heads:
@@ -181,7 +182,7 @@ def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
 
 
 def _attention_config(config: dict[str, Any], path: str) -> dict[str, Any]:
-    """The config of one attention inside that of its model."""
+    """The config of an attention within the config of its model."""
     block, _, part = path.rpartition("/")
     for layer in config["layers"]:
         if layer["name"] == block and part in layer["config"]:
@@ -203,7 +204,7 @@ def _shrink(config: dict[str, Any], left: _Kept) -> None:
 def _hand_over(
     model: keras.Model, pruned: keras.Model, kept: Mapping[str, _Kept]
 ) -> None:
-    """Gives the new model what is left of the weights."""
+    """Copies the remaining weights to the new model."""
     values = {weight.path: ops.convert_to_numpy(weight) for weight in model.weights}
     for path, left in kept.items():
         rules = ((QUERY_AXES, left.heads), (KEY_AXES, left.key_heads))
@@ -231,9 +232,9 @@ def take_parts(
 
     Args:
         value: The weight.
-        parts: Which, from 0, in the order in which they are to stand.
-        axis: Along which they lie side by side.
-        width: Of each; of a head `head_dim`.
+        parts: Indices of the parts, in the order of the result.
+        axis: The axis along which parts are concatenated.
+        width: Width of a part; `head_dim` for a head.
 
     Example:
     >>> take_parts(np.array([1, 2, 3, 4, 5, 6]), [0, 2], axis=0, width=2)

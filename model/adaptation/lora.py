@@ -1,4 +1,4 @@
-"""Training a few numbers beside a frozen model: low-rank adaptation."""
+"""Low-rank adaptation (LoRA) of a frozen model."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from transbeam.model.adaptation.freezing import ParameterCount, count_parameters
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.base.weight_paths import matching
 
-# What the paper adapts when it may choose two of the four projections (table 5).
+# The paper's choice of two of the four projections (table 5).
 QUERY_AND_VALUE = ("*/query", "*/value")
 FORMAT = "transbeam-adapters"
 
@@ -30,29 +30,30 @@ def enable_lora(
     targets: Sequence[str] = QUERY_AND_VALUE,
     seed: int | None = 0,
 ) -> ParameterCount:
-    """Freezes a model and puts an adapter beside some of its dense layers.
+    """Freezes a model and adds adapters to some of its dense layers.
 
-    A layer's kernel `W` becomes `W + alpha / rank * A B`, with `A` `(in, rank)` drawn
-    at random and `B` `(rank, out)` zero: the model answers as before until it is
-    trained. The kernels may be quantised (`transbeam.model.adaptation.quantization`):
-    the adapters are float32.
+    A layer's kernel `W` becomes `W + alpha / rank * A B`, with `A` `(in, rank)`
+    initialized at random and `B` `(rank, out)` with zeros: outputs are unchanged until
+    the model is trained. The kernels may be quantized
+    (`transbeam.model.adaptation.quantization`): the adapters are float32.
 
-    Compile after it. Only adapters are trained; a new head is put back into the
-    training by `unfreeze(model, ["classifier/*"])`.
+    Compile afterwards. Only adapters are trainable; make a new head trainable by
+    `unfreeze(model, ["classifier/*"])`.
 
     Args:
         model: A built model.
-        rank: How many rows `B` has.
-        alpha: How strongly adapters count; None for `rank`.
+        rank: Number of rows of `B`.
+        alpha: Scale of the adapters; None for `rank`.
         targets: Patterns of the paths of dense layers, such as `"*/self_attention/*"`.
         seed: Seed of `A`.
 
     Returns:
-        What is trained now.
+        The new parameter counts.
 
     Raises:
-        ConfigError: A pattern fits no dense layer, a layer has an adapter already, or
-            the rank is no whole number between 1 and the smaller side of a kernel.
+        ConfigError: A pattern matches no dense layer, a layer has an adapter already,
+            or the rank is not an integer between 1 and the smaller dimension of a
+            kernel.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -63,7 +64,7 @@ def enable_lora(
 
     References:
         - [Hu et al., 2021](https://arxiv.org/abs/2106.09685), equation 3
-        - [Dettmers et al., 2023](https://arxiv.org/abs/2305.14314) (quantised kernels)
+        - [Dettmers et al., 2023](https://arxiv.org/abs/2305.14314) (quantized kernels)
     """
     if not isinstance(rank, Integral):
         raise ConfigError(f"rank={rank!r} is not a whole number, such as 8")
@@ -89,17 +90,17 @@ def adapted_layers(model: keras.Model) -> dict[str, keras.layers.Dense]:
 
 
 def merge_lora(model: keras.Model) -> None:
-    """Adds the adapters to the kernels they stand beside, and takes them away.
+    """Merges the adapters into their kernels, and removes them.
 
-    The model answers as before, and has the weights and the speed of one that never
-    had adapters. They stay frozen: `unfreeze(model, ["*"])` if it is trained on.
+    Outputs are unchanged; weights and speed are those of a model without adapters. The
+    kernels stay frozen: call `unfreeze(model, ["*"])` to train further.
 
     Args:
         model: A model with adapters.
 
     Raises:
-        ConfigError: There are none, or a kernel is quantised. Rounding the sum would
-            lose most of what a small adapter has learned.
+        ConfigError: There are none, or a kernel is quantized: rounding the sum would
+            lose most of a small adapter.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -133,10 +134,10 @@ def merge_lora(model: keras.Model) -> None:
 
 
 def save_adapters(model: keras.Model, path: str | Path) -> None:
-    """Writes the adapters alone: a small file, which means something with its base.
+    """Saves only the adapters: a small file, to be used with the base model.
 
     Keras merges adapters into the kernels that it saves, and rounds the sum if these
-    are quantised; here they are kept as they are.
+    are quantized; here they are saved unmerged.
 
     Args:
         model: A model with adapters.
@@ -144,7 +145,7 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
     Raises:
         ConfigError: The model has no adapters.
-        ArtifactError: The folder is not there, or the disk refuses.
+        ArtifactError: The folder does not exist, or the file cannot be written.
 
     Example:
     >>> import tempfile
@@ -173,19 +174,19 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
 
 def load_adapters(model: keras.Model, path: str | Path) -> ParameterCount:
-    """Puts saved adapters beside the kernels of a fresh base.
+    """Loads saved adapters into a base model.
 
     Args:
-        model: The model they were trained on, without adapters; it may be quantised.
-        path: What `save_adapters` wrote.
+        model: The base model of the adapters, without adapters; it may be quantized.
+        path: A file of `save_adapters`.
 
     Returns:
-        What is trained now, which is the adapters.
+        The new parameter counts; only the adapters are trainable.
 
     Raises:
         ConfigError: The model has adapters already.
-        ArtifactError: The file is missing or damaged, holds something else, or its
-            adapters do not fit the model's layers.
+        ArtifactError: The file is missing, damaged or of another kind, or its adapters
+            do not fit the model's layers.
     """
     if there := adapted_layers(model):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The configuration of a model with fewer heads, and fewer units in between."""
+"""Derives the configuration of a model with fewer heads and feed-forward units."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -32,7 +32,7 @@ def attention_of(model: Model, path: str) -> Attention:
 
     Args:
         model: The `model` section of a run.
-        path: Such as `encoder_layer_0/self_attention`.
+        path: The layer's path, such as `encoder_layer_0/self_attention`.
 
     Example:
     >>> model = Seq2SeqModelConfig(decoder_attention=FullAttentionConfig(num_heads=2))
@@ -47,27 +47,27 @@ def attention_of(model: Model, path: str) -> Attention:
 def pruned_config(
     model: Model, *, heads: int | None = None, intermediate: int | None = None
 ) -> Model:
-    """Says of a model that it is smaller inside, the same in every block.
+    """Reduces the numbers of heads and feed-forward units, equally in every block.
 
-    A head keeps its width, so `head_dim` is written out. With two stacks, all
-    attentions of both have as many heads then.
+    A head keeps its width, so `head_dim` is set explicitly. In an encoder-decoder all
+    attentions of both stacks then have the same number of heads.
 
-    Heads that share keys and values stay as many in each group, and all groups stay;
-    heads with keys of their own take these along.
+    Groups of heads that share keys and values all stay, each with equally many query
+    heads; heads with their own keys and values are removed with them.
 
     Args:
         model: The `model` section of a run.
-        heads: How many heads of each attention are left; None for all.
-        intermediate: How many units of each feed-forward are left; None for all.
+        heads: Heads to keep in each attention; None for all.
+        intermediate: Units to keep in each feed-forward; None for all.
 
     Returns:
-        The section with `num_heads`, `head_dim`, `num_key_value_heads` and
-        `feedforward.intermediate_dim` as they are then.
+        The section with the new `num_heads`, `head_dim`, `num_key_value_heads` and
+        `feedforward.intermediate_dim`.
 
     Raises:
-        ConfigError: Nothing would go, groups would not be equally large, or the
-            configuration has no word for which heads are left: they have slopes or
-            drawn blocks by their number.
+        ConfigError: Nothing would be removed, groups would differ in size, or the
+            configuration cannot express which heads remain, because slopes or random
+            blocks depend on a head's index.
 
     Example:
     >>> small = pruned_config(EncoderConfig(hidden_dim=64), heads=3, intermediate=100)
@@ -127,7 +127,7 @@ def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attentio
             FullAttentionConfig()
             | SlidingWindowAttentionConfig()
             | GlobalWindowAttentionConfig()
-            # Their sums and random features are the same for all heads.
+            # Their projections and random features are shared by all heads.
             | LowRankAttentionConfig()
             | KernelAttentionConfig()
         ):

@@ -1,4 +1,4 @@
-"""Weights in eight or four bits."""
+"""Weight-only quantization to 8 or 4 bits."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,8 +12,8 @@ from transbeam.model.base.weight_paths import matching
 from transbeam.model.layers.dtype_policies import WEIGHTS_ONLY
 from transbeam.model.layers.quantized_embedding import Int8Table
 
-# Four bits have one scale and one zero for this many numbers of a column: with one for
-# a whole column, a single large number would leave few steps for the others.
+# int4 has a scale and a zero point for this many numbers of a column: with one per
+# column, a single outlier would leave few levels for the other numbers.
 INT4_BLOCK = 128
 
 
@@ -23,30 +23,29 @@ def quantise(
     *,
     targets: Sequence[str] = ("*",),
 ) -> None:
-    """Rounds the weights of dense layers and of the tables of tokens, in place.
+    """Quantizes the weights of dense layers and of token embeddings, in place.
 
-    What is computed stays float: only what is kept is smaller, by almost 4 or 8 times
-    where most weights are in dense layers. On a CPU this saves memory and a download
-    but not time: TensorFlow makes floats of a kernel whenever it multiplies with it.
+    Computation stays in float: only storage shrinks, by almost 4 or 8 times if most
+    weights are in dense layers. On a CPU this saves memory and download size but no
+    time: TensorFlow dequantizes a kernel whenever it multiplies with it.
 
     A kernel has one scale for each column in int8, and for each 128 numbers of a column
-    in int4. A table of tokens has one for each token, and stays at eight bits in both.
-    Norms, biases and the small tables of places and segments are left as they are.
+    in int4. A token embedding has one for each token, and 8 bits in both modes. Norms,
+    biases and the small tables of positions and segments are not quantized.
 
-    The model is saved and loaded as any other. To load a `.weights.h5` of it, build the
-    model, quantise it in the same way, and load then.
+    The model is saved and loaded like any other. To load a `.weights.h5` of it, first
+    build the model and quantize it in the same way.
 
     Args:
-        model: A built model without adapters. Put these beside it afterwards
-            (`enable_lora`).
+        model: A built model without adapters. Add them afterwards (`enable_lora`).
         mode: `"int8"` or `"int4"`.
         targets: Patterns of the paths of layers; see
             `transbeam.model.adaptation.dense_layers`.
 
     Raises:
-        ConfigError: Another mode, a pattern that fits no layer, or a layer that is
-            quantised already, has an adapter, or computes in float16, for
-            which Keras makes no int8 weights.
+        ConfigError: The mode is unknown, a pattern matches no layer, or a layer is
+            already quantized, has an adapter, or computes in float16, for which Keras
+            has no int8 weights.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -1,13 +1,13 @@
-"""Taking heads and units in between out of a model, those that its loss misses least.
+"""Structured pruning of heads and feed-forward units by first-order importance.
 
-Both end in a kernel: of an attention's output projection `head_dim` rows belong to a
-head, of a feed-forward's second kernel one row to a unit. A gate g on what such rows
-are multiplied with, y = g x W, has at g = 1 the gradient
+Each part ends in rows of a kernel: `head_dim` rows of an attention's output projection
+for a head, one row of the second feed-forward kernel for a unit. A gate g on the inputs
+of these rows, y = g x W, has at g = 1 the gradient
 
     ∂L/∂g = Σ W · ∂L/∂W        over these rows
 
-since x and W stand in y as a product. So a training's gradients tell, to first order,
-what the loss becomes without the part, and the model is not touched for that.
+because y depends on x and W through their product only. So the gradients of a training
+estimate, to first order, the loss without the part, and the model is not modified.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_p
 from transbeam.model.adaptation.pruned_config import attention_of
 
 OUTPUT = "output/kernel"
-# Which axis of a feed-forward's weight the units in between lie along.
+# The axis of each feed-forward weight along which the intermediate units are.
 UNIT_AXES = {OUTPUT: 0}
 for name in ("intermediate", "gate"):
     UNIT_AXES |= {f"{name}/kernel": 1, f"{name}/bias": 0}
-# The table of a stack's biases by distance, and along which axis the heads lie.
+# The relative position bias of a stack, and the axis of its heads.
 _TABLE, _TABLE_AXIS = "relative_bias/embeddings", 1
 
 
@@ -34,12 +34,12 @@ def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
     """Estimates, to first order, the loss's change without groups of kernel rows.
 
     Args:
-        kernel: float `(N * width, D)`, of which each part has `width` rows.
-        gradient: The loss's by the kernel, of its shape.
-        width: `head_dim` of a head, 1 of a unit.
+        kernel: float `(N * width, D)`, with `width` rows for each part.
+        gradient: The loss's gradient with respect to the kernel.
+        width: `head_dim` for a head, 1 for a unit.
 
     Returns:
-        float32 `(N,)`, none below 0.
+        float32 `(N,)`, non-negative.
 
     Example:
     >>> kernel = np.array([[1.0, 2.0], [3.0, 0.0]])
@@ -57,15 +57,15 @@ def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
 
 
 def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
-    """The sub-layers that heads or units can be taken out of.
+    """Finds the sub-layers from which heads or units can be removed.
 
     Args:
-        weights: By path.
+        weights: Weights by path.
         model: The `model` section of a run.
 
     Returns:
-        By their path, such as `encoder_layer_0/feedforward`, how many rows of the
-        output's kernel belong to a part.
+        The number of output kernel rows per head or unit, by the path of the sub-layer,
+        such as `encoder_layer_0/feedforward`.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -88,21 +88,22 @@ def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
 def choose(
     importance: Mapping[str, np.ndarray], old: Model, new: Model
 ) -> dict[str, list[int]]:
-    """Says which heads and units stay, by what they are worth in their own sub-layer.
+    """Selects the most important heads and units of each sub-layer.
 
-    As many stay in each, because a configuration says one number. So values need not
-    be comparable between blocks, for which both papers divide them by their norm.
+    All sub-layers keep equally many, because a configuration has one number. So
+    importances need not be comparable between blocks, for which both papers divide them
+    by their norm.
 
-    Where one table of biases serves the self-attentions of a stack (T5), the same
-    heads stay in all of them, by the sum of what they are worth.
+    If one bias table serves all self-attentions of a stack (T5), the same heads are
+    kept in all of them, by their summed importance.
 
     Args:
-        importance: By sub-layer, `(H,)` or `(I,)`; see `importances`.
+        importance: Importances by sub-layer, `(H,)` or `(I,)`; see `importances`.
         old: The `model` section of the run.
         new: The same with fewer heads or units; see `pruned_config`.
 
     Returns:
-        What stays, from 0 and in order, of each sub-layer that becomes smaller.
+        The indices to keep, in order, of each sub-layer that shrinks.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -130,12 +131,12 @@ def choose(
 def of_some_parts(
     weights: Mapping[str, np.ndarray], kept: Mapping[str, Sequence[int]], model: Model
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Takes of every weight what belongs to what stays; others pass as they are.
+    """Slices the weights of pruned sub-layers; others are returned unchanged.
 
     Args:
-        weights: By path.
-        kept: As `choose` gives it.
-        model: The `model` section of the run that they are of.
+        weights: Weights by path.
+        kept: The result of `choose`.
+        model: The `model` section of the weights' run.
 
     Returns:
         Pairs of path and values.
@@ -164,7 +165,7 @@ def of_some_parts(
 def _of_part(
     values: np.ndarray, name: str, part: str, kept: Sequence[int], model: Model
 ) -> np.ndarray:
-    """Returns the kept part of one weight of a sub-layer that becomes smaller."""
+    """Slices a weight of a sub-layer that shrinks."""
     if _is_feedforward(part):
         axes, width = UNIT_AXES, 1
     else:
@@ -174,7 +175,7 @@ def _of_part(
 
 
 def _best(worth: np.ndarray, number: int, groups: int) -> list[int]:
-    """The largest, as many of each group; of equals the first."""
+    """Indices of the largest values, equally many per group; ties go to the first."""
     by_group = worth.reshape(groups, -1)
     order = np.argsort(-by_group, axis=1, kind="stable")[:, : number // groups]
     begins = np.arange(groups)[:, np.newaxis] * by_group.shape[1]
@@ -192,7 +193,7 @@ def _added_up_by_stack(worth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _is_of_table(part: str, stack: str) -> bool:
-    """Checks by its name that a part is a self-attention of a stack."""
+    """Tells by its path if a part is a self-attention of a stack."""
     return part.startswith(stack) and part.endswith("/self_attention")
 
 
@@ -201,6 +202,6 @@ def _is_feedforward(part: str) -> bool:
 
 
 def _has_own_keys(model: Model, part: str) -> bool:
-    """Checks that each head has keys and values of its own."""
+    """Tells if each query head has its own keys and values."""
     attention = attention_of(model, part)
     return attention.key_value_heads == attention.num_heads

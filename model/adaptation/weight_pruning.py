@@ -1,4 +1,4 @@
-"""Setting the smallest weights to zero, and keeping them there."""
+"""Magnitude pruning: sets the smallest weights to zero, and keeps them there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Sparsity:
     """The share of zeros among some weights.
 
     Attributes:
-        by_weight: Path of each weight, and the share of its numbers that are zero.
+        by_weight: Share of zeros in each weight, by path.
         total: The share over all of them.
     """
 
@@ -33,10 +33,10 @@ class Sparsity:
 
 
 class KeepZeros(keras.constraints.Constraint):
-    """Sets to zero what a mask says, after every step of an optimizer.
+    """Sets masked weights to zero, after every optimizer step.
 
     Args:
-        mask: bool, of the weight's shape; True for what may differ from zero.
+        mask: bool, of the weight's shape; True for numbers that may be nonzero.
 
     Example:
     >>> keep = KeepZeros(np.array([True, False]))
@@ -61,8 +61,8 @@ def prune_weights(
 ) -> Sparsity:
     """Sets the smallest weights to zero and keeps them there in further training.
 
-    The size of the model and its speed stay: only a file packed afterwards is smaller.
-    It is for asking what a model can do without.
+    The model's size and speed do not change; only a compressed file is smaller. It
+    serves to find out how many weights a model needs.
 
     To prune in steps, call it again with a higher sparsity; zeros are the smallest.
 
@@ -71,15 +71,16 @@ def prune_weights(
         sparsity: in `[0, 1)`. The share of zeros wanted, rounded to a whole number of
             weights.
         targets: Patterns of the paths of weights.
-        scope: `"matrix"` takes the same share of each weight; `"global"` compares them
-            all, so that those with many small numbers lose more.
+        scope: `"matrix"` prunes the same share of each weight; `"global"` ranks the
+            numbers of all weights together, so that weights with many small numbers
+            lose more.
 
     Returns:
         The share of zeros now.
 
     Raises:
-        ConfigError: A pattern fits no weight, a weight is quantised, or a number is
-            out of its range.
+        ConfigError: A pattern matches no weight, a weight is quantized, or an argument
+            is out of range.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
@@ -112,10 +113,10 @@ def prune_weights(
 
 
 def keep_zeros(model: keras.Model, *, targets: Sequence[str] = KERNELS) -> Sparsity:
-    """Has training leave at zero what is zero now.
+    """Keeps the current zeros at zero during training.
 
-    The zeros are the mask: after a pruned model was loaded from a file, this is all it
-    needs.
+    The zeros are the mask, so a pruned model that was loaded from a file needs only
+    this call.
 
     Args:
         model: A built model.
@@ -179,7 +180,7 @@ def _magnitudes(value: np.ndarray) -> np.ndarray:
 
 
 def _smallest(magnitudes: np.ndarray, share: float) -> np.ndarray:
-    """Marks the smallest numbers, exactly this share of them."""
+    """Marks exactly the given share of the numbers, the smallest ones."""
     chosen = np.zeros(magnitudes.size, "bool")
     number = round(share * magnitudes.size)
     if number:

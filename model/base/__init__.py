@@ -1,1 +1,1 @@
-"""Seeds, initializers, paths of weights and checks of tensors."""
+"""Seeds, initializers, weight paths and tensor checks."""

@@ -1,10 +1,10 @@
-"""Initial weights: what they are when nothing is said, and from a model's one seed."""
+"""Weight initializers: their default, and their seeds from the model's seed."""
 
 import keras
 
 from transbeam.model.base.seeds import derive_seed
 
-# What a layer may be given; None for BERT's, which `initializer_or_normal` makes.
+# The type of a layer's initializer; None for BERT's, from `initializer_or_normal`.
 InitializerLike = str | keras.initializers.Initializer | None
 
 
@@ -14,8 +14,8 @@ def initializer_or_normal(
     """Returns a layer's weight initializer: the given one, or BERT's by default.
 
     Args:
-        initializer: A Keras initializer or its name; None for a normal of deviation
-            0.02, without what lies beyond two deviations.
+        initializer: A Keras initializer or its name; None for a normal distribution of
+            standard deviation 0.02, truncated at two deviations.
 
     Raises:
         ValueError: for a name that Keras does not know.
@@ -36,19 +36,19 @@ def initializer_or_normal(
 def seeded(
     initializer: str | keras.initializers.Initializer, seed: int | None, *names: str
 ) -> keras.initializers.Initializer:
-    """Copies an initializer and gives the copy a seed of its own.
+    """Copies an initializer, with a seed derived from names.
 
-    Keras's initializers carry their seed, so that one object shared by two weights
+    Keras's initializers contain their seed, so an object that is shared by two weights
     of one shape fills both with the same numbers. Here a layer keeps one initializer
-    and one seed, and each of its weights draws from a copy.
+    and one seed, and each of its weights uses a copy.
 
     Args:
         initializer: A Keras initializer or its name. A seed it has is replaced.
         seed: Seed of the layer, or None for other numbers each time.
-        names: Where the weight stands in the layer, from the outside in.
+        names: The path of the weight in the layer, outermost name first.
 
     Returns:
-        A new initializer; one that draws nothing, like `"zeros"`, is only copied.
+        A new initializer; one without randomness, like `"zeros"`, is only copied.
 
     Raises:
         ValueError: for a name that Keras does not know.

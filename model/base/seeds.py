@@ -1,18 +1,18 @@
-"""One seed for a whole model, split by name."""
+"""Derives the seeds of a model's parts from one seed, by name."""
 
 import hashlib
 
 
 def derive_seed(seed: int | None, *names: str) -> int | None:
-    """Gives each named part of a model its own seed.
+    """Derives the seed of a named part of a model.
 
-    Two layers of one shape that share a seed start with equal weights and drop
-    the same units. Seeds that come from names rather than from a counter also
-    stay put when a part is added elsewhere.
+    Two layers of one shape with the same seed would start with equal weights and drop
+    the same units. Seeds from names, unlike those from a counter, do not change when a
+    part is added elsewhere.
 
     Args:
-        seed: Seed of the whole, or None for a different model each time.
-        names: Where the part stands, from the outside in.
+        seed: Seed of the model, or None for a different model each time.
+        names: The path of the part, outermost name first.
 
     Returns:
         An int in `[0, 2**31)`, the same in every process; None when `seed` is.

@@ -1,8 +1,8 @@
 """Checks of the inputs of layers.
 
-Ranks, dtypes and lengths are known while a graph is drawn, and cost nothing when it
-runs. Numbers are known only outside of graphs: there they are looked at, and inside
-they are not, so that no compiled model pays for it.
+Ranks, dtypes and lengths are known while a graph is traced, so checking them costs
+nothing when it runs. Values are known and checked only in eager execution, so that
+compiled models have no cost.
 """
 
 import numpy as np
@@ -10,16 +10,16 @@ from keras import ops
 
 
 def check_rank(tensor, rank: int, name: str, expected: str) -> None:
-    """Refuses a tensor with another number of axes.
+    """Checks the rank of a tensor.
 
     Args:
-        tensor: What was given.
-        rank: How many axes it must have.
-        name: What to call it in the error.
+        tensor: The tensor.
+        rank: The expected number of axes.
+        name: The tensor's name in the error.
         expected: Its axes, for the error.
 
     Raises:
-        ValueError: It has more axes, or fewer.
+        ValueError: It has more or fewer axes.
 
     Example:
     >>> check_rank(np.ones((2, 3)), 3, "attention: inputs", "(batch, length, width)")
@@ -32,10 +32,10 @@ def check_rank(tensor, rank: int, name: str, expected: str) -> None:
 
 
 def check_integers(tensor, name: str) -> None:
-    """Refuses ids that are not whole numbers.
+    """Checks that ids are integers.
 
     Raises:
-        ValueError: The dtype is not an integer one.
+        ValueError: The dtype is not an integer dtype.
 
     Example:
     >>> check_integers(np.ones(2), "token_ids")
@@ -51,17 +51,18 @@ def check_integers(tensor, name: str) -> None:
 
 
 def check_rows(tensor, inputs, name: str) -> None:
-    """Refuses what does not have one number for each token of the inputs.
+    """Checks that a tensor has one integer or bool for each token of the inputs.
 
-    Lengths that are not known yet fit any other.
+    Unknown lengths match any other.
 
     Args:
-        tensor: int or bool, to be `(B, T)`.
+        tensor: int or bool, expected to be `(B, T)`.
         inputs: `(B, T, ...)`.
-        name: What to call the tensor in the error.
+        name: The tensor's name in the error.
 
     Raises:
-        ValueError: Another shape, or not whole numbers. bool is let through.
+        ValueError: The shape differs, or the dtype is neither an integer dtype nor
+            bool.
 
     Example:
     >>> check_rows(np.ones((2, 3), "int32"), np.ones((2, 4, 8)), "padding_mask")
@@ -92,19 +93,19 @@ def fits(shape: tuple, expected: tuple) -> bool:
 
 
 def check_range(ids, limit: int, name: str, advice: str = "") -> None:
-    """Refuses ids that no row of a table belongs to, where their values are known.
+    """Checks that ids are within the rows of a table, if their values are known.
 
-    Past a table, TensorFlow reads zeros on a GPU and the last row under XLA, and JAX
-    the last row or NaN.
+    For ids out of range, TensorFlow reads zeros on a GPU and the last row under XLA,
+    and JAX the last row or NaN.
 
     Args:
         ids: int, any shape.
-        limit: How many rows there are, from 0 on.
-        name: What to call the ids in the error.
-        advice: What to do, for the error.
+        limit: Number of rows.
+        name: The name of the ids in the error.
+        advice: Advice for the error.
 
     Raises:
-        ValueError: An id is below 0, or not below `limit`. In a graph nothing is said.
+        ValueError: An id is below 0, or not below `limit`; only in eager execution.
 
     Example:
     >>> check_range(np.array([[3, 10]]), 10, "token_ids")
@@ -122,7 +123,7 @@ def check_range(ids, limit: int, name: str, advice: str = "") -> None:
 
 
 def known_values(tensor) -> np.ndarray | None:
-    """The numbers of a tensor; None where it stands for numbers yet to come.
+    """The values of a tensor; None for a symbolic tensor.
 
     Example:
     >>> known_values(ops.array([1, 2]))
@@ -131,11 +132,11 @@ def known_values(tensor) -> np.ndarray | None:
     try:
         return ops.convert_to_numpy(tensor)
     except (NotImplementedError, TypeError, AttributeError):
-        return None  # in a graph of TensorFlow's, in a trace of JAX's
+        return None  # in a TensorFlow graph or a JAX trace
 
 
 def dtype_of(tensor) -> str:
-    """The name of a dtype, whichever library the tensor is of.
+    """The name of a tensor's dtype, for tensors of any library.
 
     Example:
     >>> dtype_of(np.ones(2, "int64"))

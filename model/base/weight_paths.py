@@ -1,7 +1,7 @@
-"""The paths of a model's weights: which fit a pattern, and which are a head's.
+"""Paths of a model's weights: pattern matching, and detection of heads.
 
-A path is such as `encoder_layer_0/self_attention/query/kernel`. Nothing of Keras is
-needed to tell.
+An example of a path is `encoder_layer_0/self_attention/query/kernel`. This module does
+not need Keras.
 """
 
 import difflib
@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from transbeam.configs.base.errors import ConfigError
 
-# What stands on a body, and is made anew where a model has another.
+# Layers of heads, which are newly initialized if a body gets another head.
 _HEADS = (
     "head_dense",
     "head_norm",
@@ -25,24 +25,24 @@ _HEADS = (
 )
 
 
-# Of these, what gives the scores of classes.
+# Those of them that compute class logits.
 _SCORES = ("classifier", "pair_classifier", "token_classifier")
 
 
 def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[str]:
-    """The paths that fit any of some patterns.
+    """Selects the paths that match any of some patterns.
 
     Args:
-        paths: Such as `encoder_layer_0/self_attention/query/kernel`.
-        patterns: As for files: `*` stands for any characters, `/` among them, `?` for
-            one, `[01]` for one of these.
-        what: What the paths are of, for the error.
+        paths: Paths such as `encoder_layer_0/self_attention/query/kernel`.
+        patterns: Patterns as for files: `*` matches any characters, also `/`, `?` one
+            character, `[01]` one of these.
+        what: The kind of the paths, for the error.
 
     Returns:
-        Those that fit, in their order.
+        The paths that match, in their order.
 
     Raises:
-        ConfigError: A pattern fits nothing. It names the paths most like it.
+        ConfigError: A pattern matches no path. The error names the most similar ones.
 
     Example:
     >>> matching(["layer_0/kernel", "layer_1/kernel"], ["*_1/*"], "weight")
@@ -52,7 +52,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
     ConfigError: 'layer_0/kernle' fits the path of no weight. ...
     """
     paths = list(paths)
-    if isinstance(patterns, str):  # which would be taken letter by letter
+    if isinstance(patterns, str):  # would be iterated by characters
         patterns = [patterns]
     for pattern in patterns:
         if not any(fnmatchcase(path, pattern) for path in paths):
@@ -63,7 +63,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
 
 def is_head(path: str) -> bool:
-    """Checks that a weight belongs to a head or a pooler, and not to the body.
+    """Tells if a weight belongs to a head or a pooler, and not to the body.
 
     Example:
     >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")
@@ -73,7 +73,7 @@ def is_head(path: str) -> bool:
 
 
 def gives_scores(path: str) -> bool:
-    """Checks that a weight belongs to the layer that computes class logits.
+    """Tells if a weight belongs to a layer that computes class logits.
 
     Example:
     >>> gives_scores("token_classifier/bias"), gives_scores("pooler/kernel")

@@ -1,9 +1,8 @@
-"""FLOPs and memory of each kind of attention: the part that grows with the length.
+"""FLOPs and memory of each kind of attention, without its projections.
 
-Counted is what the layers in `model/layers/attention` compute for rows of one document,
-the scores that a mask throws away among them. Rows packed with several cost more with
-global tokens, block sparse, low rank and an encoder's kernel attention; `docs/cost.md`
-says how much.
+It counts what the layers in `model/layers/attention` compute for rows of one document,
+including masked scores. Rows of several documents cost more with global tokens, block
+sparse, low rank and an encoder's kernel attention; see `docs/cost.md`.
 """
 
 import math
@@ -20,8 +19,8 @@ from transbeam.configs.schema.attention import (
     SlidingWindowAttentionConfig,
 )
 
-# As in `sliding_window.py` and `chunked_linear_attention.py` there, which to import
-# would import Keras.
+# The constants of `sliding_window.py` and `chunked_linear_attention.py`, which cannot
+# be imported without importing Keras.
 BLOCKS_IN_WINDOW, SMALLEST_BLOCK = 8, 32
 CHUNK = 128
 
@@ -31,12 +30,13 @@ class Reach:
     """The cost of a self-attention for one sequence, without its projections.
 
     Attributes:
-        scores: Pairs of a query and a key, for each head.
-        products: Multiply-adds of all heads beside those of scores and values.
-        drawn_products: Those with weights that are drawn and not trained.
-        features: Numbers of all heads that stand for queries and keys.
-        pairs: Pairs of all heads that are products of features and not scores.
-        kept: Numbers of all heads kept for the backward pass beside probabilities.
+        scores: Pairs of a query and a key, per head.
+        products: Multiply-adds of all heads besides those of scores and values.
+        drawn_products: Multiply-adds with random, untrained weights.
+        features: Features of queries and keys, over all heads.
+        pairs: Pairs of feature products, over all heads, which are no scores.
+        kept: Numbers stored for the backward pass besides probabilities, over all
+            heads.
     """
 
     scores: int
@@ -47,7 +47,7 @@ class Reach:
     kept: int = 0
 
     def multiply_adds(self, attention: Attention, head_dim: int) -> int:
-        """Of all trained products; a score and its share of a mean take K each."""
+        """Multiply-adds of all trained products; K for a score and K for its value."""
         return 2 * self.scores * attention.num_heads * head_dim + self.products
 
 
@@ -58,7 +58,7 @@ def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> 
         attention: The config of the attention.
         head_dim: Width of a head.
         length: Tokens of the sequence.
-        causal: Whether it is a decoder's.
+        causal: True for a decoder.
 
     Example:
     >>> reach(FullAttentionConfig(), 64, 128, causal=False).scores
@@ -96,12 +96,12 @@ def _blocks(length: int, size: int) -> int:
 
 
 def _width(seen: tuple[int, int], size: int, length: int) -> int:
-    """With how many blocks one is multiplied, to see so far before and after."""
+    """Number of blocks in a window that reaches the given tokens before and after."""
     return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in seen)
 
 
 def _global_window(attention: GlobalWindowAttentionConfig, length: int) -> Reach:
-    """A window; and global tokens, which are seen by all and see all."""
+    """Cost of a sliding window with global tokens."""
     number, size = attention.num_global_tokens, _window_block(attention.window_size)
     half = attention.window_size // 2
     keys = _width((half, max(half, number - 1)), size, length) * size + 2 * number
@@ -109,14 +109,14 @@ def _global_window(attention: GlobalWindowAttentionConfig, length: int) -> Reach
 
 
 def _block_sparse(attention: BlockSparseAttentionConfig, length: int) -> Reach:
-    """Neighbours, the two outermost and the drawn; and the outermost, which see all."""
+    """Cost of neighboring, outermost and random blocks, and of outermost queries."""
     size = attention.block_size
     seen = _width((size, size), size, length) + 2 + attention.num_random_blocks
     return Reach(scores=_blocks(length, size) * size**2 * (seen + 2))
 
 
 def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> Reach:
-    """Keys and values of all places are summed up in `rank` vectors."""
+    """Cost of projecting keys and values to `rank` vectors and attending to them."""
     width = attention.key_value_heads * head_dim
     return Reach(
         scores=length * attention.rank,
@@ -128,10 +128,10 @@ def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> 
 def _kernel(
     attention: KernelAttentionConfig, head_dim: int, length: int, *, causal: bool
 ) -> Reach:
-    """Features of keys times values are summed up, and read by features of queries.
+    """Cost of sums of key features times values, and of their products with queries.
 
-    A decoder does so in chunks, within which queries and keys are multiplied. Softmax
-    features have there two sizes each, one for pairs and one for sums.
+    A decoder computes them in chunks, within which queries and keys are multiplied. Its
+    softmax features are scaled twice, once for pairs and once for sums.
     """
     heads, groups = attention.num_heads, attention.key_value_heads
     width = kernel_features(attention, head_dim)
@@ -139,7 +139,7 @@ def _kernel(
     projected = (heads + groups) * length * width
     features = projected * (2 if causal and softmax else 1)
     is_drawn = attention.feature_map != "elu"
-    # With each value goes a one, whose sum is that of the weights.
+    # A one is appended to each value, for the sum of the weights.
     size = min(CHUNK, length)
     pairs = heads * _blocks(length, size) * size**2 if causal else 0
     return Reach(

@@ -1,4 +1,4 @@
-"""Work, in FLOPs: floating-point operations of a forward and of a backward pass."""
+"""FLOPs (floating-point operations) of a forward and of a backward pass."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ class Work:
     """FLOPs by part, of both passes.
 
     The parts are `projections` (queries, keys, values and outputs of attention),
-    `attention` (scores and means of values: what grows with the length), `feedforward`,
-    `logits` (scores of the vocabulary's tokens), `head` (all other dense layers: an
-    objective's, a pooler's, those of patches and of narrow tables) and `elementwise`
-    (everything that is no product of matrices).
+    `attention` (scores and means of values, which grow with the length), `feedforward`,
+    `logits` (of the vocabulary), `head` (all other dense layers: of the objective, the
+    pooler, patches and narrow embeddings) and `elementwise` (everything except matrix
+    products).
 
     Example:
     >>> layer = products("feedforward", 50) + elementwise(1, (5, 7))
@@ -46,13 +46,13 @@ def _multiplied(times: int, parts: Counter[str]) -> Counter[str]:
 
 
 def products(part: Part, multiply_adds: int, *, gradients: int = 2) -> Work:
-    """Products of matrices: two FLOPs for each multiply-add.
+    """FLOPs of matrix products: two for each multiply-add.
 
     Args:
-        part: Where they belong.
-        multiply_adds: Of the forward pass.
-        gradients: How many of the two factors have a gradient: each is a product of the
-            same size on the way back.
+        part: The part that they belong to.
+        multiply_adds: Multiply-adds of the forward pass.
+        gradients: The number of factors with a gradient: each needs a product of the
+            same size in the backward pass.
 
     Example:
     >>> products("logits", 10).backward["logits"]
@@ -63,11 +63,11 @@ def products(part: Part, multiply_adds: int, *, gradients: int = 2) -> Work:
 
 
 def elementwise(elements: int, each: tuple[int, int]) -> Work:
-    """Work on each element alone.
+    """FLOPs of elementwise operations.
 
     Args:
-        elements: How many there are.
-        each: FLOPs for one of them, forward and backward.
+        elements: Number of elements.
+        each: FLOPs per element, forward and backward.
 
     Example:
     >>> elementwise(10, (1, 2)).backward["elementwise"]

@@ -1,10 +1,10 @@
 """FLOPs of a model for one sequence, counted without building it.
 
-Counted is the graph that `model/build.py` draws, in float32 and without dropout, as
-XLA counts it before it fuses operations: two FLOPs for each multiply-add of a product
-of matrices, one for each number of anything else, comparisons and choices among them;
-exponentials, tangents and roots are none. What is done once for a whole batch (the
-optimizer, sums of a shared table's gradients) is not counted, nor is the loss.
+It counts the graph of `model/build.py`, in float32 and without dropout, as XLA counts
+it before fusion: two FLOPs for each multiply-add of a matrix product, one for each
+element of other operations, including comparisons and selections; exponentials,
+tangents and roots do not count. Work that is done once per batch (the optimizer, sums
+of a shared table's gradients) is not counted, nor is the loss.
 """
 
 from math import prod
@@ -32,11 +32,11 @@ from transbeam.model.cost.sequence_lengths import Lengths
 from transbeam.model.cost.stacks import Side, sides_of
 from transbeam.model.cost.weight_shapes import head_shapes
 
-# FLOPs for each number that are no products of matrices, forward and backward.
+# FLOPs per element of operations other than matrix products, forward and backward.
 BIAS = (1, 1)
-SUM = (1, 1)  # where two branches meet, or part on the way back
+SUM = (1, 1)  # where two branches join; in the backward pass, where they split
 NORMS = {"layer_norm": (7, 13), "rms_norm": (4, 9)}
-# XLA makes the exact GELU's error function of polynomials, once for both directions.
+# XLA computes the exact GELU's error function by polynomials, once for both passes.
 ACTIVATIONS = {"gelu": (66, 10), "gelu_tanh": (8, 14), "relu": (1, 2), "silu": (4, 6)}
 SCORE = (5, 6)  # the mask and the softmax
 FEATURE = (4, 4)  # of kernel attention
@@ -52,9 +52,9 @@ def count_work(
 
     Args:
         config: The `model` section of a run.
-        objective: The `objective` section; of its head, only what a record asks for.
-        vocabulary_size: As for `count_parameters`. Rows that only round it up are
-            scored too, and thrown away.
+        objective: The `objective` section; its head is counted for targets only.
+        vocabulary_size: As in `count_parameters`. Logits of rows that only round it up
+            are computed too, and discarded.
         lengths: Tokens of the sequence.
 
     Example:
@@ -78,7 +78,7 @@ def count_work(
 
 
 def _stack(side: Side) -> Work:
-    """From ids to the last block's vectors."""
+    """FLOPs from the ids to the last block's output."""
     config = side.config
     width = side.tokens * config.hidden_dim
     norm = elementwise(width, NORMS[config.norm.kind])
@@ -92,7 +92,7 @@ def _stack(side: Side) -> Work:
 
 
 def _around(config: StackConfig, tokens: int) -> Work:
-    """Embeddings and the norms outside of the blocks; to look up costs nothing."""
+    """FLOPs of embeddings and of norms outside of the blocks; lookups cost nothing."""
     width = tokens * config.table_dim
     around = elementwise(width, (0, 1))
     if isinstance(config.position, LearnedPositionConfig | SinusoidalPositionConfig):
@@ -113,7 +113,7 @@ def _around(config: StackConfig, tokens: int) -> Work:
 
 
 def self_attention(side: Side) -> Work:
-    """Work of one self-attention on one sequence.
+    """FLOPs of one self-attention for one sequence.
 
     Example:
     >>> from transbeam.configs.schema.attention import FullAttentionConfig
@@ -135,7 +135,7 @@ def self_attention(side: Side) -> Work:
     if isinstance(config.position, RopePositionConfig):
         work += elementwise(side.tokens * (side.queries + side.keys), ROTARY)
     if isinstance(attention, GlobalWindowAttentionConfig):
-        # Keys and values of all tokens once more, queries of the global ones.
+        # The global projections: keys and values of all tokens, queries of global ones.
         numbers = attention.num_global_tokens * side.queries
         numbers += 2 * side.tokens * side.keys
         work += products("projections", numbers * config.hidden_dim)
@@ -150,11 +150,11 @@ def _cross_attention(side: Side) -> Work:
 
 
 def _projections(side: Side, context: int) -> Work:
-    """Queries and outputs of one sequence, keys and values of another or the same."""
+    """FLOPs of a sequence's queries and outputs, and of a context's keys and values."""
     queries, keys = side.tokens * side.queries, context * side.keys
     width = side.config.hidden_dim
     work = products("projections", (2 * queries + 2 * keys) * width)
-    # Queries are scaled; three gradients meet on the way back.
+    # The scaling of queries, and the sum of three gradients in the backward pass.
     work += elementwise(queries, (1, 1)) + elementwise(context * width, (0, 2))
     if side.attention.projection_bias:
         work += elementwise(queries + 2 * keys, BIAS)
@@ -175,7 +175,7 @@ def _score(config: StackConfig) -> tuple[int, int]:
 
 
 def feedforward(config: StackConfig, length: int) -> Work:
-    """Work of one feed-forward on one sequence.
+    """FLOPs of one feed-forward for one sequence.
 
     Example:
     >>> from transbeam.configs.schema.block import DenseFeedForwardConfig
@@ -191,7 +191,7 @@ def feedforward(config: StackConfig, length: int) -> Work:
     work = products("feedforward", (into + 1) * wide * width)
     work += elementwise(wide, ACTIVATIONS[part.activation])
     if isinstance(part, GatedFeedForwardConfig):
-        # The product with the gate; two gradients meet on the way back.
+        # The product with the gate, and the sum of two gradients in the backward pass.
         work += elementwise(wide, (1, 2)) + elementwise(length * width, (0, 1))
     if part.use_bias:
         work += elementwise(into * wide + length * width, BIAS)

@@ -1,26 +1,25 @@
 """Memory of training and of generation, estimated without building the model.
 
-In training the weights, their gradients and what the optimizer keeps (two moments with
-AdamW) are float32 whatever the precision; what the backward pass needs of the forward
-one grows with the batch.
+In training the weights, their gradients and the optimizer state (two moments with
+AdamW) are float32 for every precision; the activations that are stored for the backward
+pass grow with the batch.
 
-Kept is, in a block of hidden width `D`, with `H K` numbers of queries, `G K` of keys
-and as many of values, and an inner width `F`, for each token:
+Stored is, in a block of hidden width `D`, with query width `H K`, key and value width
+`G K`, and intermediate width `F`, for each token:
 
-- attention: its input (D), queries, keys and values (H K + 2 G K) and what the heads
-  gathered (H K); of each score the probability, in float32;
-- feed-forward: its input (D), what comes out of the activation (F) and what that needs
-  for its own gradient (`KEPT_BY_ACTIVATION`); with a gate, the other factor and the
-  product too (2 F);
-- a layer norm: its input (D), of which it makes the rest again; an RMS norm: its input
-  and that divided by the deviation, in float32 (2 D);
-- with dropout, the probabilities once more; its masks are computed, not kept.
+- attention: its input (D), queries, keys and values (H K + 2 G K) and the heads'
+  outputs (H K); the probability of each score, in float32;
+- feed-forward: its input (D), the output of the activation (F) and what its gradient
+  needs (`KEPT_BY_ACTIVATION`); with a gate, the other factor and the product too (2 F);
+- a layer norm: its input (D), from which the rest is recomputed; an RMS norm: its input
+  and the normalized input, in float32 (2 D);
+- with dropout, the probabilities once more; its masks are recomputed, not stored.
 
-Scores of a vocabulary are not kept: the loss makes them for some tokens at a time, and
-keeps the gradient of what they are made of (`model/kernels/vocabulary_loss.py`).
+Vocabulary logits are not stored: the loss computes them for some tokens at a time, and
+stores the gradient of the hidden states (`model/kernels/vocabulary_loss.py`).
 
-It is the count of Korthikanti et al. (2022), section 4.1, for any precision and with
-what TensorFlow keeps of norms and activations, which they count as one kernel each.
+The count is that of Korthikanti et al. (2022), section 4.1, for any precision and with
+what TensorFlow stores for norms and activations, which they count as one kernel each.
 
 References:
     - [Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198), section 4.1
@@ -50,15 +49,15 @@ from transbeam.model.cost.sequence_lengths import Lengths
 from transbeam.model.cost.stacks import Side, sides_of
 
 FLOAT32, BFLOAT16 = 4, 2
-# Numbers for each weight. Muon keeps the second for what it leaves to Adam: at most
-# this. Adafactor keeps one for each row and column, which is next to nothing.
+# State per weight. Muon has two only for weights that Adam updates, so this is an upper
+# bound. Adafactor has one number per row and column, which is negligible.
 KEPT_BY_OPTIMIZER = {"adamw": 2, "adafactor": 0, "lion": 1, "muon": 2}
-# Numbers that an activation keeps beside its result: its input, as long as that does
-# not follow from the result. GELU's may be float32 (`transbeam.model.kernels.dense`).
+# Numbers that an activation stores besides its output: its input, unless it can be
+# computed from the output. GELU's may be float32 (`transbeam.model.kernels.dense`).
 KEPT_BY_ACTIVATION = {"gelu": 1, "gelu_tanh": 1, "relu": 0, "silu": 1}
 
 
-# Scores of a vocabulary that there are at a time, as many as the kernel says.
+# Vocabulary logits that exist at a time, as in `model/kernels/vocabulary_loss.py`.
 MOST_SCORES = 2**24
 
 
@@ -71,20 +70,21 @@ def training_memory(
     trained: int | None = None,
     teacher: int = 0,
 ) -> dict[str, int]:
-    """Bytes of what training holds.
+    """Estimates the bytes that a training needs.
 
     Args:
-        parameters: Weights of the model, with its head and with adapters.
-        activations: Bytes kept for the backward pass of what is done at once: a batch,
-            or a micro-batch.
-        scores: Scores of a vocabulary that these have, `tokens * V`.
+        parameters: Number of weights of the model, with its head and with adapters.
+        activations: Bytes stored for the backward pass of a batch, or of a
+            micro-batch.
+        scores: Number of its vocabulary logits, `tokens * V`.
         training: The `training` section of a run.
-        trained: How many of the weights are trained; None for all.
-        teacher: Weights of a teacher.
+        trained: Number of trainable weights; None for all.
+        teacher: Number of weights of a teacher.
 
     Returns:
-        Bytes by part, and `peak`, their sum: an upper bound, as gradients come to be
-        while activations go. What an operation holds for a moment comes on top.
+        Bytes by part, and `peak`, their sum: an upper bound, as gradients are allocated
+        while activations are freed. Temporary memory of single operations is not
+        included.
 
     Example:
     >>> memory = training_memory(1_000, 500, 10, TrainingConfig(steps=100))
@@ -97,9 +97,9 @@ def training_memory(
     numbers = KEPT_BY_OPTIMIZER[training.optimizer.kind]
     parts = {
         "weights": FLOAT32 * parameters,
-        # Products of matrices read a copy, which the backward pass reads again.
+        # The copy that matrix products of both passes read.
         "weights_in_half_precision": BFLOAT16 * parameters if in_half else 0,
-        # With micro-batches, those added up so far and the newest.
+        # With micro-batches, the accumulated ones and those of the current one.
         "gradients": FLOAT32 * trained * (2 if training.accumulation > 1 else 1),
         "optimizer": numbers * FLOAT32 * trained,
         "averages": 0 if training.ema_decay is None else FLOAT32 * trained,
@@ -111,14 +111,14 @@ def training_memory(
 
 
 def _scores_held(scores: int, training: TrainingConfig) -> int:
-    """Scores and their softmax, of some tokens; a teacher's beside them, of all."""
+    """Bytes of logits and softmax, of some tokens; with a teacher, of all tokens."""
     if training.distillation is not None:
         return 3 * scores
     return 2 * min(scores, MOST_SCORES)
 
 
 def compute_bytes(training: TrainingConfig) -> int:
-    """Bytes of a number that layers pass on.
+    """Bytes of a number in the compute dtype.
 
     Example:
     >>> compute_bytes(TrainingConfig(steps=100, precision="mixed_bfloat16"))
@@ -135,15 +135,15 @@ def kept_activations(
     *,
     rematerialize: bool = False,
 ) -> dict[str, int]:
-    """Bytes that one sequence, or pair, leaves for the backward pass.
+    """Bytes stored for the backward pass, for one sequence or pair of sequences.
 
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
         lengths: Tokens of the sequence.
         number: Bytes of a number in the compute dtype.
-        rematerialize: Whether blocks keep their inputs alone. Then there is the inside
-            of the one block whose gradient is at work.
+        rematerialize: If true, blocks store only their inputs, and the activations of
+            a single block exist at a time.
 
     Returns:
         Bytes by part.
@@ -169,11 +169,11 @@ def kept_activations(
             )
         parts["norms"] += _kept_around(side, number)
         if side.config.embedding_dim is not None:
-            # What is widened.
+            # The input of the embedding projection.
             inputs = side.tokens * side.config.embedding_dim * number
             parts["embeddings"] = parts.get("embeddings", 0) + inputs
     scored = scored_tokens(config, objective, lengths)
-    # What the scores are made of, and the gradient to it in float32.
+    # The input of the logits, and its gradient in float32.
     width = scored_dim(config)
     parts["logits"] = scored * (number + FLOAT32) * width
     if isinstance(config, EncoderConfig):
@@ -181,13 +181,13 @@ def kept_activations(
         inner = activation_bytes(config, number) + norm_bytes(config, number)
         parts["logits"] += scored * (number * config.hidden_dim + inner * width)
     elif config.tie_embeddings and config.embedding_dim is not None:
-        # What is made narrow.
+        # The input of the projection to a narrow tied embedding.
         parts["logits"] += scored * number * config.hidden_dim
     return parts
 
 
 def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
-    """Tokens of a sequence for which all words of the vocabulary have a score."""
+    """Number of tokens of a sequence with vocabulary logits."""
     if not isinstance(config, EncoderConfig):
         return sides_of(config, lengths)[-1].tokens
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
@@ -196,12 +196,12 @@ def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
 
 
 def norm_bytes(config: StackConfig, number: int) -> int:
-    """Bytes that a norm keeps for each number."""
+    """Bytes that a norm stores per element."""
     return number if isinstance(config.norm, LayerNormConfig) else 2 * FLOAT32
 
 
 def activation_bytes(config: StackConfig, number: int) -> int:
-    """Bytes that an activation keeps for each number beside its result."""
+    """Bytes that an activation stores per element besides its output."""
     name = config.feedforward.activation
     each = FLOAT32 if name.startswith("gelu") else number
     return KEPT_BY_ACTIVATION[name] * each
@@ -210,7 +210,7 @@ def activation_bytes(config: StackConfig, number: int) -> int:
 def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     config, tokens = side.config, side.tokens
     width = tokens * config.hidden_dim
-    # With what joins a sub-layer's result, where that is multiplied by a scale.
+    # ReZero also stores the sub-layer's output, which it multiplies by a scale.
     joined = number if isinstance(config.residual, ReZeroResidualConfig) else 0
     attention = number * (width + tokens * (2 * side.queries + 2 * side.keys))
     scores = probabilities(side, number)
@@ -234,7 +234,7 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
 
 
 def probabilities(side: Side, number: int) -> int:
-    """Bytes that one self-attention keeps of its scores, or of what stands for them."""
+    """Bytes that one self-attention stores for its scores or features."""
     attention = side.attention
     head_dim = side.config.head_dim(attention)
     reached = reach(attention, head_dim, side.tokens, causal=side.causal)
@@ -245,7 +245,7 @@ def probabilities(side: Side, number: int) -> int:
 def bytes_of_a_score(side: Side, number: int) -> int:
     """Counts the bytes kept for each attention score.
 
-    Full attention without dropout keeps nothing: it makes its probabilities anew.
+    Full attention without dropout stores none: it recomputes its probabilities.
     """
     if side.attention.dropout:
         return FLOAT32 + number
@@ -253,7 +253,7 @@ def bytes_of_a_score(side: Side, number: int) -> int:
 
 
 def _kept_around(side: Side, number: int) -> int:
-    """Inputs of the norms outside of the blocks."""
+    """Bytes stored by the norms outside of the blocks."""
     config = side.config
     width = config.has_embeddings_norm * config.table_dim
     width += (config.norm.placement == "pre") * config.hidden_dim
@@ -261,16 +261,16 @@ def _kept_around(side: Side, number: int) -> int:
 
 
 def cache_bytes(config: Model, number: int) -> dict[str, int]:
-    """Bytes of what generation keeps of the tokens it has read, for one sequence.
+    """Bytes of the KV cache of generation, for one sequence.
 
     Args:
-        config: The `model` section of a run; an encoder keeps nothing.
+        config: The `model` section of a run; an encoder has no cache.
         number: Bytes of a number: 4 in float32, 2 in bfloat16.
 
     Returns:
-        `per_token`, what each further token of the decoder takes; `fixed`, what does
-        not grow; `per_context_token` of an encoder's token; and `longest`, all of it
-        at `max_sequence_length`.
+        `per_token`, for each token of the decoder; `fixed`, independent of the length;
+        `per_context_token`, for each token of the encoder; and `longest`, the total at
+        `max_sequence_length`.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -294,8 +294,8 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
     }
     if isinstance(attention, KernelAttentionConfig):
         features = kernel_features(attention, config.head_dim(attention))
-        # Sums of values and of ones, and the largest logarithm of each feature that is
-        # an exponential.
+        # Sums of values and of ones, and for softmax features the largest logarithm of
+        # each.
         ones = 2 if attention.feature_map == "softmax" else 1
         sums = features * (side.keys + ones * attention.key_value_heads)
         cache.update(per_token=0, fixed=FLOAT32 * side.num_layers * sums)

@@ -11,14 +11,14 @@ from transbeam.model.cost.report import count_cost
 
 
 def training_need(run: RunConfig, replicas: int = 1) -> int:
-    """Bytes that the training of a run holds at its peak, without what it runs in.
+    """Estimates the peak bytes of a run's training, without the runtime's own memory.
 
     Args:
         run: The run.
-        replicas: How many devices share a batch; it is one device's memory.
+        replicas: Number of devices that share a batch; the result is for one device.
 
     Raises:
-        UserError: The tokenizer is not there, so the vocabulary has no size.
+        UserError: The tokenizer does not exist, so the vocabulary size is unknown.
     """
     rows = -(-run.training.batch_size // replicas)
     return count_cost(run, batch_size=rows)["memory"]["training"]["peak"]
@@ -29,12 +29,12 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
 
     Args:
         run: The run.
-        found: What there is.
-        replicas: How many devices share a batch.
+        found: The available memory.
+        replicas: Number of devices that share a batch.
 
     Returns:
-        The need, what there is, and changes with what each would make of it: first
-        those that change no number, or hardly any.
+        The required and the available memory, and changes with the memory that each
+        would need: first those that do not change results, or hardly.
     """
     need = training_need(run, replicas)
     told = (
@@ -57,7 +57,7 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
 def _ways(
     run: RunConfig, found: Memory, replicas: int
 ) -> Iterator[tuple[str, RunConfig]]:
-    """Keys to change, and the run with them."""
+    """Yields keys to change, with the changed run."""
 
     def changed(**keys: Any) -> RunConfig:
         return replace(run, training=replace(run.training, **keys))
@@ -81,7 +81,7 @@ def _ways(
 
 
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
-    """The fewest micro-batches that fit, or else the most; None without more."""
+    """The smallest number of micro-batches that fits, or else the largest; or None."""
     training = run.training
     more = [
         parts
@@ -96,7 +96,7 @@ def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
 
 
 def gigabytes(size: int) -> str:
-    """Such as `1.2 GB`.
+    """Formats bytes, such as `1.2 GB`.
 
     Example:
     >>> gigabytes(1_234_000_000), gigabytes(12_300_000)

@@ -1,7 +1,7 @@
 """Parameters of a model, part by part, and the number of trained ones.
 
-Parts are named as the weights' paths begin, with all blocks of a stack together:
-`encoder_layers/self_attention` is what the `encoder_layer_{i}/self_attention/...` have.
+Parts are named by the prefixes of weight paths, with all blocks of a stack combined:
+`encoder_layers/self_attention` is the sum over `encoder_layer_{i}/self_attention/...`.
 """
 
 from collections import Counter
@@ -28,17 +28,17 @@ from transbeam.model.cost.weight_shapes import (
     table_rows,
 )
 
-# Have a kernel, and are layers of our own, which get no adapter.
+# Layers with a kernel that are no dense layers, and get no adapter.
 _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
 
 
 @dataclass(frozen=True)
 class TrainedParameters:
-    """The trained parameters of a model.
+    """The trainable parameters of a model.
 
     Attributes:
-        numbers: How many numbers are.
-        added: How many of these are beside the model's own: adapters.
+        numbers: Number of trainable parameters.
+        added: Number of these that adapters add to the model's own.
     """
 
     numbers: int
@@ -46,15 +46,14 @@ class TrainedParameters:
 
 
 def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
-    """Counts the weights of a backbone: no head but a decoder's own scores.
+    """Counts the weights of a backbone, without a head except a decoder's logits.
 
-    An encoder's pooler belongs to it. A table that serves as embedding and as scores
-    counts once.
+    An encoder's pooler is included. A tied embedding counts once.
 
     Args:
         config: The `model` section of a run.
-        vocabulary_size: How many tokens there are, before they are rounded up to
-            `vocabulary_multiple`. Without effect for images.
+        vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
+            Without effect for images.
 
     Returns:
         Weights by part; parts without weights are left out.
@@ -85,15 +84,15 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
 def count_head(
     config: Model, objective: Objective, vocabulary_size: int
 ) -> dict[str, int]:
-    """Counts what an objective puts on top of the backbone.
+    """Counts the weights of an objective's head.
 
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
-        vocabulary_size: As for `count_parameters`.
+        vocabulary_size: As in `count_parameters`.
 
     Returns:
-        Weights by part; empty for a model that scores tokens by itself.
+        Weights by part; empty for a model whose backbone computes the logits.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -107,7 +106,7 @@ def count_head(
 
 
 def as_trained(config: Model, objective: Objective) -> Model:
-    """The config of what a run trains: without a pooler that its objective leaves out.
+    """The config of a run's trained model, without a pooler that it does not use.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -139,7 +138,7 @@ def scored_rows(config: Model, vocabulary_size: int) -> int:
 
 
 def scored_dim(config: Model) -> int:
-    """Width of the vectors that tokens are scored by: a tied table's own.
+    """Width of the logits' input vectors: that of a tied embedding, if there is one.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -156,14 +155,14 @@ def scored_dim(config: Model) -> int:
 
 
 def count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
-    """Counts what `training.adaptation` leaves to be trained.
+    """Counts the trainable parameters under `training.adaptation`.
 
     Args:
-        shapes: Of all weights of a model with its head.
+        shapes: Shapes of all weights of a model with its head.
         adaptation: The `training.adaptation` section of a run.
 
     Raises:
-        ConfigError: A pattern fits nothing, or the rank is more than a kernel has.
+        ConfigError: A pattern matches nothing, or the rank exceeds a kernel's.
 
     Example:
     >>> shapes = {"layer/query/kernel": (8, 8), "layer/query/bias": (8,)}
@@ -208,7 +207,7 @@ def _count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
 def _adapted(
     shapes: Shapes, targets: tuple[str, ...], rank: int
 ) -> list[tuple[int, ...]]:
-    """The kernels of the dense layers that get an adapter."""
+    """Shapes of the kernels that get an adapter."""
     kernels = {
         path.removesuffix("/kernel"): shape
         for path, shape in shapes.items()
@@ -225,7 +224,7 @@ def _adapted(
 
 
 def count_numbers(shapes: Shapes, paths: Iterable[str]) -> int:
-    """Counts the numbers of some weights.
+    """Counts the elements of some weights.
 
     Example:
     >>> count_numbers({"a": (2, 3), "b": ()}, ["a", "b"])

@@ -45,20 +45,20 @@ def count_cost(
     batch_size: int | None = None,
     vocabulary_size: int | None = None,
 ) -> dict[str, Any]:
-    """Counts everything about a run's model that can be counted without building it.
+    """Counts parameters, FLOPs and memory of a run's model without building it.
 
     Args:
         run: The run.
-        length: Tokens of a sequence; None for the run's records.
+        length: Tokens of a sequence; None for the run's record length.
         batch_size: Sequences of a batch; None for `training.batch_size`.
-        vocabulary_size: Pieces of the tokenizer; None for what the run says.
+        vocabulary_size: Number of pieces; None for that of the run's tokenizer.
 
     Returns:
-        What `transbeam cost --json` prints. Work is in FLOPs, memory in bytes.
+        The output of `transbeam cost --json`. Memory is in bytes.
 
     Raises:
-        ConfigError: A length the model cannot read, a tokenizer that is not there, or a
-            vocabulary for images.
+        ConfigError: The length exceeds the model's maximum, the tokenizer does not
+            exist, or a vocabulary is given for images.
         ArtifactError: A tokenizer's file is damaged.
     """
     lengths = lengths_of(run, length)
@@ -108,10 +108,10 @@ def vocabulary_of(run: RunConfig, given: int | None = None) -> int:
 
     Args:
         run: The run.
-        given: What to count with instead.
+        given: A vocabulary size to use instead.
 
     Raises:
-        ConfigError: The tokenizer is not there, or a vocabulary is given for images.
+        ConfigError: The tokenizer does not exist, or a vocabulary is given for images.
         ArtifactError: The tokenizer's file is damaged.
     """
     if not isinstance(run.model, EncoderConfig) or run.model.patches is None:
@@ -149,20 +149,20 @@ def _parameters(run: RunConfig, vocabulary_size: int) -> dict[str, Any]:
 
 
 def _total(run: RunConfig, vocabulary_size: int) -> int:
-    """Weights of the model that a run trains, with its head."""
+    """Number of weights of the model that a run trains, with its head."""
     parts = count_parameters(as_trained(run.model, run.objective), vocabulary_size)
     heads = count_head(run.model, run.objective, vocabulary_size)
     return sum(parts.values()) + sum(heads.values())
 
 
 def _shapes(run: RunConfig, vocabulary_size: int) -> Shapes:
-    """Of all weights of the model that a run trains."""
+    """Shapes of all weights of the model that a run trains."""
     backbone = backbone_shapes(as_trained(run.model, run.objective), vocabulary_size)
     return backbone | head_shapes(run.model, run.objective, vocabulary_size)
 
 
 def _teacher_parameters(run: RunConfig, vocabulary_size: int) -> int:
-    """Weights of the teacher, as its folder tells; 0 if there is none, or not yet."""
+    """Number of weights of the teacher, from its folder; 0 if it does not exist."""
     if run.training.distillation is None:
         return 0
     folder = Path(run.training.distillation.teacher)

@@ -1,4 +1,4 @@
-"""A model's cost as a text to read."""
+"""Formats a model's cost as text."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Row = tuple[str, ...]
 
 
 def describe(cost: dict[str, Any]) -> str:
-    """Writes what `count_cost` gives as a few tables.
+    """Formats the result of `count_cost` as a few tables.
 
     Example:
     >>> print(table([("", "weights"), ("layers", "1,234"), ("total", "1,300")]))
@@ -31,7 +31,7 @@ def describe(cost: dict[str, Any]) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """Columns under each other, the first to the left and numbers to the right."""
+    """Aligns columns, the first to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for name, *cells in rows:
@@ -123,7 +123,7 @@ def _attention(rows_by_length: list[dict[str, int]]) -> list[Row]:
 
 
 def _megabytes(size: int) -> str:
-    """Writes a size with more digits where it is below one megabyte.
+    """Formats a size, with more digits below one megabyte.
 
     Example:
     >>> _megabytes(2_000), _megabytes(2_340_000)

@@ -14,11 +14,11 @@ from transbeam.configs.schema.run import RunConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Tokens of one sequence, or of the two of a pair.
+    """Lengths of a sequence, or of encoder and decoder sequence.
 
     Attributes:
-        tokens: Of the one sequence; of the encoder's where there are two.
-        decoder_tokens: Of the decoder's where there are two, else 0.
+        tokens: Tokens of the sequence; of the encoder in an encoder-decoder.
+        decoder_tokens: Tokens of the decoder in an encoder-decoder, else 0.
     """
 
     tokens: int
@@ -35,11 +35,11 @@ def lengths_of(run: RunConfig, tokens: int | None = None) -> Lengths:
 
     Args:
         run: The run.
-        tokens: Takes the place of `data.sequence_length`. A decoder's own length stays
-            what the objective says, or what it makes of this one.
+        tokens: Replaces `data.sequence_length`. A decoder's length is the objective's,
+            which may depend on it.
 
     Raises:
-        ConfigError: A length the model cannot read.
+        ConfigError: A length exceeds the model's maximum.
     """
     model = run.model
     if isinstance(model, EncoderConfig) and model.patches is not None:
@@ -61,6 +61,6 @@ def lengths_of(run: RunConfig, tokens: int | None = None) -> Lengths:
     objective = run.objective
     if isinstance(objective, SpanCorruptionConfig):
         return Lengths(tokens=tokens, decoder_tokens=objective.target_length(tokens))
-    # `check_model` has refused all others.
+    # `check_model` has rejected all others.
     assert isinstance(objective, Seq2SeqConfig | TextToTextConfig)
     return Lengths(tokens=tokens, decoder_tokens=objective.decoder_length)

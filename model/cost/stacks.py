@@ -1,4 +1,4 @@
-"""The stacks of a model, and how long the sequences are that they read."""
+"""The stacks of a model, with their sequence lengths."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ from transbeam.model.cost.sequence_lengths import Lengths
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One stack of equal blocks, and what it reads.
+    """A stack of equal blocks, with its sequence lengths.
 
     Attributes:
         config: The model's section of a run.
         attention: The attention of this stack.
-        num_layers: How many blocks it has.
+        num_layers: Number of blocks.
         tokens: Tokens of its sequence.
-        causal: Whether it is a decoder.
-        context: Tokens of the sequence that its blocks look at besides, or 0.
+        causal: True for a decoder.
+        context: Tokens of the context in cross-attention, or 0.
     """
 
     config: StackConfig
@@ -34,12 +34,12 @@ class Side:
 
     @property
     def queries(self) -> int:
-        """Numbers of a token's queries."""
+        """Width of all query heads."""
         return self.attention.num_heads * self.config.head_dim(self.attention)
 
     @property
     def keys(self) -> int:
-        """Numbers of a token's keys, and as many of its values."""
+        """Width of all key heads, and of all value heads."""
         return self.attention.key_value_heads * self.config.head_dim(self.attention)
 
 
@@ -74,8 +74,8 @@ def sides_of(config: Model, lengths: Lengths) -> list[Side]:
 
 
 def decoder_attention(config: Seq2SeqModelConfig) -> CausalAttention:
-    """`decoder_attention`, or what it is when left out."""
+    """`decoder_attention`, or its default, the encoder's attention."""
     attention = config.decoder_attention or config.attention
-    # The schema has refused all others.
+    # The schema has rejected all others.
     assert isinstance(attention, CausalAttention)
     return attention

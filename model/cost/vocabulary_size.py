@@ -1,6 +1,6 @@
 """The vocabulary size of a tokenizer, read from its files.
 
-Only counted: whether the files are right is for the stages to say that use them.
+It only counts; the stages that use the files validate them.
 """
 
 import json
@@ -22,14 +22,14 @@ _REMEDY = "Say how many with --vocabulary-size"
 
 
 def count_pieces(tokenizer: TokenizerConfig) -> int:
-    """The vocabulary that a model is built for.
+    """Counts the pieces of a tokenizer.
 
     Args:
-        tokenizer: The `tokenizer` section of a run. One that is still to be learned
-            says its size itself.
+        tokenizer: The `tokenizer` section of a run. For one to be trained, the size is
+            a key.
 
     Raises:
-        ConfigError: There is no file that says it.
+        ConfigError: There is no file to read it from.
         ArtifactError: A file is damaged.
 
     Example:
@@ -56,7 +56,7 @@ def count_pieces(tokenizer: TokenizerConfig) -> int:
 
 
 def _file_in(folder: Path) -> Path:
-    """The file of a folder that tells, found as `transbeam data` finds it."""
+    """The vocabulary file of a folder, by the same rules as `transbeam data`."""
     models = sorted(f for f in folder.iterdir() if f.suffix in _SENTENCE_PIECE)
     candidates = [
         folder / "tokenizer.yaml",
@@ -84,13 +84,13 @@ def _count(file: Path) -> int:
     value: dict[str, Any] = json.loads(content)
     if file.name in ("vocab.json", "encoder.json"):
         return max(len(value), 1 + _last_added(file.parent))
-    # Added pieces may stand in the vocabulary too, or have the ids after it.
+    # Added pieces may be in the vocabulary too, or have ids after it.
     added = [piece["id"] for piece in value.get("added_tokens", [])]
     return 1 + max([*value["model"]["vocab"].values(), *added])
 
 
 def _count_lines(content: bytes) -> int:
-    r"""The pieces of a `vocab.txt`, whatever its lines end with.
+    r"""Counts the pieces of a `vocab.txt`, for any kind of line ends.
 
     Example:
     >>> [_count_lines(text) for text in (b"a\n\nb", b"a\r\n\r\nb\r\n\r\n", b"a\r\rb\r")]
@@ -101,7 +101,7 @@ def _count_lines(content: bytes) -> int:
 
 
 def _last_added(folder: Path) -> int:
-    """The largest id of the tokens that were added beside a vocabulary; -1 if none."""
+    """The largest id of the tokens added to a vocabulary; -1 if none."""
     ids: list[int] = [-1]
     added, settings = folder / "added_tokens.json", folder / "tokenizer_config.json"
     if added.is_file():
@@ -115,8 +115,8 @@ def _last_added(folder: Path) -> int:
 def _count_sentence_pieces(proto: bytes) -> int:
     """Counts the pieces (field 1) in a serialized ModelProto.
 
-    A message is a row of fields: a number that says which field and of what type, then
-    its value; pieces and all else at the top are of type 2, a length and bytes.
+    A message is a sequence of fields: a number with field and wire type, then the
+    value; all top-level fields have wire type 2, a length and bytes.
 
     Example:
     >>> _count_sentence_pieces(bytes([0x0A, 2, 0, 0, 0x0A, 1, 0, 0x12, 1, 0]))
@@ -134,7 +134,7 @@ def _count_sentence_pieces(proto: bytes) -> int:
 
 
 def _varint(proto: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first; and the place after it."""
+    """Reads a little-endian base-128 varint; returns it and the offset after it."""
     number = shift = 0
     while True:
         byte = proto[place]

@@ -1,8 +1,8 @@
-"""Every weight of a model by its path, with its shape, and nothing built.
+"""Shapes of a model's weights, by path, without building it.
 
 Paths are those of the built model, such as
-`encoder_layer_0/self_attention/query/kernel`, so patterns of `training.adaptation` mean
-the same here as there.
+`encoder_layer_0/self_attention/query/kernel`, so patterns of `training.adaptation`
+match the same weights.
 """
 
 from typing import assert_never
@@ -47,12 +47,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
-    """The weights of a backbone: no head but a decoder's own scores.
+    """Shapes of a backbone's weights, without a head except a decoder's logits.
 
     Args:
         config: The `model` section of a run.
-        vocabulary_size: How many tokens there are, before they are rounded up to
-            `vocabulary_multiple`. Without effect for images.
+        vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
+            Without effect for images.
 
     Example:
     >>> shapes = backbone_shapes(EncoderConfig(num_layers=1, hidden_dim=8), 100)
@@ -77,7 +77,7 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
 
 
 def layers_of(config: Model) -> dict[str, int]:
-    """Counts the blocks of a model, by the part that they belong to.
+    """Counts the blocks of each stack of a model.
 
     Example:
     >>> layers_of(Seq2SeqModelConfig(num_layers=6, num_decoder_layers=3))
@@ -98,11 +98,11 @@ def layers_of(config: Model) -> dict[str, int]:
 
 
 def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
-    """The same with one block for all of a stack, for any number of them.
+    """Shapes of a backbone's weights, with a single block for each stack.
 
     Args:
         config: The `model` section of a run.
-        vocabulary_size: As for `backbone_shapes`.
+        vocabulary_size: As in `backbone_shapes`.
 
     Example:
     >>> shapes = shapes_by_part(EncoderConfig(hidden_dim=8), 100)
@@ -122,15 +122,15 @@ def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
 
 
 def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Shapes:
-    """The weights that an objective puts on top of the backbone.
+    """Shapes of the weights of an objective's head.
 
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
-        vocabulary_size: As for `backbone_shapes`.
+        vocabulary_size: As in `backbone_shapes`.
 
     Returns:
-        Nothing for a model that scores tokens by itself.
+        Shapes by path; empty for a model whose backbone computes the logits.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import SpanQAConfig
@@ -197,7 +197,7 @@ def _seq2seq(config: Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
 
 
 def _tables(config: DecoderConfig | Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
-    """A table of tokens to read them, and another to score them unless tied."""
+    """Token embedding, and the output matrix unless it is tied."""
     width = config.hidden_dim
     shapes = _tokens(config, vocabulary_size)
     if not config.tie_embeddings:
@@ -208,7 +208,7 @@ def _tables(config: DecoderConfig | Seq2SeqModelConfig, vocabulary_size: int) ->
 
 
 def _tokens(config: StackConfig, vocabulary_size: int) -> Shapes:
-    """The table of tokens, and what widens its rows if they are narrow."""
+    """Token embedding, and its projection if it is narrow."""
     width = config.table_dim
     shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
     if config.embedding_dim is not None:
@@ -219,13 +219,13 @@ def _tokens(config: StackConfig, vocabulary_size: int) -> Shapes:
 def _stack(
     config: StackConfig, attention: Attention, side: str, *, pair: bool = False
 ) -> Shapes:
-    """A stack from its places to its final norm.
+    """A stack, from its position embeddings to its final norm.
 
     Args:
-        config: The model's.
-        attention: The stack's own.
+        config: The model's config.
+        attention: The stack's attention.
         side: `"encoder"` or `"decoder"`.
-        pair: Whether it is one of two; then the decoder looks at the encoder.
+        pair: True in an encoder-decoder, whose decoder has cross-attention.
     """
     width, prefix = config.table_dim, f"{side}_" if pair else ""
     shapes: Shapes = {}
@@ -247,7 +247,7 @@ def _stack(
 
 
 def _block(config: StackConfig, attention: Attention, *, crosses: bool) -> Shapes:
-    """Its sub-layers, each with its norm and what scales its result."""
+    """A block: its sub-layers, each with its norm and the residual's scale."""
     sub_layers = {"self_attention": _attention(config, attention)}
     if crosses:
         sub_layers["cross_attention"] = _projections(config, attention)
@@ -265,7 +265,7 @@ def _attention(config: StackConfig, attention: Attention) -> Shapes:
     shapes = _projections(config, attention)
     match attention:
         case GlobalWindowAttentionConfig():
-            # Queries, keys and values of global tokens are projected on their own.
+            # Global tokens have separate query, key and value projections.
             own = _inward(config, attention)
             return shapes | {f"global_{name}": shape for name, shape in own.items()}
         case LowRankAttentionConfig(rank=rank, share_key_value=share_key_value):
@@ -276,7 +276,7 @@ def _attention(config: StackConfig, attention: Attention) -> Shapes:
             FullAttentionConfig()
             | SlidingWindowAttentionConfig()
             | BlockSparseAttentionConfig()
-            | KernelAttentionConfig()  # random features are drawn, not learned
+            | KernelAttentionConfig()  # random features are no weights
         ):
             return shapes
         case _:
@@ -316,7 +316,7 @@ def _feedforward(config: StackConfig) -> Shapes:
 
 
 def _norm(name: str, config: StackConfig, width: int | None = None) -> Shapes:
-    """A norm of vectors as wide as the blocks', if no other width is given."""
+    """A norm, of the hidden width if no other is given."""
     vectors = (
         ("gamma", "beta") if isinstance(config.norm, LayerNormConfig) else ("gamma",)
     )

@@ -1,4 +1,4 @@
-"""A model that leaves the scores of its vocabulary to whoever wants them."""
+"""A model that returns hidden states, so that the loss computes logits in chunks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SCORES = "logits"
 
 @dataclass(frozen=True)
 class DeferredLogits:
-    """Scores of all tokens, `vectors @ table.T + bias`, that are not made yet.
+    """Vocabulary logits, `vectors @ table.T + bias`, that are not computed yet.
 
     Attributes:
         vectors: `(B, T, D)`, in the compute dtype.
@@ -30,9 +30,10 @@ class DeferredLogits:
 
 
 class DeferredLogitsModel:
-    """A model on the same weights, whose `logits` are `DeferredLogits`.
+    """A model with shared weights, whose `logits` are `DeferredLogits`.
 
-    They are by far its largest output, and a loss needs them a few tokens at a time.
+    Logits are by far its largest output, and a loss needs them for only a few tokens at
+    a time.
     """
 
     def __init__(self, model: keras.Model, vectors: Any, table: keras.layers.Layer):
@@ -51,7 +52,7 @@ class DeferredLogitsModel:
         return {**outputs, SCORES: scores}
 
     def _rows(self) -> Any:
-        """The table with a row for each token."""
+        """The output matrix, with a row for each token."""
         layer = self._table
         if isinstance(layer, VocabularyProjection):
             return ops.transpose(ops.convert_to_tensor(layer.kernel))
@@ -62,13 +63,14 @@ class DeferredLogitsModel:
 
 
 def without_scores(model: keras.Model) -> DeferredLogitsModel | None:
-    """A model without its last product, if that gives scores of a vocabulary.
+    """Wraps a model to skip its last product, if that computes vocabulary logits.
 
     Args:
-        model: Any model of ours, with float weights.
+        model: A model of `transbeam.model`, with float weights.
 
     Returns:
-        One on the same weights; None where `logits` are something else.
+        The wrapped model, with shared weights; None if `logits` are not of a
+        vocabulary.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -85,7 +87,7 @@ def without_scores(model: keras.Model) -> DeferredLogitsModel | None:
         if isinstance(layer, VocabularyProjection):
             return DeferredLogitsModel(model, layer.input, layer)
         if isinstance(layer, TokenEmbedding):
-            for node in layer._inbound_nodes:  # no public way to a shared layer's calls
+            for node in layer._inbound_nodes:  # no public API for these
                 if node.arguments.kwargs.get("reverse"):
                     return DeferredLogitsModel(model, node.input_tensors[0], layer)
     return None

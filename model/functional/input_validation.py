@@ -1,4 +1,4 @@
-"""A functional model that refuses what its inputs were not declared for."""
+"""A functional model that validates its inputs."""
 
 from typing import Any
 
@@ -18,25 +18,25 @@ _INT32 = np.iinfo("int32")
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class CheckedModel(keras.Model):
-    """Says what is wrong with an input before Keras makes it fit.
+    """A functional model that raises errors for inputs that Keras would convert.
 
-    A functional model of Keras casts what it is given to the dtypes of its inputs and
-    takes axes of 1 away: token ids of 2.7 become 2, an image between 0 and 1 turns
-    black, `(2, 6, 1)` is read as `(2, 6)`. Here ids are whole numbers, of any width
-    that int32 holds the values of; masks may be bool; an image is uint8; and all
-    inputs have as many rows, and those of one sequence as many tokens.
+    A functional model of Keras casts inputs to the declared dtypes and removes axes of
+    length 1: token ids of 2.7 become 2, an image between 0 and 1 turns black,
+    `(2, 6, 1)` is read as `(2, 6)`. Here ids must be integers, of any width if their
+    values fit int32; masks may be bool; an image must be uint8; all inputs must have
+    equally many rows, and those of one sequence equally many tokens.
 
-    Looked at are shapes and dtypes, which costs nothing in a compiled model; and,
-    outside of graphs, whether 64-bit ids fit 32. Whether there is a vector for an id is
-    for the layers to say: also outside of graphs only (see `TokenEmbedding`). It is
-    built, called, trained, saved and exported as any functional model.
+    It checks shapes and dtypes, which costs nothing in a compiled model; and, in eager
+    execution, that 64-bit ids fit 32 bits. Layers check that ids are in range, also in
+    eager execution only (see `TokenEmbedding`). The model is built, called, trained,
+    saved and exported like any functional model.
 
     Call arguments:
         inputs: dict of tensors by name, or tensors in the order of the names.
 
     Raises:
-        ValueError: An input that is missing or not declared, or one of another rank,
-            dtype or length. Keras says some of it in its own words.
+        ValueError: An input is missing or not declared, or has another rank, dtype or
+            length. Some of these errors are Keras's own.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -51,7 +51,7 @@ class CheckedModel(keras.Model):
     ValueError: ...token_ids has shape (1, 4); expected that of padding_mask, (1, 3)...
     """
 
-    # Not `__call__`, past which Keras goes in compiled functions of JAX's.
+    # Not `__call__`, which Keras bypasses in compiled JAX functions.
     def call(self, inputs, training=None, mask=None, **kwargs):
         given = inputs
         if not isinstance(inputs, dict):
@@ -90,7 +90,7 @@ def _check_tensor(tensor: Any, declared: keras.KerasTensor, name: str) -> None:
 
 
 def _check_width(tensor: Any, dtype: str, name: str) -> None:
-    """Refuses numbers that int32 would change."""
+    """Checks that values fit int32."""
     wide = dtype in ("int64", "uint32", "uint64")
     values = known_values(tensor) if wide else None
     if values is None or not values.size:
@@ -103,7 +103,7 @@ def _check_width(tensor: Any, dtype: str, name: str) -> None:
 
 
 def _check_lengths(given: dict[str, Any]) -> None:
-    """Refuses inputs of one batch, or of one sequence, that are not as long."""
+    """Checks that all inputs have the same batch size, and equal sequence lengths."""
     first: dict[str, str] = {}
     for name in sorted(given):
         batch = min(given)

@@ -1,4 +1,4 @@
-"""The inputs of a model: ids of tokens, and where they stand."""
+"""The inputs of a model: token ids, masks and positions."""
 
 import keras
 
@@ -13,11 +13,11 @@ def ids(name: str) -> keras.KerasTensor:
 def token_inputs(
     prefix: str = "", *, packed: bool = False
 ) -> dict[str, keras.KerasTensor]:
-    """Ids and places of one sequence.
+    """Makes the inputs of one sequence: token ids, with mask or positions.
 
     Args:
-        prefix: `"encoder_"` or `"decoder_"` in a model of two sequences.
-        packed: Whether rows hold several documents.
+        prefix: `"encoder_"` or `"decoder_"` in an encoder-decoder.
+        packed: If true, rows hold several documents.
 
     Example:
     >>> list(token_inputs(packed=True))
@@ -49,7 +49,7 @@ def sequence_of(name: str) -> str:
 def places_of(
     inputs: dict[str, keras.KerasTensor], prefix: str = ""
 ) -> dict[str, keras.KerasTensor]:
-    """Collects where the tokens stand; see `transbeam.model.layers.sequence_info`."""
+    """Collects masks and positions; see `transbeam.model.layers.sequence_info`."""
     return {
         name: inputs[f"{prefix}{name}"] for name in IDS if f"{prefix}{name}" in inputs
     }

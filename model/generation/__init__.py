@@ -1,1 +1,1 @@
-"""Writing on from a prompt: which token comes next, with a cache, until it stops."""
+"""Autoregressive text generation with a KV cache: decoding methods and stopping."""

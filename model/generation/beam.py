@@ -1,4 +1,4 @@
-"""Beam search: several beginnings of each text, of which the likeliest whole wins."""
+"""Beam search with a set of hypotheses per row."""
 
 from typing import Any, NamedTuple
 
@@ -13,12 +13,12 @@ from transbeam.model.kernels.cache_update import loop_with_cache
 
 
 class Finished(NamedTuple):
-    """The best texts that have ended, best first; scores are `NEVER` where none is.
+    """The best finished hypotheses, best first; unused entries have score `NEVER`.
 
     Attributes:
         token_ids: int32 `(B, K, N)`.
         lengths: int32 `(B, K)`.
-        scores: float32 `(B, K)`, log-probability by length.
+        scores: float32 `(B, K)`, length-normalized log-probabilities.
     """
 
     token_ids: Any
@@ -26,7 +26,7 @@ class Finished(NamedTuple):
     scores: Any
 
     def better_of(self, others: "Finished") -> "Finished":
-        """The best `K` of both; of equal ones those that were there before."""
+        """Merges two sets to the best `K`; ties go to the entries of `self`."""
         joined = [
             ops.concatenate(pair, axis=1) for pair in zip(self, others, strict=True)
         ]
@@ -34,7 +34,7 @@ class Finished(NamedTuple):
         return Finished(pick(joined[0], places), pick(joined[1], places), scores)
 
     def first(self, number: int, pad_token_id: int) -> "Finished":
-        """The best `number`, with padding behind each text."""
+        """The best `number` hypotheses, with padding after each."""
         token_ids, lengths, scores = (part[:, :number] for part in self)
         columns = ops.arange(ops.shape(token_ids)[2], dtype="int32")
         written = columns < ops.expand_dims(lengths, 2)
@@ -45,7 +45,7 @@ class Searches(NamedTuple):
     """The beam-search parameters of each of `B` rows.
 
     Attributes:
-        max_new_tokens: int32 `(B,)`; 0 for an empty text.
+        max_new_tokens: int32 `(B,)`; 0 generates nothing.
         num_beams: int32 `(B,)`, at least 1.
         length_penalty: float32 `(B,)`.
     """
@@ -61,7 +61,7 @@ def search_beams(
     config: GenerationConfig,
     method: BeamConfig,
 ) -> dict[str, Any]:
-    """Writes on with beam search; see `transbeam.model.generation.generate`."""
+    """Generates with beam search; see `transbeam.model.generation.generate`."""
     one = ops.ones_like(prompt[0][:, 0])
     searches = Searches(
         one * config.max_new_tokens,
@@ -90,23 +90,24 @@ def search(
     width: Any,
     early_stopping: bool,
 ) -> Finished:
-    """Searches for the likeliest texts, in each row as its request asks.
+    """Searches for the most likely texts, with the parameters of each row's request.
 
-    At each step the beams' best continuations are ranked together. Those among the
-    first `K` that end their text are finished, and the best `K` others are the next
-    beams. A text is judged by the sum of its log-probabilities, as the rules left
-    them, by its length to the power `length_penalty`, the token that ended it included
-    in both. A row is done as `early_stopping` says; if it is not when its tokens run
-    out, its beams are judged with the finished. These are the semantics of Hugging
-    Face's `generate` with `early_stopping` true or false.
+    At each step the best continuations of all beams are ranked together. Those among
+    the first `K` that end their text are finished, and the best `K` others are the next
+    beams. The score of a text is the sum of its log-probabilities, after the logits
+    rules, divided by its length to the power `length_penalty`; both include the token
+    that ended it. `early_stopping` decides when a row is done; if it is not done after
+    its last token, its beams are ranked with the finished ones. These are the semantics
+    of Hugging Face's `generate` with `early_stopping` true or false.
 
     Shapes: `B` batch, `K` beams, `N` new tokens, `V` vocabulary.
 
     Args:
         steps: The model.
         prompt: Ids and mask, int32 `(B, P)`, padded on the left.
-        searches: What each row asks for.
-        config: Its rules and stops; neither its method nor its `max_new_tokens`.
+        searches: The parameters of each row.
+        config: Its logits rules and stop conditions are used; its method and its
+            `max_new_tokens` are not.
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
         width: The largest `num_beams`, `K`; the same.
         early_stopping: As in `BeamConfig`.
@@ -126,7 +127,8 @@ def search(
         ops.zeros((batch, width), "int32"),
         ops.full((batch, width), NEVER, "float32"),
     )
-    # All beams begin alike; only the first counts, or each would be there K times.
+    # All beams start equal, so only the first counts; otherwise each hypothesis would
+    # occur K times.
     first = ops.arange(width, dtype="int32")[None] == 0
     sums = ops.broadcast_to(ops.where(first, 0.0, NEVER), (batch, width))
     done = ops.zeros((batch,), "bool")
@@ -147,7 +149,7 @@ def search(
 
 
 class _Step:
-    """One step of the search, and its end."""
+    """A step of the search, and its end."""
 
     def __init__(self, rules, searches: Searches, room, width, early_stopping: bool):
         self.rules = rules
@@ -159,7 +161,7 @@ class _Step:
         self.early_stopping = early_stopping
 
     def is_over(self, history, done):
-        """Rows in which nothing is looked for any more: bool `(B,)`."""
+        """Marks rows whose search is over: bool `(B,)`."""
         return ops.logical_or(done, history.num_new >= self.max_new_tokens)
 
     def extend(self, logits, history, sums, finished, done):
@@ -167,13 +169,14 @@ class _Step:
 
         Args:
             logits: float32 `(B K, V)`.
-            history: What the beams have written, `B K` rows.
+            history: The tokens of the beams, `B K` rows.
             sums: float32 `(B, K)`, their log-probabilities.
-            finished: The best texts that have ended.
-            done: bool `(B,)`, rows that are not searched any more.
+            finished: The best finished hypotheses.
+            done: bool `(B,)`, rows whose search is over.
 
         Returns:
-            The last four anew, and from which rows the beams come: int32 `(B K,)`.
+            The last four arguments, updated, and the previous row of each beam: int32
+            `(B K,)`.
         """
         is_open = ops.logical_not(self.is_over(history, done))[:, None]
         scores, parents, tokens = self._candidates(logits, history, sums)
@@ -192,10 +195,10 @@ class _Step:
         done = ops.logical_or(done, ops.logical_and(is_open[:, 0], decided))
 
         best, places = ops.top_k(ops.where(ends, NEVER, scores), self.width)
-        # A row of fewer beams than others has some that are never chosen.
+        # A row with fewer beams than others has beams that are never selected.
         columns = ops.arange(self.width, dtype="int32")
         best = ops.where(columns < self.num_beams, best, NEVER)
-        # Where nothing is looked for all stays as it is.
+        # Rows whose search is over stay unchanged.
         sums = ops.where(is_open, best, sums)
         parents = ops.where(is_open, pick(parents, places), columns)
         tokens = ops.where(is_open, pick(tokens, places), 0)
@@ -210,7 +213,7 @@ class _Step:
         scores = ops.reshape(scores, (-1, self.width, vocabulary_size))
         scores = scores + ops.expand_dims(sums, 2)
         scores = ops.reshape(scores, (-1, self.width * vocabulary_size))
-        # However many of the best end a text, there are enough others.
+        # Enough candidates for `K` beams, even if many of the best end their text.
         stops = set(self.rules.stops.last_tokens.tolist())
         number = self.width * min(1 + len(stops), vocabulary_size)
         scores, places = ops.top_k(scores, number)
@@ -228,7 +231,7 @@ class _Step:
         return ops.reshape(ends, ops.shape(tokens))
 
     def _judge(self, history, sums, length):
-        """Whole texts and their scores.
+        """Computes complete texts and their scores.
 
         Args:
             history: `B M` rows.
@@ -237,7 +240,8 @@ class _Step:
         """
         size = (ops.shape(history.token_ids)[0], self.room)
         texts = ops.slice(history.token_ids, (0, history.prompt_length), size)
-        # Divided by its length, what may not be written would look like a bad text.
+        # Excluded before the division by the length, which would make the score of a
+        # forbidden text look like that of an allowed one.
         possible = sums > NEVER / 2
         scores = sums / ops.maximum(length, 1) ** self.length_penalty
         return Finished(
@@ -247,7 +251,7 @@ class _Step:
         )
 
     def _is_done(self, finished_scores, attainable):
-        """Rows in which nothing better is looked for: bool `(B,)`."""
+        """Marks rows that need no further search: bool `(B,)`."""
         worst = pick(finished_scores, self.num_beams - 1)
         full = worst > NEVER / 2
         if not self.early_stopping:
@@ -255,7 +259,7 @@ class _Step:
         return full[:, 0]
 
     def close(self, history, sums, finished, done):
-        """The best of what is finished, and of the beams of rows that are not done."""
+        """The best of the finished texts and of the beams of rows that are not done."""
         length = ops.minimum(history.num_new, self.max_new_tokens)[:, None]
         open_texts = self._judge(history, sums, ops.cast(length, "float32"))
         scores = ops.where(ops.expand_dims(done, 1), NEVER, open_texts.scores)
@@ -263,13 +267,13 @@ class _Step:
 
 
 def flat_rows(places: Any, number: Any) -> Any:
-    """Places `(B, M)` among `number` of each row, as rows of all: int32 `(B M,)`."""
+    """Converts indices `(B, M)` within rows of `number` to flat int32 `(B M,)`."""
     starts = ops.arange(ops.shape(places)[0], dtype="int32") * number
     return ops.reshape(ops.cast(places, "int32") + starts[:, None], [-1])
 
 
 def pick(x: Any, places: Any) -> Any:
-    """Some of each row's entries: `(B, M, ...)` at `(B, K)` to `(B, K, ...)`.
+    """Gathers entries of each row: `(B, M, ...)` at indices `(B, K)` to `(B, K, ...)`.
 
     Example:
     >>> picked = pick(ops.array([[5, 6], [7, 8]]), ops.array([[1], [0]]))

@@ -1,4 +1,4 @@
-"""Operations on the rows of a cache, whatever it consists of."""
+"""Operations on the rows of a KV cache, of any structure."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ CONTEXT = "context"
 
 
 def repeat_rows(cache: Any, times: int) -> Any:
-    """Each row several times, one after the other.
+    """Repeats each row of a cache.
 
     Example:
     >>> cache = repeat_rows({"key": ops.array([1, 2])}, 2)
@@ -20,9 +20,9 @@ def repeat_rows(cache: Any, times: int) -> Any:
 
 
 def take_rows(cache: Any, rows: Any) -> Any:
-    """Some rows, int32 `(R,)`, each in the place of one made of the same prompt.
+    """Gathers rows, int32 `(R,)`, each in place of one with the same prompt.
 
-    What stands under `"context"` is the same for them all, and is not moved.
+    Entries of `"context"` depend only on the prompt, and are not moved.
 
     Example:
     >>> cache = {"key": ops.array([1, 2]), "context": ops.array([7, 7])}
@@ -41,12 +41,12 @@ def take_rows(cache: Any, rows: Any) -> Any:
 
 
 def has_slots(cache: dict[str, Any]) -> bool:
-    """Checks that an attention caches every token by itself, and not sums over all."""
+    """Tells if an attention's cache has a slot per token, and not sums over tokens."""
     return set(cache) == {"key", "value"}
 
 
 def add_slots(cache: dict[str, Any], number: Any) -> dict[str, Any]:
-    """Makes room for more tokens in an attention's cache, `(B, G, S, K)`.
+    """Adds free slots to an attention's cache, `(B, G, S, K)`.
 
     Example:
     >>> cache = {"key": ops.ones((1, 1, 2, 1)), "value": ops.ones((1, 1, 2, 1))}
@@ -60,15 +60,16 @@ def add_slots(cache: dict[str, Any], number: Any) -> dict[str, Any]:
 
 
 def move_slots(cache: Any, places: Any, slots: Any) -> Any:
-    """A cache of a model's steps whose tokens stand further to the right.
+    """Shifts the tokens of a cache to the right.
 
-    What a row keeps of its tokens does not depend on the column where they stand, only
-    on how many there are before them in the same row.
+    The cached values of a token do not depend on its column, only on the number of
+    tokens before it in its row.
 
     Args:
-        cache: As `Steps.prefill` gives it.
-        places: How far; to the left if negative, where nothing but padding may stand.
-        slots: How many slots there are afterwards.
+        cache: The cache of `DecodeFunctions.prefill`.
+        places: The number of columns; to the left if negative, which only padding
+            allows.
+        slots: The number of slots afterwards.
     """
     if not isinstance(cache, dict):
         return cache
@@ -86,7 +87,7 @@ def move_slots(cache: Any, places: Any, slots: Any) -> Any:
 
 
 def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> Any:
-    """The same further to the right, 0 before it and `fill` behind it.
+    """Shifts a tensor to the right, with 0 before it and `fill` after it.
 
     Example:
     >>> x = ops.array([[1, 2, 3]])
@@ -110,7 +111,7 @@ def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> An
 
 
 def join_rows(first: Any, second: Any) -> Any:
-    """The rows of one cache, then those of another with as many slots."""
+    """Concatenates the rows of two caches with equally many slots."""
 
     def join(one, other):
         return keras.tree.map_structure(

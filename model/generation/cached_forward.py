@@ -1,4 +1,4 @@
-"""The way of new tokens through the layers of a built model, with a cache."""
+"""Forward pass of new tokens through the layers of a built model, with a KV cache."""
 
 import keras
 from keras import ops
@@ -17,12 +17,12 @@ from transbeam.model.stack.layer_stack import LayerStack
 
 
 class CachedForward:
-    """The way of new tokens through the layers.
+    """Forward pass of new tokens through the layers.
 
-    The cache is a dict: `layers`, a tuple with the cache of each block's own attention;
-    `padding_mask` `(B, S)` of all slots, 1 for those that are still free; with a
-    context, under `context` its mask and its keys and values for each block; and
-    `hidden` `(B, S, D)` if asked for.
+    The cache is a dict: `layers`, a tuple with the cache of each block's
+    self-attention; `padding_mask` `(B, S)` of all slots, 1 also for free ones; with an
+    encoder, under `context` its mask and its keys and values for each block; and
+    `hidden` `(B, S, D)` with `keep_hidden`.
     """
 
     def __init__(self, model: keras.Model, stack: LayerStack, keep_hidden: bool):
@@ -31,7 +31,7 @@ class CachedForward:
         self.keep_hidden = keep_hidden
         self.prefix = prefix_of(model)
         self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
-        # All that stands between the last vectors and the scores, whatever it is.
+        # All layers between the last hidden states and the logits.
         self.score = keras.Model(stack.output, model.output["logits"])
         self.max_length = getattr(stack.position_embedding, "max_sequence_length", None)
         for block in stack.blocks:
@@ -72,9 +72,9 @@ class CachedForward:
         return {layer: pair for layer, pair in joined.items() if pair is not None}
 
     def _cast_weights(self):
-        """Weights that every step would cast anew, in the dtype of the products.
+        """Casts the weights to the compute dtype once, instead of at every step.
 
-        With mixed precision that is most of the bytes a step moves.
+        With mixed precision these casts are most of a step's memory traffic.
         """
         dtype = self.token_embedding.compute_dtype
         table = self.token_embedding.embeddings
@@ -89,8 +89,8 @@ class CachedForward:
 
     def prefill(self, token_ids, padding_mask, slots, context=None, context_mask=None):
         batch, length = ops.shape(token_ids)
-        # Free slots count as real: causality hides them until they are filled. There is
-        # always one, for Keras warns of a softmax over a single key.
+        # Free slots count as real: the causal mask hides them until they are filled.
+        # There is always one, because Keras warns of a softmax over a single key.
         free = ops.ones((batch, slots - length), "int32")
         mask = ops.concatenate([padding_mask, free], axis=1)
         cache = {
@@ -102,7 +102,7 @@ class CachedForward:
         }
         if context is not None:
             cache[CONTEXT] = self.fill_context(context, context_mask)
-        # Later tokens see what is before them anyway.
+        # Later tokens attend to all before them by causality.
         prefix = ops.pad(padding_mask, ((0, 0), (0, 1)))
         x, cache = self.read(token_ids, cache, 0, dict.fromkeys(self.prefix, prefix))
         room = slots - length - 1
@@ -113,7 +113,7 @@ class CachedForward:
         return self.score(x[:, -1:])[:, 0], cache
 
     def fill_context(self, context, mask):
-        """Computes the cached projections of an encoder's vectors `(B, S, D)`."""
+        """Computes the cached projections of an encoder's output `(B, S, D)`."""
         layers = (block.cross_attention for block in self.stack.blocks)
         filled = tuple(layer.fill_cache(context) for layer in layers if layer)
         return {"padding_mask": mask, "layers": filled}
@@ -126,13 +126,13 @@ class CachedForward:
         return self.score(x), cache
 
     def read(self, token_ids, cache, index, prefix):
-        """Sends new tokens through the blocks: `(B, Q, D)` and the new cache."""
+        """Runs new tokens through the blocks: `(B, Q, D)` and the new cache."""
         mask = cache["padding_mask"]
         columns = index + ops.arange(ops.shape(token_ids)[1], dtype="int32")
         padding = ops.sum(1 - mask, axis=1, keepdims=True)  # (B, 1)
         position_ids = ops.maximum(ops.expand_dims(columns, 0) - padding, 0)
         if self.max_length is not None:
-            # Written ahead beyond the end, and thrown away.
+            # Speculative tokens beyond the maximum length, which are discarded.
             position_ids = ops.minimum(position_ids, self.max_length - 1)
         x = self.stack.embed(self.token_embedding(token_ids), position_ids)
         places = {"padding_mask": mask, "position_ids": position_ids, **prefix}
@@ -153,14 +153,14 @@ class CachedForward:
 
 
 def _step(block, joined, *arguments):
-    """A block's step with its joined projections, if there are any."""
+    """A block's step with its fused QKV projections, if there are any."""
     pairs = {} if joined is None else {id(block.self_attention): joined}
     with joined_projections(pairs):
         return block.step(*arguments)
 
 
 def with_weights(function, weights):
-    """The function with other values for some weights: pairs of weight and tensor."""
+    """Wraps a function to use other values for weights: pairs of weight and tensor."""
     if not weights:
         return function
 
@@ -174,7 +174,7 @@ def with_weights(function, weights):
 
 
 def encoder_of(model: keras.Model) -> keras.Model:
-    """The encoder of a pair: from its two inputs to its vectors `(B, S, D)`."""
+    """The encoder of an encoder-decoder, from its two inputs to `(B, S, D)`."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     names = ("encoder_token_ids", "encoder_padding_mask")
     output = LayerStack.from_model(model, "encoder_").output
@@ -182,5 +182,5 @@ def encoder_of(model: keras.Model) -> keras.Model:
 
 
 def prefix_of(model: keras.Model) -> list[str]:
-    """The name of the input that says what a prefix is, if there is one."""
+    """The name of the prefix mask's input, if there is one."""
     return [tensor.name for tensor in model.inputs if tensor.name == "prefix_mask"]

@@ -1,8 +1,7 @@
-"""Continuous batching: texts written side by side that begin and end when they like.
+"""Continuous batching: rows join and leave a running batch between tokens.
 
-After each token rows may join and others leave. As the prompts of one batch are padded
-on the left to end together, so is a row that joins: it comes to stand where the others
-have got to.
+Prompts of one batch are left-padded to end in one column. A row that joins is padded
+likewise, to end in the current column of the others.
 
 References:
     - [Yu et al., 2022](https://www.usenix.org/conference/osdi22/presentation/yu),
@@ -20,21 +19,21 @@ from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.request_batch import RequestBatch, choose, map_requests
 from transbeam.model.generation.row_logits_processors import GeneratedRows
 
-# Free columns that are made at once: each time all keys and values are copied.
+# Free columns that are added at once, since each time all keys and values are copied.
 ROOM = 32
 
 
 class Running(NamedTuple):
-    """Texts that are being written: `B` rows that end in one column of `L`.
+    """A running batch: `B` rows that end in the same one of `L` columns.
 
     Attributes:
-        token_ids: int32 `(B, L)`, prompts and new tokens; what stands before a row and
-            behind the last column means nothing.
-        num_tokens: int32 `(B,)`, how many of them each row has.
-        num_new: int32 `(B,)`, how many of these are new.
-        length: int, or on TensorFlow an int32 scalar: columns that are filled.
-        requests: What each row asks for.
-        cache: Of the model, with a slot for each column.
+        token_ids: int32 `(B, L)`, prompts and new tokens; entries before a row's first
+            token and after the last filled column have no meaning.
+        num_tokens: int32 `(B,)`, number of tokens of each row.
+        num_new: int32 `(B,)`, number of new ones among them.
+        length: int, or on TensorFlow an int32 scalar: number of filled columns.
+        requests: The parameters of each row.
+        cache: The model's cache, with a slot for each column.
     """
 
     token_ids: Any
@@ -56,7 +55,7 @@ class Running(NamedTuple):
         return ops.slice(self.token_ids, (0, self.length - 1), (rows, 1))
 
     def ended(self, stop_token_ids: Sequence[int]) -> tuple[Any, Any]:
-        """Marks texts that are finished, and those that ended by a stop token."""
+        """Marks finished rows, and those among them that ended with a stop token."""
         finished = ops.zeros_like(self.num_new, dtype="bool")
         for token in stop_token_ids:
             finished = ops.logical_or(finished, ops.equal(self.last[:, 0], token))
@@ -67,13 +66,13 @@ class Running(NamedTuple):
 def start(
     steps: DecodeFunctions, token_ids: Any, padding_mask: Any, requests: RequestBatch
 ) -> Running:
-    """Reads prompts and writes the first token of each.
+    """Reads prompts and generates the first token of each.
 
     Args:
         steps: The model; see `transbeam.model.generation.keras_decode_functions`.
         token_ids: int32 `(B, P)`, the prompts, padded on the left.
         padding_mask: int32 `(B, P)`, 0 for padding.
-        requests: What each row asks for.
+        requests: The parameters of each row.
 
     Example:
     >>> def prefill(token_ids, padding_mask, slots):
@@ -110,8 +109,8 @@ def start(
 
 
 def advance(steps: DecodeFunctions, running: Running) -> Running:
-    """Writes one more token in each row."""
-    # The new token needs a column, and all of them are full only now and then.
+    """Generates one more token in each row."""
+    # The new token needs a column; columns are added only when all are filled.
     full = ops.cast(running.length >= running.columns, "int32")
     room = running.columns + ROOM * (full if _is_tensor(running.length) else int(full))
     running = _move(running, 0, room)
@@ -120,7 +119,7 @@ def advance(steps: DecodeFunctions, running: Running) -> Running:
 
 
 def join(running: Running, others: Running) -> Running:
-    """The rows of the first, then those of the second."""
+    """Concatenates the rows of two running batches."""
     known = not _is_tensor(running.length) and not _is_tensor(others.length)
     length = (max if known else ops.maximum)(running.length, others.length)
     first, second = (
@@ -143,7 +142,7 @@ def join(running: Running, others: Running) -> Running:
 
 
 def keep(running: Running, rows: Any) -> Running:
-    """Some of the rows, int32 `(R,)`, at least one, without columns that none needs."""
+    """Keeps some rows, int32 `(R,)`, at least one, and drops unneeded columns."""
 
     def take(part):
         return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
@@ -182,7 +181,7 @@ def _append(running: Running, logits: Any) -> Running:
 
 
 def _move(running: Running, places: Any, columns: Any) -> Running:
-    """With its rows so many columns further to the right, of so many in all."""
+    """Shifts the rows to the right by `places`, in a buffer of `columns`."""
     return running._replace(
         token_ids=move_columns(running.token_ids, places, columns, axis=1),
         length=running.length + places,

@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens that bring something new."""
+"""Contrastive search: likely tokens with a degeneration penalty."""
 
 from typing import Any
 
@@ -20,11 +20,11 @@ def search_contrastively(
     config: GenerationConfig,
     method: ContrastiveConfig,
 ) -> dict[str, Any]:
-    """Writes on by contrastive search; see `transbeam.model.generation.generate`.
+    """Generates by contrastive search; see `transbeam.model.generation.generate`.
 
-    Of the `k` likeliest tokens that is taken whose probability, less the likeness of
-    its hidden state to those of all earlier tokens, is highest. The model reads all `k`
-    of them to tell, and so has the scores of what comes after.
+    Among the `k` most likely tokens it selects the one with the highest probability
+    minus the largest similarity of its hidden state to those of earlier tokens. The
+    model reads all `k` candidates for this, and so already has the next logits.
 
     Shapes: `B` batch, `k` candidates, `S` slots, `V` vocabulary, `D` hidden width.
 
@@ -81,11 +81,11 @@ def search_contrastively(
 
 
 def _likeness(hidden, history, number):
-    """The highest cosine of each candidate's state and an earlier one: `(B, k)`.
+    """The largest cosine similarity of each candidate to an earlier token: `(B, k)`.
 
     Args:
         hidden: float `(B k, S, D)`, the candidates' states in the first free slot.
-        history: What was written, `B` rows.
+        history: The tokens so far, `B` rows.
         number: `k`.
     """
     hidden = ops.cast(hidden, "float32")

@@ -1,7 +1,7 @@
-"""Reading and writing as calls of fixed shapes, whose cache the caller keeps.
+"""Decoding by calls of fixed shapes, with a KV cache that the caller holds.
 
 A loop inside a graph holds its cache itself. A program on a phone has no such loop: it
-calls a function for each token and hands it the cache that the last call gave.
+calls a function for each token and passes the cache of the previous call.
 """
 
 from typing import Any
@@ -18,16 +18,16 @@ Layers = tuple[dict[str, Any], ...]
 
 
 class ExternalCacheModel:
-    """A model that writes, as functions of tensors alone.
+    """A generative model as pure functions of tensors.
 
     Shapes: `B` batch, `Q` new tokens, `C` slots of the cache, `S` length of the
-    source, `V` vocabulary. Slots that no real token was written into hold anything:
-    a token sees its own slot and those before it.
+    source, `V` vocabulary. Unused slots may hold anything: a token attends to its own
+    slot and to those before it.
 
     Args:
-        model: What `build_decoder` or `build_seq2seq` made, with its weights, not
-            packed. Its own attention keeps every token in a slot.
-        slots: `C`, most tokens of a decoder's row.
+        model: A model of `build_decoder` or `build_seq2seq` without packing, with its
+            weights. Its self-attention must cache each token in a slot.
+        slots: `C`, the largest number of tokens in a decoder's row.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -52,14 +52,14 @@ class ExternalCacheModel:
         self._encoder = encoder_of(model) if pair else None
 
     def empty(self, batch_size: int) -> Layers:
-        """A cache with nothing in it, `(B, G, C, K)` each."""
+        """An empty cache, `(B, G, C, K)` for each tensor."""
         return tuple(
             block.self_attention.make_cache(batch_size, self.slots)
             for block in self._walk.stack.blocks
         )
 
     def encode(self, token_ids: Any, padding_mask: Any) -> Layers:
-        """Reads a source, int32 `(B, S)`: what each block keeps of it."""
+        """Encodes a source, int32 `(B, S)`, to the keys and values of each block."""
         assert self._encoder is not None
         inputs = {"encoder_token_ids": token_ids, "encoder_padding_mask": padding_mask}
         context = self._encoder(inputs, training=False)
@@ -76,10 +76,10 @@ class ExternalCacheModel:
         """Reads more tokens.
 
         Args:
-            token_ids: int32 `(B, Q)`. What fills up the end is written over later.
-            index: int or int32 scalar, how many tokens were read before.
+            token_ids: int32 `(B, Q)`. Padding at the end is overwritten later.
+            index: int or int32 scalar, the number of tokens read before.
             layers: The cache.
-            context: What `encode` gave.
+            context: The result of `encode`.
             context_mask: int32 `(B, S)`, the source's padding mask.
 
         Returns:
@@ -92,15 +92,15 @@ class ExternalCacheModel:
         return logits, cache["layers"]
 
     def read_prefix(self, token_ids: Any, padding_mask: Any) -> Layers:
-        """Reads a prompt whose tokens all see each other, and so at once.
+        """Reads a whole prompt with bidirectional attention (prefix LM).
 
         Args:
             token_ids: int32 `(B, Q)`, padded on the right.
             padding_mask: int32 `(B, Q)`, 0 for padding.
 
         Returns:
-            The cache. The last token is to be read once more, for its logits; it sees
-            then what it saw before.
+            The cache. Read the last token once more, for its logits; it then attends to
+            the same tokens.
         """
         batch, length = token_ids.shape
         prefix = ops.pad(padding_mask, ((0, 0), (0, self.slots - length)))
@@ -109,6 +109,6 @@ class ExternalCacheModel:
         return cache["layers"]
 
     def _cache(self, token_ids: Any, layers: Layers) -> dict[str, Any]:
-        # Causality hides what is not filled yet.
+        # The causal mask hides slots that are not filled yet.
         mask = ops.ones((token_ids.shape[0], self.slots), "int32")
         return {"padding_mask": mask, "layers": layers}

@@ -1,4 +1,4 @@
-"""Writing on from prompts."""
+"""Generates text from prompts, by any decoding method."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,11 +38,11 @@ def generate(
     seeds: Any = None,
     draft: DecodeFunctions | None = None,
 ) -> dict[str, Any]:
-    """Writes on from prompts, all rows side by side, until all have ended.
+    """Generates tokens for all rows of a batch, until all have ended.
 
     Shapes are static, so that the function can be compiled: call it in a `tf.function`
-    or `jax.jit`. A row's text depends on its own prompt and seed only, not on the rows
-    beside it, nor on its padding.
+    or `jax.jit`. A row's text depends only on its own prompt and seed, neither on other
+    rows nor on padding.
 
     Shapes: `B` batch, `P` length of the prompts, `N` `max_new_tokens`, `R` results.
 
@@ -50,15 +50,15 @@ def generate(
         steps: The model; see `transbeam.model.generation.keras_decode_functions`.
         token_ids: int `(B, P)`, the prompts, padded on the left.
         padding_mask: int `(B, P)`, 0 for padding; None when there is none.
-        config: How to write.
-        seeds: int `(B,)`, where tokens are drawn: one for each request.
-        draft: The small model of `speculative`.
+        config: Method, length and stop conditions.
+        seeds: int `(B,)`, a seed for each request; required for sampling.
+        draft: The draft model of `speculative`.
 
     Returns:
         dict of tensors: `token_ids` int32 `(B, N)`, the new tokens, then
-        `pad_token_id`; `lengths` int32 `(B,)`, how many are new, with the token or the
-        sequence that ended the text. `beam` gives `(B, R, N)` and `(B, R)`, and
-        `scores` float32 `(B, R)`, best first.
+        `pad_token_id`; `lengths` int32 `(B,)`, the number of new tokens, with the token
+        or the sequence that ended the text. `beam` returns `(B, R, N)` and `(B, R)`,
+        and `scores` float32 `(B, R)`, best first.
 
     Raises:
         ConfigError: The config names a token that does not exist.
@@ -126,7 +126,7 @@ def _write(
     config: GenerationConfig,
     choose: Callable[[Any, TokenBuffer], Any],
 ) -> dict[str, Any]:
-    """One token after another, each chosen from the scores after those before it."""
+    """Generates one token after another, selected by `choose` from the logits."""
     history = TokenBuffer.allocate(*prompt, room=config.max_new_tokens)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(*prompt, slots)

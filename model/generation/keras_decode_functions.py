@@ -1,4 +1,4 @@
-"""The two functions that writing asks for, over the layers of a built model."""
+"""`DecodeFunctions` of a built Keras model."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ from transbeam.model.stack.layer_stack import LayerStack
 def decoder_steps(
     decoder: keras.Model, *, keep_hidden: bool = False
 ) -> DecodeFunctions:
-    """Lets a decoder write with a cache.
+    """Builds the decode functions of a decoder.
 
     Args:
-        decoder: What `build_decoder` made, with its weights, not packed. With a
-            `prefix` the prompts are the prefixes: each token of one sees all of it.
-        keep_hidden: Whether hidden states are kept, as `contrastive` asks.
+        decoder: A model of `build_decoder` without packing, with its weights. With a
+            `prefix`, attention within each prompt is bidirectional.
+        keep_hidden: If true, hidden states are cached, as `contrastive` needs.
 
     Raises:
         ValueError: The model has other inputs, or an attention without a cache.
@@ -56,13 +56,13 @@ def seq2seq_steps(
     *,
     keep_hidden: bool = False,
 ) -> DecodeFunctions:
-    """Lets the decoder of a pair write in answer to a text.
+    """Builds the decode functions of an encoder-decoder for some source texts.
 
-    The text is read once, when the prompts are: here these are what the decoder's rows
-    begin with, such as the begin-of-text token.
+    The source is encoded once, in `prefill`. The prompts are the first tokens of the
+    decoder, such as the begin-of-text token.
 
     Args:
-        model: What `build_seq2seq` made, with its weights, not packed.
+        model: A model of `build_seq2seq` without packing, with its weights.
         encoder_token_ids: int32 `(B, S)`, the texts.
         encoder_padding_mask: int32 `(B, S)`, 0 for padding.
         keep_hidden: As in `decoder_steps`.

@@ -9,16 +9,16 @@ from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.stop_sequences import StopSequences, marked
 from transbeam.model.generation.token_buffer import TokenBuffer
 
-# The score of a token that must not come. Finite, so that no difference of two is NaN.
+# The score of a forbidden token. Finite, so that no difference of two is NaN.
 NEVER = -1e30
 
 
 class LogitsRules:
-    """All that a config says about tokens, but for how one is chosen.
+    """The logits processors and stop conditions of a generation config.
 
     Args:
-        config: How to write.
-        vocabulary_size: `V`, to refuse tokens that do not exist.
+        config: The generation config.
+        vocabulary_size: `V`, for a check of token ids.
 
     Raises:
         ConfigError: The config names a token that does not exist.
@@ -32,11 +32,11 @@ class LogitsRules:
         self.banned = StopSequences(config.banned_sequences)
 
     def adjust(self, scores: Any, history: TokenBuffer) -> Any:
-        """Scores of the next token, as the rules want them.
+        """Applies the processors to the scores of the next token.
 
         Args:
             scores: float32 `(B, V)`, logits or log-probabilities.
-            history: What was written, `B` rows.
+            history: The tokens so far, `B` rows.
         """
         config, vocabulary_size = self.config, scores.shape[-1]
         if config.repetition_penalty != 1:
@@ -61,7 +61,7 @@ class LogitsRules:
 
 
 def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> Any:
-    """Lowers the scores of tokens that are already there, the prompt's among them.
+    """Lowers the scores of tokens that occur in the text so far, with its prompt.
 
     Example:
     >>> history = TokenBuffer.allocate(ops.array([[0, 1]]), ops.array([[1, 1]]), room=1)
@@ -71,7 +71,7 @@ def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> An
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1; a
-          negative score is multiplied, or the penalty would be a reward
+          negative score is multiplied, since dividing would raise it
     """
     seen = marked(history.token_ids, history.filled, scores.shape[-1])
     lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
@@ -79,17 +79,17 @@ def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> An
 
 
 def ban(scores: Any, banned: Any) -> Any:
-    """Rules out tokens: scores `(B, V)`, bool `(B, V)`."""
+    """Sets the scores of banned tokens to `NEVER`: scores `(B, V)`, bool `(B, V)`."""
     return ops.where(banned, NEVER, scores)
 
 
 def force(scores: Any, history: TokenBuffer, tokens: tuple[int, ...]) -> Any:
-    """Rules out all but the token that must come next, whose score becomes 0.
+    """Bans all tokens except the forced one, whose score becomes 0.
 
     Args:
         scores: float32 `(B, V)`.
-        history: What was written.
-        tokens: The first new tokens; after them the scores are left alone.
+        history: The tokens so far.
+        tokens: The forced first new tokens; later scores are unchanged.
     """
     place = ops.minimum(history.num_new, len(tokens) - 1)
     token = ops.take(ops.convert_to_tensor(tokens, "int32"), place)

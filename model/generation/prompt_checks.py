@@ -17,10 +17,10 @@ from transbeam.model.generation.decode_functions import DecodeFunctions
 
 
 def check_prompts(token_ids: Any, padding_mask: Any) -> None:
-    """Refuses prompts that no text can begin with.
+    """Checks prompts and their mask.
 
-    While a function is traced the tensors have no values yet; then only what their
-    shapes say is checked.
+    While a function is traced the tensors have no values; then only shapes and dtypes
+    are checked.
 
     Args:
         token_ids: int `(B, P)`.
@@ -66,7 +66,7 @@ def _check_mask(real: np.ndarray) -> None:
 def check_room(
     steps: DecodeFunctions, config: GenerationConfig, prompt_length: Any
 ) -> None:
-    """Refuses texts longer than the model can read.
+    """Checks that prompt and new tokens fit the model's maximum length.
 
     Raises:
         DataError: The prompt and the new tokens are more than `steps.max_length`.
@@ -85,19 +85,19 @@ def check_room(
 
 
 def check_seeds(seeds: Any, token_ids: Any) -> Any:
-    """Refuses seeds that do not belong to the rows, or that would lose bits.
+    """Checks that there is a seed for each row, and that it fits 32 bits.
 
     Returns:
         The seeds, as a tensor of 32 bits.
 
     Raises:
         ValueError: There are none, or not one for each row; or one does not fit 32
-            bits, or may not: in a graph, where values are not known, 64-bit seeds.
+            bits. In a graph, where values are not known, all 64-bit seeds are rejected.
     """
     if seeds is None:
         raise ValueError("seeds is None; sampling needs an int32 (batch,) tensor")
     if not hasattr(seeds, "dtype"):
-        seeds = np.asarray(seeds)  # of 64 bits, which JAX would cut
+        seeds = np.asarray(seeds)  # 64 bits, which JAX would truncate
     check_integers(seeds, "seeds")
     check_rank(seeds, 1, "seeds", "(batch,)")
     seeds = _narrowed(seeds)
@@ -111,7 +111,7 @@ def check_seeds(seeds: Any, token_ids: Any) -> Any:
 
 
 def _narrowed(seeds: Any) -> Any:
-    """The seeds in 32 bits, with a sign or without: only the bits count."""
+    """Converts seeds to 32 bits, signed or unsigned: only the bits matter."""
     values = known_values(seeds)
     expected = "expected whole numbers of 32 bits, such as int32"
     if values is not None and values.size:

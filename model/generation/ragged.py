@@ -1,4 +1,4 @@
-"""Prompts of several lengths in one batch, and texts of several lengths out of one."""
+"""Pads prompts of different lengths to a batch, and removes padding from results."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from transbeam.configs.base.errors import DataError
 def left_pad(
     prompts: Sequence[Sequence[int]], *, padding: int = 0, multiple: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Makes one batch of prompts: padding stands before the shorter ones.
+    """Builds a batch of left-padded prompts.
 
-    So all of them end in one column, from where all are written on.
+    All of them end in the same column, after which new tokens are added.
 
     Args:
         prompts: Tokens of each prompt, at least one.
-        padding: The token that fills up.
-        multiple: The length is rounded up to a multiple of it. A compiled function is
-            compiled anew for each length, so few lengths are wanted.
+        padding: The padding token.
+        multiple: The length is rounded up to a multiple of this. A function is compiled
+            again for each length, so few lengths are better.
 
     Returns:
         `token_ids` and `padding_mask`, both int32 `(B, P)`; the mask is 1 for tokens.
@@ -51,7 +51,7 @@ def left_pad(
 
 
 def unpad(token_ids: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
-    """The texts of a batch without what fills up their rows.
+    """Removes the padding from the rows of a batch.
 
     Args:
         token_ids: int `(B, N)`.

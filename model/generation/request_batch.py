@@ -1,7 +1,7 @@
-"""Writing on for several requests side by side, each with wishes of its own.
+"""Generation for a batch of requests, each with its own parameters.
 
-What `GenerationConfig` says when a function is traced, tensors say here when it is
-called: so one function, traced and exported once, serves requests of every kind.
+`GenerationConfig` fixes parameters when a function is traced. Here they are tensors, so
+one traced and exported function serves requests with any parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +32,15 @@ class RequestBatch(NamedTuple):
     """The generation parameters of each of `B` rows.
 
     Attributes:
-        max_new_tokens: int32 `(B,)`; 0 for an empty text.
-        temperature: float32 `(B,)`; 0 takes the likeliest token, always.
-        top_k: int32 `(B,)`, draw among so many of the likeliest; 0 for all.
-        top_p: float32 `(B,)`, draw among those that together are so probable.
-        seeds: int32 `(B,)`, where tokens are drawn.
-        min_p: float32 `(B,)`, draw among those that are so likely beside the likeliest;
-            0 for all. None: no row asks for it.
-        adjustments: What is done to the scores before. None: nothing.
+        max_new_tokens: int32 `(B,)`; 0 generates nothing.
+        temperature: float32 `(B,)`; 0 for greedy decoding.
+        top_k: int32 `(B,)`, sample among this many most likely tokens; 0 for all.
+        top_p: float32 `(B,)`, sample among the most likely tokens with this total
+            probability.
+        seeds: int32 `(B,)`, the seeds of rows that sample.
+        min_p: float32 `(B,)`, sample among tokens with at least this share of the
+            largest probability; 0 for all. None if no row uses it.
+        adjustments: Logits processors applied before. None for none.
     """
 
     max_new_tokens: Any
@@ -51,12 +52,12 @@ class RequestBatch(NamedTuple):
     adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
-        """Tells if a row asks for adjustments: bool scalar, the same at each token."""
+        """Tells if any row has adjustments: bool scalar, the same at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 
 def map_requests(function: Callable[..., Any], *requests: RequestBatch) -> RequestBatch:
-    """Applies a function to each column of some requests that have the same ones."""
+    """Applies a function to each field of some requests that have the same fields."""
     *columns, adjustments = zip(*requests, strict=True)
     found: Any = [
         None if column[0] is None else function(*column) for column in columns
@@ -72,8 +73,9 @@ class GenerationResult(NamedTuple):
 
     Attributes:
         token_ids: int32 `(B, N)`, the new tokens, then padding.
-        lengths: int32 `(B,)`, how many are new, with the one that ended the text.
-        finished: bool `(B,)`, whether the text ended by itself and was not cut off.
+        lengths: int32 `(B,)`, the number of new tokens, with the one that ended the
+            text.
+        finished: bool `(B,)`, true if the text ended by a stop and not by its length.
     """
 
     token_ids: Any
@@ -92,20 +94,22 @@ def write_requests(
     pad_token_id: int = 0,
     ends: Callable[[TokenBuffer], Any] | None = None,
 ) -> GenerationResult:
-    """Writes on from prompts, each as its request asks.
+    """Generates tokens for prompts, with the parameters of each request.
 
-    A row's text depends on its own prompt and request only. Where all rows ask for
-    temperature 0 nothing is drawn; where none narrows the choice nothing is sorted.
+    A row's text depends only on its own prompt and request. If all rows have
+    temperature 0, nothing is sampled; if none has `top_k`, `top_p` or `min_p`, nothing
+    is sorted.
 
     Args:
         steps: The model; see `transbeam.model.generation.keras_decode_functions`.
         token_ids: int32 `(B, P)`, the prompts, padded on the left.
         padding_mask: int32 `(B, P)`, 0 for padding.
-        requests: What each row asks for.
+        requests: The parameters of each row.
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
         stop_token_ids: Tokens that end a text.
-        pad_token_id: Fills the rows of texts that end early.
-        ends: Which texts, `(B,)`, have ended, for reasons other than their last token.
+        pad_token_id: Padding after texts that end early.
+        ends: Returns which texts, `(B,)`, have ended for other reasons than a stop
+            token.
 
     Example:
     >>> def prefill(token_ids, padding_mask, slots):
@@ -177,15 +181,15 @@ def choose(
     read: Callable[[], GeneratedRows],
     adjusted: Any,
 ) -> Any:
-    """The next token of each row: int32 `(B,)`.
+    """Selects the next token of each row: int32 `(B,)`.
 
     Args:
         logits: float32 `(B, V)`.
-        requests: What each row asks for.
-        place: Which new token it is, counted from 0; int32 scalar, or `(B,)` where rows
-            began at different times.
-        read: What was written so far; called only where it is asked for.
-        adjusted: `requests.adjusted()`, which a loop finds out once.
+        requests: The parameters of each row.
+        place: The index of the new token, from 0; int32 scalar, or `(B,)` if rows
+            started at different times.
+        read: Returns the tokens so far; called only if needed.
+        adjusted: `requests.adjusted()`, which a loop computes once.
     """
     drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
     if wanted is None:
@@ -195,7 +199,7 @@ def choose(
         scores = adjust(logits, wanted, read, adjusted)
         return _choose(scores, requests, place, drawn)
 
-    # One condition alone where nobody asks for anything.
+    # A single condition for the common case without sampling or adjustments.
     some = ops.logical_or(drawn, adjusted)
     return ops.cond(some, asked, lambda: highest(logits))
 
@@ -204,7 +208,7 @@ def _choose(logits: Any, requests: RequestBatch, place: Any, some_drawn: Any) ->
     drawn = requests.temperature > 0
 
     def any_draw():
-        # A row without a temperature is not drawn; it only must not divide by 0.
+        # A row with temperature 0 is not sampled; this avoids a division by 0.
         temperature = ops.where(drawn, requests.temperature, 1.0)
         scores = logits / ops.expand_dims(temperature, 1)
         narrowed = ops.logical_or(requests.top_k > 0, requests.top_p < 1)

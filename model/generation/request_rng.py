@@ -1,16 +1,16 @@
-"""Random numbers that depend on a request and on nothing else.
+"""Random numbers that depend only on a request.
 
-A generator with a state, or TensorFlow's stateless one, gives other numbers when the
-function is compiled, when the backend changes or when the request shares its batch
-with others. Here a number is a hash of the request's seed, the place of the token in
-the text and what it is for, in whole numbers of 32 bits, which are the same everywhere.
+A stateful generator, and TensorFlow's stateless one, produce other numbers when the
+function is compiled, when the backend changes or when the request is batched with
+others. Here a number is a hash of the request's seed, the token's index in the text and
+its purpose, in 32-bit integer arithmetic, which is the same everywhere.
 """
 
 from typing import Any
 
 from keras import ops
 
-# What a number is for; two purposes at one place must not share one.
+# Purposes of random numbers: different purposes at one index need different numbers.
 CHOICE, DRAFT, ACCEPTANCE, CORRECTION = range(4)
 
 _GOLDEN = 0x9E3779B9
@@ -19,13 +19,13 @@ _GOLDEN = 0x9E3779B9
 def random_bits(
     seeds: Any, position: Any, purpose: int, size: int | None = None
 ) -> Any:
-    """Evenly distributed numbers of 32 bits.
+    """Uniformly distributed 32-bit integers.
 
     Args:
         seeds: int `(B,)`, one for each row.
-        position: int or int32 tensor, scalar or `(B,)`: which new token of the text.
-        purpose: What the numbers are for, such as `CHOICE`.
-        size: How many numbers for each row; None for a single one.
+        position: int or int32 tensor, scalar or `(B,)`: the index of the new token.
+        purpose: The purpose of the numbers, such as `CHOICE`.
+        size: Numbers for each row; None for a single one.
 
     Returns:
         uint32 `(B, size)`, or `(B,)`.
@@ -50,24 +50,24 @@ def random_bits(
 def random_uniform(
     seeds: Any, position: Any, purpose: int, size: int | None = None
 ) -> Any:
-    """float32 between 0 and 1, both excluded; arguments as `random_bits`.
+    """Uniform float32 in the open interval (0, 1); arguments as `random_bits`.
 
     Example:
     >>> float(random_uniform(ops.array([1]), 0, CHOICE)[0])
     0.8374328017234802
     """
     numbers = ops.cast(random_bits(seeds, position, purpose, size), "float32")
-    # Near 0 all 32 bits count; near 1 a float32 has 24, and must not become 1.
+    # Near 0 all 32 bits are kept; near 1 a float32 has 24, and must not round to 1.
     return ops.minimum(numbers * 2.0**-32 + 2.0**-33, 1.0 - 2.0**-24)
 
 
 def random_gumbel(seeds: Any, position: Any, purpose: int, size: int) -> Any:
     """Gumbel noise, float32 `(B, size)`; arguments as `random_bits`.
 
-    The index of the highest of scores with such noise is a draw from their softmax.
+    The argmax of logits with such noise is a sample from their softmax.
     """
-    # -log of a number that is as fine near 0 as float32 allows, for the highest noise
-    # decides, and it comes from the lowest of these.
+    # The largest noise decides, and comes from the smallest of these numbers, so these
+    # need float32's full resolution near 0.
     waiting = -ops.log1p(-random_uniform(seeds, position, purpose, size))
     return -ops.log(waiting)
 

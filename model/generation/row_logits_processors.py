@@ -1,7 +1,7 @@
-"""Adjusts the scores of the next token as requests ask, each row for itself.
+"""Logits processors with parameters per row.
 
-As in `transbeam.model.generation.logits_processors`, but by tensors and not by a
-config. Nothing is computed where no row asks for it.
+As in `transbeam.model.generation.logits_processors`, but with tensors instead of a
+config. A processor that no row uses is not computed.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from transbeam.model.generation.stop_sequences import marked
 
 
 class RowLogitsProcessor(NamedTuple):
-    """Adjustments that each of `B` rows asks for.
+    """The logits processors of each of `B` rows.
 
     Attributes:
         repetition_penalty: float32 `(B,)`, above 0; 1 for none.
         no_repeat_ngram_size: int32 `(B,)`; 0 for none.
-        bias_ids: int32 `(B, K)`, tokens whose scores something is added to.
-        biases: float32 `(B, K)`, what; 0 where there is nothing.
+        bias_ids: int32 `(B, K)`, tokens with a logit bias.
+        biases: float32 `(B, K)`, the biases; 0 for unused entries.
     """
 
     repetition_penalty: Any
@@ -29,7 +29,7 @@ class RowLogitsProcessor(NamedTuple):
     biases: Any
 
     def any(self) -> Any:
-        """Tells if a row asks for anything: bool scalar, the same at each token."""
+        """Tells if any row has a processor: bool scalar, the same at each token."""
         penalised = ops.any(ops.not_equal(self.repetition_penalty, 1.0))
         biased = ops.any(ops.not_equal(self.biases, 0.0))
         unrepeated = ops.any(self.no_repeat_ngram_size > 0)
@@ -37,12 +37,12 @@ class RowLogitsProcessor(NamedTuple):
 
 
 class GeneratedRows(NamedTuple):
-    """Tokens that were read and written so far, in rows that end in one column.
+    """Prompts and generated tokens so far, in rows that end in the same column.
 
     Attributes:
         token_ids: int32 `(B, L)`.
-        real: bool `(B, L)`, where tokens of the text are, the prompt's among them.
-        length: int32 scalar, the column that they end before.
+        real: bool `(B, L)`, true for tokens of prompt and text.
+        length: int32 scalar, the column after the last token.
     """
 
     token_ids: Any
@@ -56,17 +56,17 @@ def adjust(
     read: Callable[[], GeneratedRows],
     some: Any,
 ) -> Any:
-    """The scores of the next token as rows want them.
+    """Applies each row's logits processors to the scores of the next token.
 
-    The repetition penalty first, then the biases are added, and last the tokens go that
-    would repeat an n-gram, so that no bias brings them back. What a temperature and
-    `top_k`, `top_p` and `min_p` make of them comes after that.
+    First the repetition penalty, then the biases; last, tokens that would repeat an
+    n-gram are banned, so that no bias can allow them again. Temperature, `top_k`,
+    `top_p` and `min_p` are applied later.
 
     Args:
         scores: float32 `(B, V)`, logits.
-        wanted: What the rows ask for.
-        read: What is there; called only where it is asked for.
-        some: `wanted.any()`, which a loop finds out once.
+        wanted: The processors of the rows.
+        read: Returns the tokens so far; called only if needed.
+        some: `wanted.any()`, which a loop computes once.
 
     Example:
     >>> texts = GeneratedRows(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
@@ -94,15 +94,15 @@ def adjust(
 
 
 def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
-    """Lowers the scores of tokens that are already there, the prompt's among them.
+    """Lowers the scores of tokens that occur in the text so far, with its prompt.
 
-    Positive scores are divided and negative ones multiplied, as Hugging Face's
-    `RepetitionPenaltyLogitsProcessor` does.
+    Positive scores are divided and negative ones multiplied, as in Hugging Face's
+    `RepetitionPenaltyLogitsProcessor`.
 
     Args:
         scores: float32 `(B, V)`.
-        penalty: float32 `(B,)`; below 1 it is a reward.
-        texts: What is there.
+        penalty: float32 `(B,)`; a value below 1 raises the scores.
+        texts: The tokens so far.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1
@@ -114,12 +114,12 @@ def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
 
 
 def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
-    """Adds to the scores of some tokens, as `logit_bias` of OpenAI's API does.
+    """Adds biases to the scores of some tokens, like `logit_bias` of OpenAI's API.
 
     Args:
         scores: float32 `(B, V)`.
         bias_ids: int32 `(B, K)`.
-        biases: float32 `(B, K)`; those of one token add up.
+        biases: float32 `(B, K)`; biases of the same token add up.
     """
     batch, number = ops.shape(bias_ids)
     rows = ops.repeat(ops.arange(batch, dtype="int32"), number)
@@ -129,16 +129,16 @@ def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
 
 
 def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
-    """Rules out each token that would make the last `n` tokens some that are there.
+    """Bans tokens that would complete an n-gram which already occurs in the text.
 
-    Those of the prompt count, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the
-    rule is that of fairseq's `no_repeat_ngram_size`
+    The prompt counts too, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the rule
+    is that of fairseq's `no_repeat_ngram_size`
     ([Paulus et al., 2018](https://arxiv.org/abs/1705.04304), section 2.5).
 
     Args:
         scores: float32 `(B, V)`.
-        size: int32 `(B,)`, `n`; 0 for a row of which nothing is ruled out.
-        texts: What is there.
+        size: int32 `(B,)`, `n`; 0 for a row without the rule.
+        texts: The tokens so far.
     """
     token_ids, real, length = texts
     columns = ops.arange(ops.shape(token_ids)[1], dtype="int32")
@@ -149,7 +149,7 @@ def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
         return ops.any(wanted)
 
     def one_further_back(back, repeated):
-        """Keeps the tokens before which stand the same as at the end, so far back."""
+        """Keeps positions whose `back` preceding tokens equal those at the end."""
         place = columns - 1 - back
         last = length - 1 - back
         same = ops.equal(_at(token_ids, place), _at(token_ids, last))
@@ -166,6 +166,6 @@ def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
 
 
 def _at(rows: Any, columns: Any) -> Any:
-    """Columns of `(B, L)`: several, or one for a scalar, which is kept as an axis."""
+    """Gathers columns of `(B, L)`; a scalar index keeps its axis, of length 1."""
     columns = ops.reshape(ops.maximum(columns, 0), [-1])
     return ops.take(rows, columns, axis=1)

@@ -1,6 +1,6 @@
-"""Choosing among the scores of the next token.
+"""Selection of the next token: greedy, top-k, top-p and min-p sampling.
 
-Every function takes scores `(B, V)` in float32 and leaves those of excluded tokens at
+Every function takes scores `(B, V)` in float32 and sets those of excluded tokens to
 `NEVER`; equal scores are kept or excluded together.
 """
 
@@ -12,8 +12,8 @@ from transbeam.configs.schema.generation import SamplingConfig
 from transbeam.model.generation.logits_processors import NEVER
 from transbeam.model.generation.request_rng import random_gumbel
 
-# To sort a vocabulary takes five times as long as to find so many of its highest, among
-# which the likeliest nearly always are.
+# Sorting a vocabulary takes five times as long as finding this many highest scores,
+# which nearly always contain all tokens to keep.
 _FEW = 1024
 
 
@@ -36,12 +36,12 @@ def keep_top_k(scores: Any, k: int) -> Any:
 
 
 def keep_top_p(scores: Any, p: Any, candidates: int = 0) -> Any:
-    """Keeps the fewest of the highest that together reach the probability `p`.
+    """Keeps the smallest set of the highest scores with total probability `p`.
 
     Args:
         scores: float32 `(B, V)`.
-        p: float, or float32 `(B, 1)`. The highest is always kept.
-        candidates: At most so many are not excluded yet; 0 when that is not known.
+        p: float, or float32 `(B, 1)`. The highest score is always kept.
+        candidates: Upper bound of the tokens not excluded yet; 0 if it is unknown.
 
     Example:
     >>> kept = keep_top_p(ops.log(ops.array([[0.1, 0.6, 0.3]])), 0.7)
@@ -55,13 +55,13 @@ def keep_top_p(scores: Any, p: Any, candidates: int = 0) -> Any:
     ordered = ops.top_k(scores, min(candidates or size, size))[0]
     probabilities = ops.softmax(ordered, axis=-1)
     before = ops.cumsum(probabilities, axis=-1) - probabilities
-    # At 0 all sums are out; the highest must not be.
+    # With p = 0 no sum is below p, but the highest score must be kept.
     inside = ops.where(before < p, ordered, ordered[:, :1])
     return _keep(scores, ops.min(inside, axis=-1, keepdims=True))
 
 
 def keep_min_p(scores: Any, p: Any) -> Any:
-    """Keeps those at least `p` times as likely as the likeliest.
+    """Keeps tokens with at least `p` times the largest probability.
 
     Example:
     >>> kept = keep_min_p(ops.log(ops.array([[0.1, 0.6, 0.3]])), 0.5)
@@ -76,14 +76,12 @@ def keep_min_p(scores: Any, p: Any) -> Any:
 
 
 def keep_likeliest(scores: Any, top_k: Any, top_p: Any) -> Any:
-    """Keeps of each row the `top_k` highest, and of these what makes up `top_p`.
-
-    The same as `keep_top_k`, then `keep_top_p`, with other numbers in each row.
+    """Applies `keep_top_k`, then `keep_top_p`, with parameters per row.
 
     Args:
         scores: float32 `(B, V)`.
         top_k: int32 `(B,)`; 0 for all.
-        top_p: float32 `(B,)`. The highest is always kept.
+        top_p: float32 `(B,)`. The highest score is always kept.
 
     Example:
     >>> scores = ops.log(ops.array([[0.1, 0.6, 0.3], [0.1, 0.6, 0.3]]))
@@ -105,19 +103,19 @@ def keep_likeliest(scores: Any, top_k: Any, top_p: Any) -> Any:
 
 
 def _lowest_kept(scores, top_k, top_p, candidates):
-    """For `keep_likeliest`, by the `candidates` highest scores of each row.
+    """Finds the threshold of `keep_likeliest` from the `candidates` highest scores.
 
-    Whatever their number, sums are of the same numbers in the same order, so that a
-    row gets the same threshold if its neighbours need more of them.
+    For any number of candidates the same numbers are summed in the same order, so that
+    a row's threshold does not depend on other rows that need more candidates.
 
     Returns:
-        The threshold, float32 `(B, 1)`, and whether it is sure to be one of these,
-        bool `(B, 1)`.
+        The threshold, float32 `(B, 1)`, and a bool `(B, 1)`: if it is certain to be
+        among the candidates.
     """
     size = scores.shape[-1]
     top_k, top_p = ops.expand_dims(top_k, 1), ops.expand_dims(top_p, 1)
     top_k = ops.where(ops.logical_or(top_k < 1, top_k > size), size, top_k)
-    all_p = top_p >= 1  # sums of rounded numbers may pass 1 too early
+    all_p = top_p >= 1  # sums of rounded numbers may exceed 1 too early
     ordered = ops.top_k(scores, candidates)[0]
     top = ordered[:, :1]
     last = ops.minimum(top_k, candidates) - 1
@@ -127,7 +125,7 @@ def _lowest_kept(scores, top_k, top_p, candidates):
     worth = ops.exp(ordered - top)
     before = (ops.cumsum(worth, axis=-1) - worth) / ops.sum(total, 1, keepdims=True)
     inside = ops.logical_and(ops.logical_or(all_p, before < top_p), ordered >= lowest)
-    # At 0 all sums are out; the highest must not be.
+    # With p = 0 no sum is below p, but the highest score must be kept.
     threshold = ops.min(ops.where(inside, ordered, top), axis=-1, keepdims=True)
     is_known = ops.logical_or(top_k <= candidates, top_k == size)  # as `lowest` is
     is_sure = ops.logical_and(is_known, ops.logical_not(inside[:, -1:]))
@@ -137,7 +135,7 @@ def _lowest_kept(scores, top_k, top_p, candidates):
 
 
 def shape_scores(scores: Any, config: SamplingConfig) -> Any:
-    """Temperature, then the three ways of excluding the unlikely, one after another."""
+    """Applies temperature, then top-k, top-p and min-p, in this order."""
     scores = ops.maximum(scores / config.temperature, NEVER)
     if config.top_k:
         scores = keep_top_k(scores, config.top_k)
@@ -149,12 +147,12 @@ def shape_scores(scores: Any, config: SamplingConfig) -> Any:
 
 
 def draw(scores: Any, seeds: Any, position: Any, purpose: int) -> Any:
-    """A token by the softmax of the scores: int32 `(B,)`.
+    """Samples a token from the softmax of the scores: int32 `(B,)`.
 
     Args:
         scores: float32 `(B, V)`.
         seeds: int `(B,)`.
-        position: int32 scalar, which new token it is.
+        position: int32 scalar, the index of the new token.
         purpose: See `transbeam.model.generation.request_rng`.
     """
     noise = random_gumbel(seeds, position, purpose, scores.shape[-1])

@@ -1,4 +1,4 @@
-"""A small model writes some tokens ahead, the large one reads them all at once."""
+"""Speculative decoding: a draft model proposes tokens, the model verifies them."""
 
 from typing import Any
 
@@ -27,28 +27,28 @@ def write_ahead(
     method: SpeculativeConfig,
     seeds: Any,
 ) -> dict[str, Any]:
-    """Writes on by speculative decoding; see `transbeam.model.generation.generate`.
+    """Generates by speculative decoding; see `transbeam.model.generation.generate`.
 
-    In each round the draft model writes `k` tokens, and the model gives the scores of
-    all of them in one step. The first tokens on which both agree are taken, and the
-    model's own in the place of the first one it rejects.
+    In each round the draft model proposes `k` tokens, and the model computes the logits
+    of all of them in one step. The first tokens that it accepts are taken, and its own
+    token in place of the first rejected one.
 
-    All rows go on by as many tokens as the row with the fewest. What the others had
-    written beyond is written again, and comes out the same: every random number
-    belongs to a place in the text, not to a round. So a row's text depends neither on
-    the rows beside it nor on `k`. The paper's extra token after `k` that are accepted
-    would break that, and costs as much as one more of the draft's.
+    All rows advance by as many tokens as the row with the fewest. The further tokens of
+    other rows are generated again, with the same result: every random number belongs to
+    an index in the text, not to a round. So a row's text depends neither on other rows
+    nor on `k`. The paper's extra token after `k` accepted ones would break that, and
+    costs as much as another draft token.
 
     Args:
         steps: The model.
         draft: The small model, with the same vocabulary.
         prompt: Token ids and padding mask, int32 `(B, P)`.
-        config: How to write.
-        method: Of it, what belongs to speculation.
-        seeds: int `(B,)`; not read unless tokens are drawn.
+        config: The generation config.
+        method: Its speculative method.
+        seeds: int `(B,)`; only used for sampling.
 
     Raises:
-        ValueError: The vocabularies differ, or a model cannot forget tokens.
+        ValueError: The vocabularies differ, or a model's cache cannot be rewound.
 
     References:
         - [Leviathan et al., 2023](https://arxiv.org/abs/2211.17192), algorithm 1
@@ -81,8 +81,8 @@ def write_ahead(
             ops.concatenate(tokens[:-1], axis=1), cache, start
         )  # (B, k, V)
 
-        # The draft's tokens stand in a row's history up to the first it is not
-        # granted; what is decided after that one is not used.
+        # A row's history has the draft's tokens up to the first rejected one; decisions
+        # after that one are not used.
         decided, accepted, ends = [], [], []
         for place, (before, (proposal, scores)) in enumerate(
             zip(histories, proposals, strict=False)
@@ -107,17 +107,17 @@ def write_ahead(
 
 
 def _advance(state, decided, accepted, ends, config):
-    """Takes as many tokens as all rows agree on.
+    """Advances all rows by the number of tokens that every row has decided.
 
     Args:
         state: The history, finished rows `(B,)` and lengths `(B,)` before the round.
-        decided: `k` tokens `(B,)`; a row's count up to its first rejection.
-        accepted: `k` bools `(B,)`, whether the token is the draft's.
-        ends: `k` bools `(B,)`, whether the token ends the text.
-        config: How to write.
+        decided: `k` tokens `(B,)`; those of a row are valid up to its first rejection.
+        accepted: `k` bools `(B,)`, true if the token is the draft's.
+        ends: `k` bools `(B,)`, true if the token ends the text.
+        config: The generation config.
     """
     history, finished, lengths = state
-    valid = ops.ones_like(finished)  # whether all before were accepted
+    valid = ops.ones_like(finished)  # true if all before were accepted
     open_rows, counts = [], ops.zeros_like(lengths)
     ended = finished
     for is_accepted, is_end in zip(accepted, ends, strict=True):
@@ -125,7 +125,7 @@ def _advance(state, decided, accepted, ends, config):
         counts = counts + ops.cast(ops.logical_or(valid, ended), "int32")
         ended = ops.logical_or(ended, ops.logical_and(valid, is_end))
         valid = ops.logical_and(valid, is_accepted)
-    size = ops.min(counts)  # rows whose text has ended wait for nobody
+    size = ops.min(counts)  # rows whose text has ended do not limit it
     size = ops.minimum(size, config.max_new_tokens - history.num_new)
 
     for place, (is_open, is_end) in enumerate(zip(open_rows, ends, strict=True)):
@@ -137,7 +137,7 @@ def _advance(state, decided, accepted, ends, config):
 
 
 class _Greedy:
-    """The token with the highest score; the draft's is granted if it is that one."""
+    """Greedy decoding: the draft's token is accepted if it has the highest score."""
 
     def first(self, scores, history):
         return highest(scores)
@@ -151,7 +151,7 @@ class _Greedy:
 
 
 class _Drawn:
-    """Tokens drawn, so that they are distributed as if the model alone had."""
+    """Sampling, with tokens distributed as if the model alone had sampled them."""
 
     def __init__(self, method: SpeculativeConfig, seeds: Any):
         self.method = method
@@ -173,7 +173,7 @@ class _Drawn:
         drafted_chance = ops.take_along_axis(drafted, place, axis=1)[:, 0]
         accepted = number * drafted_chance < chance
 
-        # What the draft gives too rarely makes up for what it gives too often.
+        # The residual distribution: tokens that the draft proposes too rarely.
         missing = ops.maximum(chances - drafted, 0.0)
         missing = ops.where(missing > 0, ops.log(ops.maximum(missing, 1e-38)), -1e30)
         correction = self._draw(missing, history, CORRECTION)

@@ -1,4 +1,4 @@
-"""Finding short sequences of tokens at the end of what was written."""
+"""Finds short token sequences at the end of the generated text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ ANY = -2
 
 
 class StopSequences:
-    """Some sequences of tokens, to be compared with the ends of rows, all at once.
+    """Token sequences that are compared with the ends of rows, all at once.
 
     Args:
         sequences: Each of at least one token.
@@ -29,7 +29,7 @@ class StopSequences:
         table = np.full((len(sequences), longest), ANY, "int32")
         for row, sequence in zip(table, sequences, strict=True):
             row[longest - len(sequence) :] = sequence
-        self.beginnings = table[:, :-1]  # (N, longest - 1), to the right
+        self.beginnings = table[:, :-1]  # (N, longest - 1), right-aligned
         self.lengths = np.array([len(sequence) for sequence in sequences], "int32")
         self.last_tokens = table[:, -1]  # (N,)
 
@@ -37,11 +37,11 @@ class StopSequences:
         return len(self.last_tokens)
 
     def about_to_end(self, history: TokenBuffer, *, only_new: bool = False) -> Any:
-        """Marks sequences that their last token alone would complete: bool `(B, N)`.
+        """Marks sequences of which only the last token is missing: bool `(B, N)`.
 
         Args:
-            history: What was written.
-            only_new: Whether all of the sequence must be new, none of it the prompt's.
+            history: The tokens so far.
+            only_new: If true, no token of the sequence may be in the prompt.
         """
         size = self.beginnings.shape[1]
         last = ops.expand_dims(history.last(size), 1)  # (B, 1, longest - 1)
@@ -69,7 +69,7 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
 
     Args:
         tokens: int32 `(B, N)`.
-        where: bool `(B, N)`, which of them count; the others may be anything.
+        where: bool `(B, N)`, true for tokens that count; the others may be anything.
         vocabulary_size: `V`.
 
     Example:

@@ -8,17 +8,17 @@ from transbeam.model.kernels.cache_update import update_slice
 
 
 class TokenBuffer(NamedTuple):
-    """Rows of tokens, of which the first columns are filled, and which go on growing.
+    """Rows of tokens whose first columns are filled, and to which tokens are appended.
 
-    All rows are filled to the same column, since prompts are padded on the left. What
-    stands in the columns after it means nothing.
+    All rows are filled to the same column, since prompts are left-padded. Columns after
+    it have no meaning.
 
     Shapes: `B` batch, `P` length of the prompts, `L` longest length.
 
     Attributes:
         token_ids: int32 `(B, L)`.
         padding_mask: int32 `(B, L)`, 0 for the padding before a prompt.
-        length: int32 scalar, how many columns are filled.
+        length: int32 scalar, the number of filled columns.
         prompt_length: int32 scalar, `P`.
     """
 
@@ -29,7 +29,7 @@ class TokenBuffer(NamedTuple):
 
     @classmethod
     def allocate(cls, token_ids: Any, padding_mask: Any, room: int) -> "TokenBuffer":
-        """A prompt `(B, P)`, its mask, and room for new tokens.
+        """Allocates a buffer for prompts `(B, P)`, their mask, and `room` new tokens.
 
         Example:
         >>> ids, mask = ops.array([[0, 5]]), ops.array([[0, 1]])
@@ -67,11 +67,11 @@ class TokenBuffer(NamedTuple):
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
 
     def append(self, tokens: Any) -> "TokenBuffer":
-        """With one more token in each row: int32 `(B,)`."""
+        """Appends one token to each row: int32 `(B,)`."""
         return self.write(ops.expand_dims(tokens, 1))._replace(length=self.length + 1)
 
     def write(self, tokens: Any) -> "TokenBuffer":
-        """With tokens `(B, Q)` in the next columns, which do not count as filled."""
+        """Writes tokens `(B, Q)` to the next columns, which do not count as filled."""
         token_ids = update_slice(self.token_ids, self.length, tokens, axis=1)
         return self._replace(token_ids=token_ids)
 
@@ -92,7 +92,7 @@ class TokenBuffer(NamedTuple):
         return ops.where(ops.logical_and(inside, ops.not_equal(real, 0)), tokens, -1)
 
     def take(self, rows: Any) -> "TokenBuffer":
-        """Some of the rows, int32 `(R,)`, in that order."""
+        """Gathers rows, int32 `(R,)`."""
         return self._replace(
             token_ids=ops.take(self.token_ids, rows, axis=0),
             padding_mask=ops.take(self.padding_mask, rows, axis=0),

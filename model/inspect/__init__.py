@@ -1,1 +1,1 @@
-"""Looking into a model without changing it."""
+"""Inspection of a model: attention maps and hidden states."""

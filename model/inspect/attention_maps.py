@@ -7,8 +7,9 @@ import keras
 
 from transbeam.model.layers.attention.probabilities import Probabilities
 
-# Of a layer's path, in the order of its seam's calls: those of all queries; and of the
-# few that see all, the global tokens or outermost blocks.
+# Suffixes of a layer's path, in the order of its calls of `probabilities`: all queries;
+# then the few queries that attend to the whole document, of global tokens or outermost
+# blocks.
 ENDINGS = ("", "/global")
 
 
@@ -17,27 +18,27 @@ def attention_probabilities(
 ) -> dict[str, Any]:
     """Returns the attention probabilities of every layer for the given inputs.
 
-    The model is called once, eagerly, and nothing of it is changed: the layers named
-    `probabilities` are watched for the time of the call.
+    The model is called once, eagerly, and is not changed: the outputs of the layers
+    named `probabilities` are recorded during the call.
 
-    Shapes: `B` batch, `H` heads, `T` queries, `S` keys; of kinds that cut the row into
-    blocks, `N` blocks of `b` tokens.
+    Shapes: `B` batch, `H` heads, `T` queries, `S` keys; for blockwise kinds, `N` blocks
+    of `b` tokens.
 
     Args:
-        model: Any model of ours.
+        model: A model of `transbeam.model`.
         inputs: Its inputs by name.
 
     Returns:
         The probabilities by the path of their attention layer, such as
         `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention, and
-        for low rank with its sums as `S`. A sliding window's are `(N, B, H, b, S)`,
-        with the keys of a block's window as `S`. Global window and block sparse
-        attention give two, since a few queries see their whole document: under the
-        path, those of all queries, `(N, B, H, b, S)`, of which rows of the few do not
-        count; `S` are the keys of a window, then those far away. And under the path
-        with `/global`, those of the few, `(N, B, H, T, b)`, which look at one block of
-        keys after the other and add up to one over all. Kernel attention makes none and
-        is left out.
+        for low-rank attention with its projected keys as `S`. For sliding windows they
+        are `(N, B, H, b, S)`, with the keys of a block's window as `S`. Global window
+        and block sparse attention have two entries, since a few queries attend to their
+        whole document: under the path, all queries, `(N, B, H, b, S)`, where the rows
+        of these few are not used; `S` are the keys of a window, then the distant ones.
+        And under the path with `/global`, the few queries, `(N, B, H, T, b)`, over one
+        block of keys after the other; they add up to one over all blocks. Kernel
+        attention has no probabilities and is left out.
 
     Example:
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Models that also give what their blocks say."""
+"""Models with the hidden states of all blocks as outputs."""
 
 import keras
 
@@ -6,18 +6,18 @@ from transbeam.model.functional.input_validation import CheckedModel
 
 
 def with_hidden_states(model: keras.Model) -> keras.Model:
-    """The same model, on the same weights, with the output of every block.
+    """Adds the output of every block to a model's outputs; the weights are shared.
 
-    Distillation compares these between teacher and student; a logit lens reads them.
+    Distillation compares them between teacher and student; a logit lens reads them.
 
     Args:
-        model: Any model of ours.
+        model: A model of `transbeam.model`.
 
     Returns:
-        A functional model whose outputs are the model's own and, by the names of the
-        blocks, theirs: `(B, T, D)` in the compute dtype. `embeddings` is what went
-        into the first one of a stack (`encoder_embeddings` and `decoder_embeddings`
-        in a model of two).
+        A functional model with the outputs of the model and, by the names of the
+        blocks, their hidden states: `(B, T, D)` in the compute dtype. `embeddings` is
+        the input of a stack's first block (`encoder_embeddings` and
+        `decoder_embeddings` in an encoder-decoder).
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -1,1 +1,1 @@
-"""The few fused pieces that decide speed: a reference of each, and a faster one."""
+"""Performance-critical operations: a reference and a faster form of each."""

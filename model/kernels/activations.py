@@ -10,16 +10,16 @@ from transbeam.model.kernels.dispatch import has_many_tokens, is_plain, on_tenso
 def gelu(x: Any, approximate: bool = False) -> Any:
     """`x` times the normal distribution function of `x`.
 
-    The error function has no exact half-precision kernel on a CPU, and no fast one
-    either. With TensorFlow, half precision is widened and narrowed again inside one
-    kernel, made by XLA, if there are enough tokens for that to pay; float32 goes
-    forward as TensorFlow's op, which becomes a part of the matrix product before it
-    (see `transbeam.model.kernels.dense`). The gradient is one kernel for both, and
-    needs `x` and no more, where TensorFlow's keeps three tensors of that size.
+    The error function has neither an exact nor a fast half-precision kernel on a CPU.
+    With TensorFlow, half precision is widened and narrowed inside one XLA kernel, if
+    there are enough tokens for that to pay off; float32 uses TensorFlow's op, which is
+    fused into the preceding matrix product (see `transbeam.model.kernels.dense`). The
+    gradient is one kernel for both, and keeps only `x`, where TensorFlow's keeps three
+    tensors of that size.
 
     Args:
         x: float tensor of any shape.
-        approximate: Whether to use the tanh approximation.
+        approximate: If true, uses the tanh approximation.
 
     Returns:
         Same shape and dtype as `x`.

@@ -1,4 +1,4 @@
-"""An update of AdamW's in one pass over a weight and its two moments."""
+"""The AdamW update in one pass over a weight and its two moments."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from transbeam.model.kernels.elementwise_reference import Three, plain_adam_upda
 def adam_update(
     values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
 ) -> Three:
-    """A weight and its moments after a step.
+    """Computes a weight and its moments after a step.
 
-    Written op by op, a dozen ops read and write all of a weight; one kernel of XLA's
+    As separate ops, a dozen of them read and write the whole weight; one XLA kernel
     reads four arrays and writes three.
 
     Args:
         values: The weight, the mean of gradients and the mean of their squares, all of
             one shape.
-        gradient: Of that shape.
-        rates: float32 scalars: what the step is multiplied with, the share of the
-            weight that decays, and what is added to the root.
-        betas: How much of either mean stays, two floats.
+        gradient: The gradient, of the same shape.
+        rates: float32 scalars: the step size, the decayed share of the weight, and the
+            epsilon added to the root.
+        betas: The decay rates of the two means, two floats.
 
     Returns:
-        The three values anew.
+        The three new values.
 
     Example:
     >>> from keras import ops

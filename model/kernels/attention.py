@@ -1,4 +1,4 @@
-"""Attention whose probabilities nobody looks at."""
+"""Fused scaled dot-product attention, without stored probabilities."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +19,11 @@ def scaled_dot_product_attention(
     trained: tuple[Any, ...] = (),
     scale: float = 1.0,
 ) -> Any:
-    """Gives every query the mean of the values, weighted by the softmax of its scores.
+    """Computes scaled dot-product attention with an additive bias.
 
-    With TensorFlow the scores are made for some rows at a time, and made again for the
-    gradient, so memory grows with `T` and not with its square. With JAX they are left
-    to JAX's own fused attention where that takes the bias as exactly.
+    With TensorFlow the scores are computed for some rows at a time, and recomputed for
+    the gradient, so memory grows with `T` and not with its square. With JAX, JAX's own
+    fused attention is used if it applies the bias without loss of precision.
 
     Shapes: `B` batch, `T` queries, `S` keys, `H` query heads, `G` key heads (`H` is a
     multiple of `G`: head `h` reads key head `h // (H / G)`), `K` head width.
@@ -32,19 +32,19 @@ def scaled_dot_product_attention(
         query: float `(B, T, H, K)`.
         key: float `(B, S, G, K)`.
         value: float `(B, S, G, K)`.
-        row_bias: `row_bias(start, size, *trained)` gives what is added to the scores of
+        row_bias: `row_bias(start, size, *trained)` returns the bias of the scores of
             the `size` queries from `start` on: float32, of rank 4 and broadcastable to
             `(B, H, size, S)`. Both are int32 scalars, tensors or not. A bias that all
-            heads share is taken for a mask, and rounded to the dtype of `query`.
-        trained: Tensors that `row_bias` is given and whose gradient counts, such as a
+            heads share is assumed to be a mask, and rounded to the dtype of `query`.
+        trained: Tensors that are passed to `row_bias` and get gradients, such as a
             table of relative positions. Nothing else in `row_bias` gets a gradient.
-        scale: What the scores are multiplied by before the bias is added. TensorFlow
-            does both inside the matrix product, so it costs less here than before.
-            Scale float16 before: its products may pass the 65,504 at which it ends.
+        scale: Factor of the scores before the bias is added. TensorFlow fuses both into
+            the matrix product, so it is cheaper here than beforehand. Scale float16
+            queries beforehand: their products may overflow at 65,504.
 
     Returns:
         `(B, T, H, K)` in the dtype of `query`. The softmax is computed in float32. A
-        query all of whose keys are masked gets a finite answer that means nothing.
+        query whose keys are all masked gets finite values without meaning.
 
     Example:
     >>> query = ops.zeros((1, 2, 1, 1))  # likes all keys the same
@@ -97,10 +97,11 @@ def plain_attention(
 
 def _attend_with_jax(query, key, value, row_bias, trained, scale):
     if keras.backend.standardize_dtype(query.dtype) == "float16":
-        # JAX's own asks for a product that CPUs do not have.
+        # JAX's own attention needs a matrix product that CPUs do not support.
         return plain_attention(query, key, value, row_bias, trained, scale)
     bias = None if row_bias is None else row_bias(0, query.shape[1], *trained)
-    # Keras rounds the bias to the dtype of the query: a mask may be, places may not.
+    # Keras rounds the bias to the dtype of the query, which is harmless for a mask, but
+    # not for position biases.
     if bias is not None and bias.shape[1] > 1 and query.dtype != bias.dtype:
         return plain_attention(query, key, value, row_bias, trained, scale)
     return ops.dot_product_attention(query, key, value, bias=bias, scale=scale)

@@ -1,11 +1,11 @@
-"""Attention some rows at a time, for TensorFlow.
+"""Attention for some rows at a time, for TensorFlow.
 
-It is written in plain ops, but in forms that TensorFlow's optimizer knows: it makes one
-kernel of `matmul(query, key) * scale + bias` where all heads share the bias.
+It uses plain ops, in patterns that TensorFlow's graph optimizer recognizes: it fuses
+`matmul(query, key) * scale + bias` to one kernel if all heads share the bias.
 
 Shapes: `C` rows at a time; the other letters are those of
-`transbeam.model.kernels.attention`. In here heads come before tokens: queries are `(B,
-H, T, K)`, keys `(B, G, S, K)`.
+`transbeam.model.kernels.attention`. In this module heads precede tokens: queries are
+`(B, H, T, K)`, keys `(B, G, S, K)`.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from transbeam.model.kernels.dispatch import is_for_phones, is_plain
 
-# How many scores are made at once: 16 MB in float32. Larger blocks of memory go back
-# to the system after each use and come again as pages to be zeroed; with much smaller
-# ones the matrix products are slow.
+# Scores that are computed at once: 16 MB in float32. Larger memory blocks are returned
+# to the system after each use, and allocated again as pages that must be zeroed; with
+# much smaller ones the matrix products are slow.
 SCORES_AT_ONCE = 2**22
 FEWEST_ROWS = 64
 
@@ -38,7 +38,7 @@ def attend(query, key, value, row_bias, trained, scale):
 
 
 def _with_gradient(attention: "_Attention"):
-    """One that makes its scores again for the gradient, rather than keep them."""
+    """Wraps the attention to recompute its scores for the gradient."""
 
     @tf.custom_gradient
     def forward(*inputs):
@@ -52,12 +52,12 @@ def _with_gradient(attention: "_Attention"):
 class _Rows:
     """The division of the queries into pieces.
 
-    Numbers where shapes are static, else scalar tensors.
+    The attributes are ints if shapes are static, else scalar tensors.
 
     Attributes:
         length: `T`.
-        size: `C`, of every piece: the last one begins within the one before it.
-        pieces: How many there are.
+        size: `C`, rows of every piece: the last piece overlaps the one before it.
+        pieces: Number of pieces.
     """
 
     length: Any
@@ -66,7 +66,7 @@ class _Rows:
 
     @property
     def in_one_piece(self) -> bool:
-        """Checks that all queries are statically known to fit in one piece."""
+        """True if all queries are statically known to fit in one piece."""
         return isinstance(self.pieces, int) and self.pieces == 1
 
     def start(self, number):
@@ -79,7 +79,7 @@ class _Rows:
         return tf.ensure_shape(some, self.shape(x))
 
     def are_new(self, number):
-        """Marks the rows of a piece that the last piece lacks: bool `(C, 1)`."""
+        """Marks the rows that the previous piece did not have: bool `(C, 1)`."""
         rows = self.start(number) + tf.range(self.size)
         return tf.expand_dims(rows >= number * self.size, 1)
 
@@ -93,7 +93,7 @@ class _Rows:
         return batch, heads, self.size if isinstance(self.size, int) else None, width
 
     def join(self, gathered, like):
-        """Puts pieces together, without the rows that come twice: `(B, H, T, K)`."""
+        """Concatenates pieces, without the duplicate rows: `(B, H, T, K)`."""
         x = tf.transpose(gathered.stack(), (1, 2, 0, 3, 4))  # (B, H, pieces, C, K)
         batch, heads, _, width = _shape(like)
         x = tf.reshape(x, (batch, heads, self.pieces * self.size, width))
@@ -107,12 +107,12 @@ def _cut(query, key) -> _Rows:
     batch, heads, length, _ = _shape(query)
     if is_for_phones():  # one text, which is short
         return _Rows(length, length, 1)
-    row = batch * heads * _shape(key)[2]  # scores of one
+    row = batch * heads * _shape(key)[2]  # scores of one row
     known = isinstance(length, int) and isinstance(row, int)
     larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
     size = larger(SCORES_AT_ONCE // larger(row, 1), FEWEST_ROWS)
     pieces = larger(-(-length // size), 1)
-    # As many in each piece, so that the last has few of the rows before it.
+    # Pieces of equal size, so that the last overlaps by few rows.
     return _Rows(length, smaller(-(-length // pieces), length), pieces)
 
 
@@ -125,12 +125,12 @@ class _Attention:
     rows: _Rows
 
     def at_once(self, query, key, value, *trained):
-        """In one piece."""
+        """Computes the attention in one piece."""
         bias = self._bias(0, self.rows.length, trained)
         return self._attend(query, key, value, bias)
 
     def forward(self, *inputs):
-        """In as many pieces as it takes."""
+        """Computes the attention in as many pieces as needed."""
         if isinstance(self.rows.pieces, int):
             return self._in_pieces(*inputs)
         outputs = tf.cond(
@@ -152,12 +152,12 @@ class _Attention:
         return rows.join(outputs, query)
 
     def backward(self, upstream, outputs, query, key, value, *trained):
-        """The gradients of query, key, value and what is trained."""
+        """The gradients of query, key, value and `trained`."""
         rows = self.rows
 
         def step(number, to_query, to_key, to_value, *to_trained):
             some = rows.take(query, number)
-            # Rows that the piece before has dealt with must not count twice.
+            # Rows of the previous piece must not count twice.
             worth = rows.take(upstream, number)
             worth = tf.where(rows.are_new(number), worth, tf.zeros_like(worth))
             with tf.GradientTape() as tape:
@@ -166,12 +166,12 @@ class _Attention:
             probabilities = self._probabilities(some, key, bias)
 
             to_probabilities = _wide(_product(worth, value, transpose_b=True))
-            # What the softmax takes off is the mean of the probabilities' gradient.
+            # The softmax's gradient subtracts the mean of the probabilities' gradient.
             if trained:
-                # As it is rounded, the gradients of a row's scores add up to 0: one
-                # bias has many rows, and what they were off by would add up in it.
+                # From the rounded values, so that the gradients of a row's scores add
+                # up to 0: a bias sums over many rows, which would accumulate errors.
                 mean = probabilities * to_probabilities
-            else:  # which is also that of the outputs: the shorter sum
+            else:  # equals the mean over the outputs, which is a shorter sum
                 mean = _wide(worth) * _wide(rows.take(outputs, number))
             mean = tf.reduce_sum(mean, axis=-1, keepdims=True)
             to_scores = probabilities * (to_probabilities - mean)
@@ -205,7 +205,8 @@ class _Attention:
         ]
 
     def _each_piece(self, step, *state):
-        # Two at a time: while one multiplies, the small ops of the other find a core.
+        # Two pieces at a time: the small ops of one overlap with the product of the
+        # other.
         _, *state = tf.while_loop(
             lambda number, *_: number < self.rows.pieces,
             step,
@@ -239,7 +240,7 @@ class _Attention:
 
 
 def _product(queries, keys, *, transpose_b=False):
-    """Matrix products of `(B, H, C, X)` and `(B, G, ...)`: `(B, H, C, Y)`."""
+    """Multiplies `(B, H, C, X)` by `(B, G, ...)` group by group: `(B, H, C, Y)`."""
     heads, groups = queries.shape[1], keys.shape[1]
     if heads == groups:
         return tf.matmul(queries, keys, transpose_b=transpose_b)
@@ -280,6 +281,6 @@ def _swap(x):
 
 
 def _shape(x) -> list[Any]:
-    """A tensor's sizes, those that are not known as scalar tensors."""
+    """A tensor's sizes, the unknown ones as scalar tensors."""
     sizes = tf.shape(x)
     return [sizes[i] if size is None else size for i, size in enumerate(x.shape)]

@@ -1,4 +1,4 @@
-"""Work on blocks of a sequence, some blocks at a time."""
+"""Applies a function to blocks of a sequence, some blocks at a time."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,28 +16,28 @@ def in_groups(
     trained: Tensors,
     work: Any,
 ) -> Any:
-    """Calls a function of blocks, each of which sees only some blocks on either side.
+    """Calls a function of blocks, each with a window of blocks around it.
 
     With TensorFlow it is called for one group of blocks after the other, and again for
-    the gradient: what it makes in between is never there for all blocks at once. Other
-    backends get all blocks in one call.
+    the gradient, so its intermediate results never exist for all blocks at once. With
+    other backends it is called once for all blocks.
 
-    Shapes: `N` blocks, of which each sees `W` columns.
+    Shapes: `N` blocks, each with a window of `W` columns.
 
     Args:
-        function: `function(rows, columns, marks, trained)` gives a tensor like the
-            first of `rows`, of fewer blocks when it is given fewer. It may not be
-            random.
+        function: `function(rows, columns, marks, trained)` returns a tensor like the
+            first of `rows`, with as many blocks as it is given. It must be
+            deterministic.
         rows: Floats `(N, ...)`.
-        columns: Floats `(N + W - 1, ...)`; block `n` sees those from `n` to
+        columns: Floats `(N + W - 1, ...)`; the window of block `n` is from `n` to
             `n + W - 1`.
-        marks: Whole numbers or flags `(N, ...)`.
-        trained: Other floats whose gradient counts.
-        work: int or scalar tensor, how many numbers the largest tensor that the
-            function makes has for each block.
+        marks: Integers or bools `(N, ...)`.
+        trained: Further floats that get gradients.
+        work: int or scalar tensor, the size per block of the largest tensor that the
+            function computes.
 
     Returns:
-        What the function gives for all blocks.
+        The function's results for all blocks.
 
     Example:
     >>> from keras import ops

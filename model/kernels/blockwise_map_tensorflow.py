@@ -1,7 +1,7 @@
 """Groups of blocks one after the other, for TensorFlow.
 
-The gradient calls the function again, group by group, and keeps nothing of the forward
-pass but its inputs.
+The gradient calls the function again, group by group, and keeps only the inputs of the
+forward pass.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from transbeam.model.kernels.dispatch import is_plain
 
-# How many numbers the largest tensor of a group has: 8 MB in float32. Larger groups
-# take more memory, and much smaller ones leave the matrix products too little to do.
+# Size of the largest tensor of a group: 8 MB in float32. Larger groups take more
+# memory, and with much smaller ones the matrix products are slow.
 WORK_AT_ONCE = 2**21
 
 
@@ -23,7 +23,7 @@ def in_groups(function, rows, columns, marks, trained, work):
         for part in (rows, columns, marks, trained)
     )
     groups = _cut(rows[0], columns[0], work)
-    # Not every runtime has lists of tensors, which a loop over groups is made of.
+    # A loop over groups needs lists of tensors, which not every runtime supports.
     if groups.in_one_piece or is_plain():
         return function(rows, columns, marks, trained)
     call = _Call(function, groups, marks, len(rows), len(columns))
@@ -42,12 +42,12 @@ def _with_gradient(call: "_Call"):
 class _Groups:
     """The division of the blocks into groups.
 
-    Numbers where shapes are static, else scalar tensors.
+    The attributes are ints if shapes are static, else scalar tensors.
 
     Attributes:
         blocks: `N`.
-        size: Blocks of every group: the last one begins within the one before it.
-        count: How many groups there are.
+        size: Blocks of every group: the last group overlaps the one before it.
+        count: Number of groups.
         more: `W - 1`, the columns of a group beyond its blocks.
     """
 
@@ -58,7 +58,7 @@ class _Groups:
 
     @property
     def in_one_piece(self) -> bool:
-        """Checks that all blocks are statically known to fit in one group."""
+        """True if all blocks are statically known to fit in one group."""
         return isinstance(self.count, int) and self.count == 1
 
     def start(self, number):
@@ -80,14 +80,14 @@ class _Groups:
         return tf.ensure_shape(some, (known, *x.shape[1:]))
 
     def new_rows(self, x, number):
-        """The blocks of a group; zeros for those that the one before it has had."""
+        """The blocks of a group, with zeros for those that the previous group had."""
         [x] = self.rows([x], number)
         index = self.start(number) + tf.range(self.size)
         new = tf.reshape(index >= number * self.size, (-1, *[1] * (x.shape.rank - 1)))
         return tf.where(new, x, tf.zeros_like(x))
 
     def add_columns(self, total, number, share):
-        """Adds what comes of a group's columns to what comes of all."""
+        """Adds the gradient of a group's columns to the gradient of all columns."""
         index = self.start(number) + tf.range(self.size + self.more)
         return tf.tensor_scatter_nd_add(total, tf.expand_dims(index, 1), share)
 
@@ -98,7 +98,7 @@ class _Groups:
         return tf.TensorArray(like.dtype, self.count, element_shape=shape)
 
     def join(self, gathered):
-        """Puts the parts together, without the blocks that come twice."""
+        """Concatenates the parts, without the duplicate blocks."""
         x = gathered.stack()  # (count, size, ...)
         x = tf.reshape(x, (self.count * self.size, *tf.unstack(tf.shape(x))[2:]))
         last = (self.count - 1) * self.size
@@ -106,7 +106,7 @@ class _Groups:
         return tf.concat([x[:last], x[last + twice :]], axis=0)
 
     def each(self, step, *state):
-        """Goes from group to group, one at a time."""
+        """Runs a step for each group, one at a time."""
         _, *state = tf.while_loop(
             lambda number, *_: number < self.count,
             step,
@@ -124,13 +124,13 @@ def _cut(rows, columns, work) -> _Groups:
     larger, smaller = (max, min) if known else (tf.maximum, tf.minimum)
     size = larger(WORK_AT_ONCE // larger(work, 1), 1)
     count = larger(-(-blocks // size), 1)
-    # As many in each group, so that the last has few of the blocks before it.
+    # Groups of equal size, so that the last overlaps by few blocks.
     return _Groups(blocks, smaller(-(-blocks // count), blocks), count, width - blocks)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A function of blocks, and how its inputs are told apart."""
+    """A function of blocks, and the split of its flat inputs by kind."""
 
     function: Any
     groups: _Groups
@@ -139,7 +139,7 @@ class _Call:
     num_columns: int
 
     def forward(self, *inputs):
-        """The function of all blocks."""
+        """Applies the function to all blocks."""
         rows, columns, trained = self._split(inputs)
         groups = self.groups
 
@@ -185,7 +185,7 @@ class _Call:
             step,
             [groups.gather(x) for x in rows],
             [tf.zeros_like(x) for x in columns],
-            # All groups add to these, and bfloat16 soon has no room for one more.
+            # Accumulated over all groups, for which bfloat16 is too coarse.
             [tf.zeros_like(x, "float32") for x in trained],
         )
         to_trained = [

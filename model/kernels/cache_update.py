@@ -1,10 +1,10 @@
-"""Writing new keys and values into a cache, and the loop that does so.
+"""In-place updates of a KV cache, and the decoding loop around them.
 
-TensorFlow's tensors do not change: `slice_update` in a `tf.while_loop` copies the
-whole cache for one token, and so does `tensor_scatter_nd_update`, for which the cost of
-a token grows with the slots of the cache. XLA, and with it JAX, updates in place by
-itself. So on TensorFlow without XLA, inside `loop_with_cache` and nowhere else, the new
-rows are written into the cache's own memory.
+TensorFlow's tensors are immutable: `slice_update` in a `tf.while_loop` copies the whole
+cache for each token, and so does `tensor_scatter_nd_update`, so the cost of a token
+grows with the slots of the cache. XLA, and thus JAX, updates in place by itself. So on
+TensorFlow without XLA, and only inside `loop_with_cache`, the new rows are written into
+the cache's own memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ _in_place: ContextVar[bool] = ContextVar("in_place", default=False)
 
 
 def update_cache(cache: Any, new: Any, index: Any) -> Any:
-    """Puts the rows of new tokens into their slots.
+    """Writes the keys or values of new tokens to their slots.
 
     Shapes: `B` batch, `G` heads, `S` slots, `Q` new tokens, `K` head width.
 
@@ -35,7 +35,7 @@ def update_cache(cache: Any, new: Any, index: Any) -> Any:
         index: int or int32 scalar tensor, the first slot. `index + Q` is at most `S`.
 
     Returns:
-        `(B, G, S, K)`. The old cache is not to be used again.
+        `(B, G, S, K)`. The old cache must not be used again.
 
     Example:
     >>> cache = update_cache(ops.zeros((1, 1, 3, 1)), ops.ones((1, 1, 1, 1)), 1)
@@ -48,13 +48,13 @@ def update_cache(cache: Any, new: Any, index: Any) -> Any:
 
 
 def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
-    """Other values for a stretch of one axis.
+    """Replaces a slice along one axis.
 
     Args:
         x: Any tensor.
-        start: int or int32 scalar tensor, where the stretch begins.
-        new: As `x`, but for the stretch's length.
-        axis: Which one.
+        start: int or int32 scalar tensor, the start of the slice.
+        new: The new values, of the shape of `x` except for the slice's length.
+        axis: The axis.
 
     Example:
     >>> x = update_slice(ops.zeros((1, 4)), 1, ops.ones((1, 2)), axis=1)
@@ -64,7 +64,7 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
     if is_for_phones():
         return _update_window(x, start, new, axis)
     if on_tensorflow() and is_plain():
-        # Keras's op is one of XLA's, which not every model server has.
+        # Keras's op is an XLA op, which not every model server has.
         import tensorflow as tf
 
         whole = (slice(None),) * axis
@@ -77,11 +77,11 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
 
 
 def _update_window(x, start, new, axis):
-    """The same in static shapes; what reaches over the end is left out.
+    """As `update_slice`, in static shapes; values beyond the end are dropped.
 
-    A phone reads a prompt in pieces of a few sizes, and what fills up the last piece
-    may reach over the end of the cache. TFLite's op would write all of it further to
-    the left, where other tokens are.
+    A phone reads a prompt in chunks of a few sizes, and the padding of the last chunk
+    may extend beyond the end of the cache. TFLite's op would shift the whole slice to
+    the left, over other tokens.
     """
     size, slots = new.shape[axis], x.shape[axis]
     places = [0] * len(x.shape)
@@ -105,11 +105,11 @@ def loop_with_cache(
     state: tuple[Any, ...],
     cache: Any,
 ) -> tuple[Any, ...]:
-    """A `while` loop around a cache that `update_cache` writes into.
+    """Runs a `while` loop over a cache that `update_cache` writes to.
 
     Args:
-        condition: `condition(*state)` gives a bool scalar.
-        body: `body(cache, *state)` gives the new cache and the new state, a tuple, in
+        condition: `condition(*state)` returns a bool scalar.
+        body: `body(cache, *state)` returns the new cache and the new state, a tuple, in
             the same shapes and dtypes.
         state: Tensors, or nested structures of them.
         cache: A nested structure of tensors.
@@ -141,23 +141,23 @@ def _plain_loop(condition, body, state, cache):
 
 
 def _tensorflow_loop(condition, body, state, cache):
-    """The same; the cache is the loop's own, and shapes stay what they were."""
+    """As `loop_with_cache`, with a copy of the cache and fixed shapes."""
     import tensorflow as tf
 
     compiled = _compiled_by_xla()
     if not compiled:
-        # What comes in may be a constant, the caller's tensor, or shared with another
-        # loop that was found to begin alike; only a copy of our own may be written to.
+        # The input may be a constant, the caller's tensor, or shared with another loop
+        # by common subexpression elimination, so only a copy may be written to.
         cache = tf.nest.map_structure(lambda x: tf.raw_ops.DeepCopy(x=x), cache)
     shapes = tf.nest.map_structure(lambda x: tf.TensorShape(x.shape), (cache, state))
 
     def step(cache, state):
         with _updates_in_place(not compiled):
             new = body(cache, *state)
-        # Shapes known only in part are lost on the way through the model.
+        # Partially known shapes are lost in the model, so they are set again.
         return tf.nest.map_structure(_with_shape, tuple(new), shapes)
 
-    # One iteration after another: the next may write before this one has read.
+    # Iterations must not overlap: the next might write before this one has read.
     _, state = tf.while_loop(
         lambda _, state: condition(*state),
         step,
@@ -175,10 +175,10 @@ def _with_shape(tensor, shape):
 
 @contextmanager
 def updating_in_place() -> Iterator[None]:
-    """Lets functions that are traced inside write into the caches that they are given.
+    """Lets functions that are traced inside write to the caches passed to them.
 
-    A cache is used up by it: only the new one is to be looked at, and the same one must
-    not be given again. Outside of TensorFlow's graphs nothing is written into.
+    This consumes a cache: use only the returned one, and do not pass the old one again.
+    In eager execution nothing is updated in place.
     """
     with _updates_in_place(in_tensorflow_graph()):
         yield
@@ -194,10 +194,7 @@ def _updates_in_place(allowed: bool):
 
 
 def _compiled_by_xla() -> bool:
-    """Checks that the function being traced is compiled by XLA.
-
-    Itself, or as a part of a caller that is.
-    """
+    """Tells if the traced function, or a caller of it, is compiled by XLA."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 
@@ -206,10 +203,10 @@ def _compiled_by_xla() -> bool:
 
 
 def _write_rows(cache, new, index):
-    """Writes into the memory of `cache`, whoever else may hold it.
+    """Writes to the memory of `cache`, even if it has other references.
 
-    What reads the cache in one iteration must be needed for the next update in the
-    same iteration; as the scores of a token are for the token that follows it.
+    All reads of the cache in an iteration must be inputs of the next update, as the
+    logits of a token are of the following token.
     """
     import tensorflow as tf
 

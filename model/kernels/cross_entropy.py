@@ -8,12 +8,12 @@ from transbeam.model.kernels.dispatch import is_plain, on_tensorflow
 
 
 def cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
-    """Nats that each target costs, and the logarithm of the softmax's denominator.
+    """Computes the cross-entropy in nats, and the log of the softmax's denominator.
 
-    TensorFlow's own gradient of picking one score out of 30,000 is a sum by segments
-    into all of them, and takes ten times as long as the softmax. Here the gradient is
-    the softmax less one at the target; and the softmax is oneDNN's, of which the
-    denominator is read off where it is largest and nothing can round to zero.
+    TensorFlow's own gradient of gathering one logit out of 30,000 is a segment sum over
+    all of them, and takes ten times as long as the softmax. Here the gradient is the
+    softmax minus one at the target. The softmax is oneDNN's, and its denominator is
+    computed from the largest probability, which cannot round to zero.
 
     Args:
         logits: float32 `(..., C)`.
@@ -40,14 +40,14 @@ def plain_cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
 
 
 def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
-    """Softmax, the logarithm of its denominator, and where it is largest.
+    """Computes the softmax, the logarithm of its denominator, and its argmax.
 
     Args:
         logits: float32 `(N, C)`.
 
     Returns:
-        float32 `(N, C)`, float32 `(N,)`, and int32 `(N,)`. No gradients are meant to
-        flow through them.
+        float32 `(N, C)`, float32 `(N,)`, and int32 `(N,)`. They are not meant to be
+        differentiated.
 
     Example:
     >>> softmax, log_sum, guesses = softmax_and_log_sum(ops.array([[0.0, 0.0]]))
@@ -57,7 +57,7 @@ def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
     if on_tensorflow():
         import tensorflow as tf
 
-        # Keras's own `argmax` goes over everything once more, for zeros with a sign.
+        # Keras's own `argmax` needs another pass, to handle signed zeros.
         softmax = tf.nn.softmax(logits)
         guesses = tf.argmax(logits, axis=-1, output_type="int32")
     else:
@@ -69,7 +69,7 @@ def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
 
 
 def pick(x: Any, places: Any) -> Any:
-    """One number of each row: `(N, C)` at int32 `(N,)`.
+    """Gathers one number of each row: `(N, C)` at int32 `(N,)`.
 
     Example:
     >>> picked = pick(ops.array([[1.0, 2.0], [3.0, 4.0]]), ops.array([1, 0]))

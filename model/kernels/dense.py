@@ -1,4 +1,4 @@
-"""A dense layer that TensorFlow makes one kernel of."""
+"""A dense layer that TensorFlow fuses to one kernel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,19 +20,19 @@ def dense(
 ) -> Any:
     """`activation(inputs @ kernel + bias)`.
 
-    TensorFlow's optimizer makes one kernel of a matrix product, a `BiasAdd` and an
-    activation (ReLU, GELU in float32), so that the last two cost next to nothing; but
-    only with nothing in between, where Keras's `Dense` changes the shape and adds. So
-    this works on a matrix to the end. The ops are plain ones: exports gain as well.
+    TensorFlow's graph optimizer fuses a matrix product, a `BiasAdd` and an activation
+    (ReLU, GELU in float32) to one kernel, so that the last two cost almost nothing; but
+    only if no op is in between, and Keras's `Dense` has a reshape and an `Add`. So this
+    function uses a matrix for all of them. These are plain ops: exports benefit too.
 
-    Where a CPU multiplies bfloat16 slowly, it is widened to float32 for the product and
-    narrowed after the activation: half the time, and rounded once.
+    If a CPU multiplies bfloat16 slowly, it is widened to float32 for the product and
+    narrowed after the activation, which takes half the time and rounds only once.
 
     Args:
         inputs: float `(..., D)`.
         kernel: float `(D, units)`.
         bias: float `(units,)` or None.
-        activation: What to do with the sum, elementwise; None for nothing.
+        activation: An elementwise function of the sum; None for none.
 
     Returns:
         `(..., units)` in the dtype of `inputs`.
@@ -80,10 +80,10 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 
 
 def should_widen(inputs) -> bool:
-    """Checks that products of these bfloat16 vectors are better computed in float32.
+    """Tells if products of these bfloat16 vectors are faster in float32.
 
-    That is measured on the machine. With few tokens all the time goes into reading the
-    kernel, which must not grow.
+    That is measured on the machine. With few tokens the time is dominated by reading
+    the kernel, which a wider dtype would slow down.
     """
     if not on_tensorflow():
         return False

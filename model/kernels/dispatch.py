@@ -1,7 +1,7 @@
 """Chooses between the plain and the fast form of a kernel.
 
-The fast ones give the same values and the same gradients. Which of them runs is
-nobody else's business, but for an export, which must do without some.
+The fast ones compute the same values and gradients. Callers need not know which of them
+runs, except for exports, which cannot use some.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-# With fewer tokens, starting XLA's kernel takes longer than the small ops it saves.
+# With fewer tokens, launching the XLA kernel takes longer than the ops it replaces.
 FEWEST_TOKENS = 64
 
 _PLAIN: ContextVar[bool] = ContextVar("plain", default=False)
@@ -23,8 +23,8 @@ _IN_INT8: ContextVar[bool] = ContextVar("in_int8", default=False)
 def plain() -> Iterator[None]:
     """Limits functions that are traced inside to ops that every runtime has.
 
-    No part of it is left to XLA, which TFLite cannot take, and no gradient is written
-    by hand, for want of which TensorFlow warns when it loads a SavedModel.
+    XLA is not used, because TFLite does not support it, nor are custom gradients, whose
+    absence TensorFlow warns of when it loads a SavedModel.
 
     Example:
     >>> with plain():
@@ -45,8 +45,8 @@ def for_phones(*, in_int8: bool = False) -> Iterator[None]:
     """Limits functions traced inside to plain ops that TFLite has kernels for.
 
     Args:
-        in_int8: Whether all numbers of the model will be of eight bits, so that no
-            tensor may have both large and small ones.
+        in_int8: True if all tensors of the model will be int8, so that no tensor may
+            contain both large and small numbers.
 
     Example:
     >>> with for_phones():
@@ -63,27 +63,27 @@ def for_phones(*, in_int8: bool = False) -> Iterator[None]:
 
 
 def is_for_phones() -> bool:
-    """Checks that the code runs inside `for_phones`."""
+    """True inside `for_phones`."""
     return _FOR_PHONES.get()
 
 
 def is_in_int8() -> bool:
-    """Checks that the code runs inside `for_phones(in_int8=True)`."""
+    """True inside `for_phones(in_int8=True)`."""
     return _IN_INT8.get()
 
 
 def is_plain() -> bool:
-    """Checks that the code runs inside `plain`."""
+    """True inside `plain`."""
     return _PLAIN.get()
 
 
 def on_tensorflow() -> bool:
-    """Checks that Keras's backend is TensorFlow."""
+    """True if Keras's backend is TensorFlow."""
     return keras.backend.backend() == "tensorflow"
 
 
 def in_tensorflow_graph() -> bool:
-    """Checks that ops add nodes to a TensorFlow graph, instead of being executed."""
+    """True if ops add nodes to a TensorFlow graph, instead of being executed."""
     if not on_tensorflow():
         return False
     import tensorflow as tf
@@ -92,7 +92,7 @@ def in_tensorflow_graph() -> bool:
 
 
 def has_many_tokens(x: Any) -> bool:
-    """Checks that a tensor is large enough for an XLA kernel to pay off.
+    """Tells if a tensor is large enough for an XLA kernel to pay off.
 
     Args:
         x: float `(..., D)`, of any number of vectors.

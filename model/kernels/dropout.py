@@ -1,9 +1,9 @@
-"""Dropout whose mask is computed twice and never kept.
+"""Dropout whose mask is recomputed in the backward pass instead of stored.
 
-Random numbers from the backend's generator take longer than all else in dropout, and
-the mask must lie in memory until the backward pass. Here a number is a hash of the
-seed and of the element's place, so the backward pass has the mask again for the asking,
-and TensorFlow makes one kernel of hash, comparison and product by XLA.
+Random numbers from the backend's generator take longer than everything else in dropout,
+and the mask must be stored until the backward pass. Here a number is a hash of the seed
+and of the element's index, so the backward pass recomputes the mask, and TensorFlow
+fuses hash, comparison and product to one XLA kernel.
 """
 
 import math
@@ -14,11 +14,11 @@ from transbeam.model.kernels.elementwise_reference import plain_dropout
 
 
 def dropout(x: Any, rate: float, seed: Any) -> Any:
-    """Sets a share of all elements to 0 and scales the others up to the same mean.
+    """Sets a share of all elements to 0 and scales the others to keep the mean.
 
     Args:
         x: float, of any shape.
-        rate: The share, in `(0, 1)`; of 2^32 steps.
+        rate: The share, in `(0, 1)`, with a resolution of 2^-32.
         seed: uint32 `(2,)`. The same seed gives the same mask, on every backend.
 
     Returns:

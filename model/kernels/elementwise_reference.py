@@ -34,7 +34,7 @@ def threshold(rate: float) -> int:
 
 
 def _hash(x):
-    """Each bit of the result hangs on each bit of the uint32 that goes in."""
+    """Hashes uint32 numbers; each output bit depends on each input bit."""
     x = _mix(x, 16) * _number(0x85EBCA6B)
     x = _mix(x, 13) * _number(0xC2B2AE35)
     return _mix(x, 16)

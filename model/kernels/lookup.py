@@ -1,4 +1,4 @@
-"""Looking vectors up in a table."""
+"""Embedding lookup."""
 
 import functools
 from typing import Any
@@ -10,11 +10,11 @@ from transbeam.model.kernels.shapes import reshape
 
 
 def look_up(table: Any, ids: Any) -> Any:
-    """The rows of a table that some ids name.
+    """Gathers the rows of a table.
 
-    TFLite has an op for it, whose table may be in whole numbers of 8 or 4 bits and of
-    which only the rows that are asked for become floats; of a gather it makes floats
-    of the whole table. The converter knows it by a name on a function.
+    TFLite has an embedding lookup op, whose table may be int8 or int4 and which
+    dequantizes only the gathered rows; for a gather it dequantizes the whole table. The
+    converter recognizes the lookup by the name of a function.
 
     Args:
         table: float `(V, D)`.

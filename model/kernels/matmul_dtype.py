@@ -1,9 +1,9 @@
 """The dtype in which bfloat16 matrices are multiplied on a CPU.
 
-Processors with instructions for bfloat16 are fastest in it. Others take twice as long
-as in float32, and then it pays to widen the matrices for the product. What a processor
-announces does not decide it, since machines announce more than they do, and by far not
-all that matters: it is measured.
+Processors with instructions for bfloat16 are fastest with it. Others take twice as long
+as with float32, so that widening the matrices for the product pays off. The announced
+processor features do not decide this, because some machines announce unusable ones, and
+other properties matter more: it is measured.
 """
 
 import functools
@@ -23,7 +23,7 @@ from transbeam.model.kernels.matmul_measurement import (
 )
 
 VARIABLE = "TRANSBEAM_BFLOAT16_MATMUL"
-# Products in float32 are rounded once, at their end, so they are left for a gain only.
+# Products in float32 are more exact, so bfloat16 must be faster by this factor.
 MARGIN = 1.1
 
 
@@ -33,9 +33,9 @@ class MatmulChoice:
 
     Attributes:
         dtype: `bfloat16`, or `float32` if the matrices are widened.
-        reason: For people.
-        seconds: What one product took, by dtype, if that decided.
-        failed: Whether the measurement did not come to its end.
+        reason: The reason, for the user.
+        seconds: Seconds of one product, by dtype, if they were measured.
+        failed: True if the measurement failed.
     """
 
     dtype: str
@@ -48,7 +48,7 @@ class MatmulChoice:
 
 
 def faster_dtype(seconds: Mapping[str, float]) -> str:
-    """The dtype to multiply bfloat16 matrices in, by the times of both.
+    """Selects the dtype in which to multiply bfloat16 matrices, from both times.
 
     Example:
     >>> faster_dtype({"float32": 2.0, "bfloat16": 1.0})
@@ -61,13 +61,13 @@ def faster_dtype(seconds: Mapping[str, float]) -> str:
 
 
 def choose_matmul_dtype() -> MatmulChoice:
-    """Decides how this machine is to multiply bfloat16 matrices, by a measurement.
+    """Chooses, by a measurement, how this machine multiplies bfloat16 matrices.
 
-    The environment variable `TRANSBEAM_BFLOAT16_MATMUL` forces either way. Where there
-    is a GPU, or the backend is not TensorFlow, nothing is measured or widened.
+    The environment variable `TRANSBEAM_BFLOAT16_MATMUL` overrides the choice. With a
+    GPU, or a backend other than TensorFlow, nothing is measured or widened.
 
     Raises:
-        ConfigError: The variable holds something else than a dtype.
+        ConfigError: The variable is not one of the two dtypes.
     """
     if not on_tensorflow():
         backend = keras.backend.backend()
@@ -98,20 +98,20 @@ _set: str | None = None
 
 
 def set_matmul_dtype(dtype: str | None) -> None:
-    """Sets the dtype that all bfloat16 matrices of this process are multiplied in.
+    """Sets the dtype in which this process multiplies bfloat16 matrices.
 
-    Graphs that were traced before keep theirs.
+    Graphs that were traced before are not affected.
 
     Args:
-        dtype: `bfloat16`, or `float32` to widen them; None: `choose_matmul_dtype`
-            decides when it is first asked for.
+        dtype: `bfloat16`, or `float32` to widen them; None to call
+            `choose_matmul_dtype` at the first use.
     """
     global _set
     _set = dtype
 
 
 def matmul_dtype() -> str:
-    """The dtype that bfloat16 matrices of many rows are multiplied in here.
+    """The dtype in which this process multiplies bfloat16 matrices of many rows.
 
     Example:
     >>> set_matmul_dtype("bfloat16")

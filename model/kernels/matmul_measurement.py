@@ -1,6 +1,6 @@
-"""Measures products of bfloat16 matrices on this machine, once, and keeps the times.
+"""Measures products of bfloat16 matrices on this machine once, and caches the times.
 
-The measurement runs in a child process, which may die or hang in place of the caller.
+The measurement runs in a child process, because it may crash or hang.
 """
 
 import hashlib
@@ -25,32 +25,32 @@ PROGRAM = Path(__file__).with_name("matmul_program.py")
 DTYPES = ("float32", "bfloat16")
 # Importing TensorFlow takes a few seconds, on a busy machine many times that.
 TIME_LIMIT = 60.0
-# Variables that say which instructions oneDNN may use, or whether it is used at all.
+# Prefixes of variables that control oneDNN's instructions, or if it is used at all.
 _OF_ONEDNN = ("DNNL_", "ONEDNN_", "TF_ENABLE_ONEDNN")
-# These let it print each product on stdout, where the times are to be read.
+# With these, oneDNN prints each product to stdout, where the times are expected.
 _TALKATIVE = ("DNNL_VERBOSE", "ONEDNN_VERBOSE")
 
 
 class MeasurementError(RuntimeError):
-    """The program that measures did not come to its end."""
+    """The measuring program failed or did not finish."""
 
 
 def measure_matmul(
     cache: Path | None = None, program: Path = PROGRAM, time_limit: float = TIME_LIMIT
 ) -> dict[str, float]:
-    """Seconds that a product of bfloat16 matrices takes, by the dtype it runs in.
+    """Measures the seconds of a product of bfloat16 matrices, by compute dtype.
 
-    What was measured before on the same host, processor and TensorFlow is read from the
-    cache. A cache that is damaged, or cannot be written, costs a new measurement.
+    Earlier results on the same host, processor and TensorFlow are read from the cache.
+    If the cache is damaged or cannot be written, the measurement is repeated.
 
     Args:
-        cache: The folder of the cache; the user's own if left out.
-        program: What is run to measure, by this Python.
-        time_limit: Seconds after which it is given up.
+        cache: The folder of the cache; the user's cache folder if left out.
+        program: The measuring program, run by this Python.
+        time_limit: Seconds after which it is stopped.
 
     Raises:
-        MeasurementError: The program was killed, failed, or took too long. That is not
-            kept: it may be the machine's state of the moment.
+        MeasurementError: The program was killed, failed, or took too long. This is not
+            cached, as it may be temporary.
     """
     machine = identify_machine()
     digest = hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:16]
@@ -65,7 +65,7 @@ def measure_matmul(
 
 
 def identify_machine() -> dict[str, Any]:
-    """All that the times depend on: host, processor, TensorFlow, oneDNN's variables."""
+    """Everything the times depend on: host, processor, TensorFlow, oneDNN variables."""
     import tensorflow as tf
 
     variables = {
@@ -78,13 +78,13 @@ def identify_machine() -> dict[str, Any]:
         "processor": identify_processor(),
         "tensorflow": tf.__version__,
         "environment": variables,
-        # Times of another program are of another product.
+        # Another version of the program measures another product.
         "program": hashlib.sha256(PROGRAM.read_bytes()).hexdigest(),
     }
 
 
 def cache_folder() -> Path:
-    """The user's folder for what Transbeam can make again."""
+    """The user's cache folder of Transbeam."""
     chosen = os.environ.get("XDG_CACHE_HOME")
     return Path(chosen or os.path.expanduser("~/.cache"), "transbeam")
 
@@ -92,13 +92,13 @@ def cache_folder() -> Path:
 def run_program(
     program: Path = PROGRAM, time_limit: float = TIME_LIMIT
 ) -> dict[str, float]:
-    """Runs the program that measures, in a process of its own.
+    """Runs the measuring program in its own process.
 
     Raises:
         MeasurementError: See `measure_matmul`.
     """
-    # Its own alarm is the second one: it ends the program also when this process is
-    # killed. -P: the modules beside the program are not those that it imports.
+    # The program's own alarm is a second limit, also if this process is killed. -P: it
+    # must not import the modules beside it.
     alarm = str(math.ceil(time_limit) + 10)
     environment = quiet_environment()
     for name in _TALKATIVE:
@@ -136,7 +136,7 @@ def _signal_name(number: int) -> str:
 
 
 def _read(file: Path, machine: Mapping[str, Any]) -> dict[str, float] | None:
-    """The times in a file of the cache; None if they are not this machine's."""
+    """Reads the times in a cache file; None if they are of another machine."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def _read(file: Path, machine: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def _checked(found: Any) -> dict[str, float] | None:
-    """Times that can be times: one of each dtype, finite and positive."""
+    """Validates times: one of each dtype, finite and positive; else None."""
     if not isinstance(found, dict) or set(found) != set(DTYPES):
         return None
     for value in found.values():

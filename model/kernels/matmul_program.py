@@ -2,9 +2,9 @@
 
     python model/kernels/matmul_program.py SECONDS
 
-A program of its own, since the first product may kill it: some virtual machines
-announce instructions that they do not let work. It prints one JSON object, seconds by
-dtype, and is killed by the system when it takes longer than SECONDS.
+It is a separate program, since the first product may kill it: some virtual machines
+announce instructions that do not work. It prints one JSON object, seconds by dtype, and
+is killed by the system if it takes longer than SECONDS.
 """
 
 import json
@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# The feed-forward layer of a small Transformer on a batch of 1,024 tokens. Larger ones
-# differ by the same factor or a greater one, and smaller ones hardly matter.
+# The feed-forward layer of a small Transformer on a batch of 1,024 tokens. For larger
+# ones the ratio of times is the same or larger, and smaller ones hardly matter.
 TOKENS, WIDTH, UNITS = 1024, 256, 1024
 ROUNDS, CALLS = 10, 3
 
@@ -27,7 +27,7 @@ def main() -> None:
     layers = {dtype: build_layer(dtype) for dtype in ("float32", "bfloat16")}
     for layer in layers.values():
         _time(layer)  # the first call traces
-    # In turns, and the least of all: what else the machine does hits both alike.
+    # Alternating, and the minimum of each, so that other load affects both equally.
     rounds = [
         {dtype: _time(layer) for dtype, layer in layers.items()} for _ in range(ROUNDS)
     ]
@@ -37,10 +37,10 @@ def main() -> None:
 def build_layer(
     dtype: str, tokens: int = TOKENS, width: int = WIDTH, units: int = UNITS
 ) -> Callable[[], Any]:
-    """A dense layer on bfloat16 inputs, with both gradients, as a graph.
+    """Builds a dense layer on bfloat16 inputs, with both gradients, as a graph.
 
     Args:
-        dtype: What its three products are computed in.
+        dtype: The dtype of its three products.
         tokens: Rows of the inputs.
         width: Columns of the inputs.
         units: Columns of the outputs.

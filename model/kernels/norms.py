@@ -1,4 +1,4 @@
-"""Layer normalisation in float32, whatever its input."""
+"""Layer normalization in float32, for inputs of any float dtype."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from transbeam.model.kernels.dispatch import has_many_tokens, is_plain, on_tenso
 
 
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """Moves each vector to mean 0 and variance 1, then rescales it.
+    """Normalizes each vector to mean 0 and variance 1, then rescales it.
 
-    With TensorFlow one kernel does it, made by XLA, instead of eight passes; its
-    gradient, too. A step of decoding has too few tokens for that to pay.
+    With TensorFlow this is one XLA kernel instead of eight passes, and so is its
+    gradient. A decoding step has too few tokens for that to pay off.
 
     Args:
         x: float `(..., D)`.

@@ -1,4 +1,4 @@
-"""Results that are computed again in the backward pass, instead of being kept."""
+"""Rematerialization: recomputes results in the backward pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,12 @@ from transbeam.model.kernels.dispatch import on_tensorflow
 
 
 def rematerialize(function: Callable[..., Any], *inputs: Any) -> Any:
-    """`function(*inputs)`, of which only the inputs stay in memory for the gradient.
+    """Computes `function(*inputs)`, storing only the inputs for the gradient.
 
     Args:
-        function: Of float tensors, to one tensor. It is run twice, so it must give the
-            same both times: what is random in it must come from outside.
-        inputs: What it is differentiated by, beside the variables that it reads.
+        function: A function of float tensors to one tensor. It is called twice and must
+            return the same values: randomness must be passed in.
+        inputs: Inputs that get gradients, beside the variables that it reads.
 
     References:
         - [Chen et al., 2016](https://arxiv.org/abs/1604.06174)

@@ -1,4 +1,4 @@
-"""Changing shapes without computing sizes."""
+"""Reshapes with inferred instead of computed sizes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,16 +7,15 @@ from keras import ops
 
 
 def reshape(x: Any, shape: Sequence[Any]) -> Any:
-    """`ops.reshape`, which finds out by itself the one size that is not known.
+    """Calls `ops.reshape`, with a single unknown size inferred (-1).
 
-    In a graph for texts of any length, that length is a tensor. Asked for by its name,
-    TensorFlow has to cut it out of a shape and put it into the new one at each call,
-    three small ops for every change of shape, which TFLite cannot even hand to the
-    kernels that do the rest.
+    In a graph for texts of any length, that length is a tensor. If it is passed
+    explicitly, TensorFlow has to slice it from a shape and pack it into the new one at
+    each call: three small ops per reshape, which TFLite cannot delegate.
 
     Args:
         x: A tensor.
-        shape: int or scalar tensor each.
+        shape: The new sizes, each an int or a scalar tensor.
 
     Example:
     >>> tuple(reshape(ops.zeros((1, 6)), (1, ops.array(2), 3)).shape)

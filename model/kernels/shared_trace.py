@@ -1,10 +1,10 @@
-"""Layers that are alike, traced once.
+"""Traces identical layers only once.
 
-A graph of TensorFlow's is made op by op in Python, for each layer anew, though the
-blocks of a stack differ in nothing but their weights; and what is made twelve times is
-improved twelve times. Here the first of them is traced as a function that takes the
-weights too, and the others call it with theirs. The first text of a GPT-2 of twelve
-blocks comes after half the time. Nothing changes for JAX.
+TensorFlow builds a graph op by op in Python, again for each layer, though the blocks of
+a stack differ only in their weights; and twelve copies are optimized twelve times. Here
+the first layer is traced as a function of its weights, and the others call it with
+theirs. This halves the time to the first text of a GPT-2 with twelve blocks. On JAX it
+has no effect.
 """
 
 import re
@@ -19,15 +19,15 @@ from transbeam.model.kernels.dispatch import in_tensorflow_graph, is_plain
 def share_trace(
     layers: Sequence[keras.layers.Layer], call: Callable[..., Any]
 ) -> list[Callable[..., Any]]:
-    """For each layer, `call` with that layer as its first argument.
+    """Binds each layer as the first argument of `call`, with a shared trace.
 
-    Made for one place in a graph: what was traced is not forgotten.
+    Use it for a single place in a graph, because traces are never discarded.
 
     Args:
-        layers: Built layers. Alike are those with the same settings and with weights
-            of the same shapes and dtypes.
-        call: `call(layer, *arguments)`: a function of nothing but these, in which no
-            weight is changed.
+        layers: Built layers. Those with the same settings and with weights of the same
+            shapes and dtypes share a trace.
+        call: `call(layer, *arguments)`: a pure function of its arguments, which does
+            not change weights.
 
     Returns:
         Functions of `*arguments`: nested structures of tensors, None and numbers.
@@ -59,7 +59,7 @@ def _with_layer(call, layer):
 def _of_any_weights(call, layer):
     import tensorflow as tf
 
-    # Left as a function in the graph, it is optimised once too.
+    # Not inlined, so that the function is optimized only once too.
     @tf.function(autograph=False, experimental_attributes={"_noinline": True})
     def traced(values, *arguments):
         with keras.StatelessScope() as scope:
@@ -75,7 +75,7 @@ def _with_weights(traced, layer):
 
 
 def _kind(layer) -> Hashable:
-    """Equal for layers that differ in names, seeds and the values of weights alone."""
+    """A key that is equal for layers that differ only in names, seeds and weights."""
     settings = tuple(
         (type(part), _without_names(part.get_config()))
         for part in layer._flatten_layers()

@@ -1,4 +1,4 @@
-"""Cross-entropy over a large vocabulary, without all its logits at once."""
+"""Cross-entropy over a large vocabulary, with logits computed in chunks."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from transbeam.model.kernels.cross_entropy import pick, softmax_and_log_sum
 from transbeam.model.kernels.dense import should_widen
 from transbeam.model.kernels.dispatch import on_tensorflow
 
-# Scores there are at a time: in float32 they fill 64 MB, and their softmax as much.
+# Logits at a time: in float32 they take 64 MB, and their softmax as much.
 MOST_SCORES = 2**24
 
 
@@ -24,24 +24,24 @@ def vocabulary_loss(
     z_loss: float = 0.0,
     most_scores: int = MOST_SCORES,
 ) -> tuple[Any, Any, Any]:
-    """The cost of targets, whose scores are `vectors @ table.T + bias`.
+    """Computes the loss of targets with the logits `vectors @ table.T + bias`.
 
-    For 50,000 words, the scores of 32 rows of 128 tokens fill 800 MB, their softmax as
-    much, and their gradient as much again. Here scores are made for some tokens,
-    reduced to a few numbers and to their gradients, and forgotten: the loss is a sum
-    with known weights, so its gradients are known with it, but for a factor. There are
-    the same three products as in the plain way, and nothing grows with tokens times
-    vocabulary.
+    For 50,000 tokens in the vocabulary, the logits of 32 rows of 128 tokens take 800
+    MB, their softmax as much, and their gradient as much again. Here logits are
+    computed for some tokens, reduced to a few numbers and to their gradients, and
+    discarded: the loss is a sum with known weights, so its gradients are known in the
+    forward pass, except for a factor. There are the same three products as in the plain
+    computation, and no memory grows with tokens times vocabulary.
 
     With `L` for the logarithm of the softmax's denominator, `s` for the smoothing, `p`
-    for the softmax and `t` for the target, a token costs
+    for the softmax and `t` for the target, the loss of a token is
 
         L + z_loss · L² - (1 - s) · score[t] - s · mean(score)
 
-    and the gradient of this to its scores is `(1 + 2 · z_loss · L) · p`, less `1 - s`
-    at the target, less `s / V` everywhere. Only the first has a number for each word;
-    the other two are added to what the products give, as rows of the table and as
-    their mean.
+    and its gradient with respect to the logits is `(1 + 2 · z_loss · L) · p`, minus
+    `1 - s` at the target, minus `s / V` everywhere. Only the first term is dense; the
+    other two are added to the products' results, as rows of the table and as their
+    mean.
 
     Shapes: `N` tokens, `D` hidden width, `V` vocabulary.
 
@@ -50,15 +50,15 @@ def vocabulary_loss(
         table: float32 `(V, D)`.
         bias: float32 `(V,)`, or None.
         targets: int32 `(N,)` in `[0, V)`.
-        weights: float32 `(N,)`: how often each target counts. It has no gradient.
+        weights: float32 `(N,)`: the weight of each target. It has no gradient.
         label_smoothing: See `transbeam.trainer.objectives.losses.Loss`.
         z_loss: See `transbeam.trainer.objectives.losses.Loss`.
-        most_scores: Scores there may be at a time; at least one token's are.
+        most_scores: Largest number of logits at a time; at least those of one token.
 
     Returns:
-        Three float32 scalars, sums over tokens with their weights: the cost, which
-        has gradients to `vectors`, `table` and `bias`; the nats, which are the cost
-        without smoothing or z-loss; and how many targets were the first guess.
+        Three float32 scalars, weighted sums over tokens: the loss, which has gradients
+        with respect to `vectors`, `table` and `bias`; the nats, which are the loss
+        without smoothing or z-loss; and the number of targets with the largest logit.
 
     Example:
     >>> vectors, table = ops.array([[0.0], [2.0]]), ops.array([[0.0], [1.0]])
@@ -86,7 +86,7 @@ def vocabulary_loss(
         mean_bias = 0.0 if bias is None else ops.mean(bias)
 
         def of_chunk(x, wanted, weights):
-            """Sums, gradients to what all share, and gradients to these vectors."""
+            """Sums and gradients of shared tensors, and the vectors' gradients."""
             x = ops.cast(x, dtype)
             scores = _product(x, narrow, transpose_b=True)
             if bias is not None:
@@ -121,7 +121,7 @@ def vocabulary_loss(
         )
         cost, nats, correct, to_table, *to_bias = sums
 
-        # What does not come from the softmax: the targets, and all words alike.
+        # The terms besides the softmax: of the targets, and of all logits equally.
         wide = ops.cast(vectors, "float32")
         wanted = ((1.0 - label_smoothing) * weights)[:, None]
         to_vectors = to_vectors - wanted * ops.take(table, targets, axis=0)
@@ -133,7 +133,7 @@ def vocabulary_loss(
             to_bias = [g - evenly * ops.sum(weights) for g in to_bias]
 
         def gradient(*arguments, upstream=None):
-            # TensorFlow gives the gradient of each result, JAX a tuple of them.
+            # TensorFlow passes the gradient of each result, JAX a tuple of them.
             worth = keras.tree.flatten((arguments, upstream))[0]
             return (
                 ops.cast(to_vectors * worth, vectors.dtype),
@@ -145,20 +145,20 @@ def vocabulary_loss(
 
         return (cost, nats, correct), gradient
 
-    # JAX wants all that is read to be an argument, and arguments to be floats. Every
-    # id below 16 million is a float32.
+    # JAX requires all inputs to be arguments, and differentiable ones to be floats. All
+    # ids below 16 million are exact in float32.
     inputs = [vectors, table, ops.cast(targets, "float32"), weights]
     inputs += [] if bias is None else [bias]
     if on_tensorflow():
         import tensorflow as tf
 
-        inputs = [tf.convert_to_tensor(x) for x in inputs]  # what is read of a variable
+        inputs = [tf.convert_to_tensor(x) for x in inputs]  # the values of variables
     results: Any = cost_of(*inputs)
     return results
 
 
 def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> Any:
-    """A function's first results added to `nothing`, and its second in one piece."""
+    """Sums a function's first results over chunks, and concatenates its second ones."""
     if isinstance(num_chunks, int) and num_chunks == 1:
         return function(*inputs)
     number = ops.shape(inputs[0])[0]
@@ -177,7 +177,8 @@ def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> A
         sums = [a + b for a, b in zip(sums, new, strict=True)]
         return (sums, ops.slice_update(rests, (index * size, 0), rest)), None
 
-    # A scan does one step after the other. Of a loop, TensorFlow would run ten at once.
+    # A scan runs one step after the other; TensorFlow would run ten steps of a loop in
+    # parallel.
     rests = ops.zeros((num_chunks * size, inputs[0].shape[-1]), "float32")
     (sums, rests), _ = ops.scan(add, (nothing, rests), ops.arange(num_chunks))
     return sums, rests[:number]
@@ -188,7 +189,7 @@ def _at_least_one(number: Any) -> Any:
 
 
 def _product(a: Any, b: Any, *, transpose_a=False, transpose_b=False) -> Any:
-    """A product of matrices, in float32. TensorFlow need not transpose beforehand."""
+    """A matrix product in float32, with transposes fused into it on TensorFlow."""
     if on_tensorflow():
         import tensorflow as tf
 
@@ -202,7 +203,7 @@ def _product(a: Any, b: Any, *, transpose_a=False, transpose_b=False) -> Any:
 
 
 def _subtract_at(table: Any, rows: Any, values: Any) -> Any:
-    """A table less some values at some of its rows, which may come more than once."""
+    """Subtracts values at rows of a table; rows may occur more than once."""
     if on_tensorflow():
         import tensorflow as tf
 

@@ -1,9 +1,9 @@
-"""Elementwise work that XLA makes one kernel of, for TensorFlow.
+"""Elementwise operations that XLA fuses to one kernel, for TensorFlow.
 
-Islands of XLA in a graph that is TensorFlow's: on a CPU XLA's own matrix products are
-slower, in bfloat16 by far, so these stay outside. Half precision goes in and out and
-float32 is computed in between. Each has its gradient as a second island, which keeps
-no more than the first one's input.
+They are XLA clusters in a TensorFlow graph: on a CPU XLA's own matrix products are
+slower, in bfloat16 by far, so these stay outside. Inputs and outputs may be in half
+precision; the computation is in float32. The gradient of each is a second cluster,
+which keeps only the first one's input.
 """
 
 import math
@@ -30,7 +30,7 @@ def _island(function) -> Any:
 def gelu(x, approximate):
     """See `transbeam.model.kernels.activations.gelu`."""
     x = tf.convert_to_tensor(x)
-    # In float32 TensorFlow's optimizer has a use for the op as it is.
+    # In float32 TensorFlow's graph optimizer fuses its own op with a matrix product.
     make = tf.nn.gelu if x.dtype == tf.float32 else _gelu
 
     @tf.custom_gradient
@@ -62,17 +62,17 @@ def dropout(x, rate, seed):
 
     @tf.custom_gradient
     def forward(x):
-        # The gradient's own gradient is the same mask once more.
+        # The second-order gradient uses the same mask again.
         return _dropped(x, rate, seed), lambda worth: dropout(worth, rate, seed)
 
     x = tf.convert_to_tensor(x)
-    # In one row, so that inputs of other ranks do not make it compile for any.
+    # Flattened, so that inputs of different ranks do not need separate compilations.
     return tf.reshape(forward(tf.reshape(x, [-1])), tf.shape(x))
 
 
 def adam_update(values, gradient, rates, betas):
     """See `transbeam.model.kernels.adam.adam_update`."""
-    # Variables, whose shapes are fixed, cannot stand for one another.
+    # As tensors, because a function of variables would be traced for each of them.
     return _adam_update(
         tuple(map(tf.convert_to_tensor, values)), gradient, rates, betas
     )
@@ -119,7 +119,7 @@ def _normalize(x, gamma, beta, epsilon):
 
 @_island
 def _normalize_gradient(worth, x, gamma, mean, inverse):
-    """Gradients of the input, and of `gamma` token by token."""
+    """Gradients of the input, and of `gamma` per token."""
     worth, normalised = _wide(worth), (_wide(x) - mean) * inverse
     scaled = worth * _wide(gamma)
     along = tf.reduce_mean(scaled * normalised, axis=-1, keepdims=True)

@@ -1,1 +1,1 @@
-"""The parts of a Transformer, one idea per file."""
+"""The layers of a Transformer."""

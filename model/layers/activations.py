@@ -1,7 +1,6 @@
-"""The activations a config can name.
+"""The activations that a config can name.
 
-GELU is computed in float32 whatever the layer's dtype; `model/kernels/activations.py`
-says why, and how.
+GELU is computed in float32 for every dtype; see `model/kernels/activations.py`.
 """
 
 import keras

@@ -16,40 +16,39 @@ PARTS = tuple(
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class TransformerBlock(keras.layers.Layer):
-    """Attention between the tokens, then a feed-forward on each of them.
+    """A Transformer block: self-attention, optional cross-attention, feed-forward.
 
-    A decoder that has an encoder looks at what that made, in between. The block knows
-    the order of things and nothing about the things: attention, norm, feed-forward and
-    residual are layers given to it. They are the sockets in which one variant is
-    exchanged for another.
+    The block defines only the order of its sub-layers: attention, norm, feed-forward
+    and residual are layers passed to it, so that each can be exchanged for another
+    kind.
 
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
     Args:
-        self_attention: layer called with `(B, T, D)` and its places.
+        self_attention: layer called with `(B, T, D)` and the sequence info (`places`).
         self_attention_norm: layer called with `(B, T, D)`.
         self_attention_residual: layer called with a sub-layer's input and output.
         feedforward: layer called with `(B, T, D)`.
         feedforward_norm: as `self_attention_norm`.
         feedforward_residual: as `self_attention_residual`.
-        cross_attention: layer called with `(B, T, D)`, the context and the places of
-            both; None where there is no context.
+        cross_attention: layer called with `(B, T, D)`, the context and the sequence
+            info of both; None without a context.
         cross_attention_norm: as `self_attention_norm`, or None.
         cross_attention_residual: as `self_attention_residual`, or None.
-        norm_placement: `"post"` norms the sum, as BERT does; `"pre"` norms what
-            goes into the sub-layer and leaves the sum alone, which trains deep
-            models without warm-up but asks for one more norm after the last block.
+        norm_placement: `"post"` normalizes the sum, as in BERT; `"pre"` normalizes the
+            input of the sub-layer and not the sum, which trains deep models without
+            warm-up but needs a further norm after the last block.
 
     Attributes:
-        rematerialize: Whether training keeps a block's inputs alone, and computes what
-            is inside again for the gradient: less memory, one more forward pass.
+        rematerialize: If true, training stores only a block's inputs and recomputes the
+            rest for the gradient: less memory, one more forward pass.
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        places: dict of int `(B, T)` tensors: where the tokens stand; see
+        places: dict of int `(B, T)` tensors: masks and positions of the tokens; see
             `transbeam.model.layers.sequence_info`.
-        context: float `(B, S, D)`, what an encoder made; None without one.
-        context_places: as `places`, of the context.
+        context: float `(B, S, D)`, an encoder's output; None without one.
+        context_places: as `places`, for the context.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -74,8 +73,8 @@ class TransformerBlock(keras.layers.Layer):
     >>> tuple(block(keras.ops.ones((1, 3, 4)), places).shape)
     (1, 3, 4)
 
-    Masking: only `places` counts. A Keras mask on the inputs is not read, and Keras
-    warns of it.
+    Masking: only `places` is used. A Keras mask on the inputs is ignored, with a
+    warning of Keras.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), figure 1 (post)
@@ -98,7 +97,7 @@ class TransformerBlock(keras.layers.Layer):
         norm_placement: Literal["pre", "post"] = "post",
         **kwargs,
     ):
-        # As in `Attention`: the table of biases stays float32 on its way.
+        # As in `Attention`: the bias table must stay float32.
         super().__init__(autocast=False, **kwargs)
         if norm_placement not in ("pre", "post"):
             raise ConfigError(
@@ -128,7 +127,7 @@ class TransformerBlock(keras.layers.Layer):
     def call(self, inputs, places, context=None, context_places=None, training=None):
         if not (training and self.rematerialize):
             return self._call(inputs, places, context, context_places, training)
-        # Gradients flow into these; what places say besides is whole numbers.
+        # These get gradients; the other entries of `places` are integers.
         into = {"context": context, "bias_table": places.get("bias_table")}
         into = {name: x for name, x in into.items() if x is not None}
         seeds = Seeds(self)
@@ -157,14 +156,14 @@ class TransformerBlock(keras.layers.Layer):
         return self._stack(inputs, attend, attend_to_context, training)
 
     def step(self, inputs, places, cache, index, context_places=None):
-        """New tokens, with what is kept of those before them.
+        """Processes new tokens, with a cache of the tokens before them.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
             places: See the attention's own `step`.
             cache: dict: `self_attention` holds that attention's cache, and
                 `cross_attention` the context's keys and values.
-            index: int32 scalar, how many tokens the cache holds.
+            index: int32 scalar, the number of tokens in the cache.
             context_places: `padding_mask` of the context.
 
         Returns:
@@ -214,8 +213,8 @@ class TransformerBlock(keras.layers.Layer):
         for name in PARTS:
             part = keras.saving.serialize_keras_object(getattr(self, name))
             if part is not None:
-                # Its shapes would let Keras build the part before the block, and the
-                # part's weights would lose the block's name from their paths.
+                # With its shapes Keras would build the part before the block, and the
+                # paths of the part's weights would lack the block's name.
                 part.pop("build_config", None)
             config[name] = part
         return config

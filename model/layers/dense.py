@@ -1,4 +1,4 @@
-"""The dense layer of all our layers."""
+"""The dense layer that all layers use."""
 
 import keras
 
@@ -9,7 +9,7 @@ from transbeam.model.kernels.dense import dense
 class Dense(keras.layers.Dense):
     """Keras's dense layer, computed as one kernel with its bias and its activation.
 
-    Arguments, weights, adapters and quantisation are Keras's.
+    Arguments, weights, adapters and quantization are Keras's.
 
     Call arguments:
         inputs: float `(..., D)`.
@@ -28,5 +28,5 @@ class Dense(keras.layers.Dense):
         return dense(inputs, self.kernel, self.bias, self.activation)
 
     def quantize(self, mode=None, type_check=True, config=None):
-        # Keras leaves subclasses alone unless told that they are like itself.
+        # Without `type_check=False` Keras does not quantize subclasses.
         super().quantize(mode, type_check=False, config=config)

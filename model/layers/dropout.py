@@ -1,4 +1,4 @@
-"""Dropout with a mask that is computed, not kept."""
+"""Dropout with a mask that is recomputed, not stored."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ _HELD: ContextVar["Seeds | None"] = ContextVar("held", default=None)
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Dropout(keras.layers.Dropout):
-    """As Keras's layer; the same mask on every backend, and at a fraction of the cost.
+    """Keras's dropout with a cheaper mask, which is the same on every backend.
 
     Args:
         rate: float in `[0, 1)`. Share of the inputs that is dropped in training.
-        noise_shape: Where elements share a draw: 1 on the axes they share, None on the
-            others; None if none do.
+        noise_shape: Shape of the mask: 1 on axes along which elements share a random
+            number, None on the others; None for a separate number per element.
         seed: int or None.
 
     Example:
@@ -47,10 +47,10 @@ class Dropout(keras.layers.Dropout):
 
 
 class Seeds:
-    """The seeds that the dropouts within a layer are about to draw.
+    """The next seeds of the dropouts within a layer.
 
-    What is computed twice must draw the same both times, in the order of its calls; and
-    be counted once, so that nothing after it draws otherwise.
+    A rematerialized computation must use the same seeds both times, in the order of its
+    calls, and advance them only once.
 
     Args:
         layer: Any layer.
@@ -69,7 +69,7 @@ class Seeds:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside, dropouts draw these seeds from the first on, and count nothing."""
+        """A context in which dropouts use these seeds without advancing them."""
         self._calls = dict.fromkeys(self._first, 0)
         token = _HELD.set(self)
         try:
@@ -84,11 +84,11 @@ class Seeds:
         return self._after(id(part), call)
 
     def count(self) -> None:
-        """Moves all dropouts on by what was drawn inside."""
+        """Advances the seeds of all dropouts by the numbers that were used inside."""
         for name, generator in self._generators.items():
             generator.state.assign(self._after(name, self._calls[name]))
 
     def _after(self, name: int, calls: int) -> Any:
         first = self._first[name]
-        # As `keras.random.SeedGenerator` goes on.
+        # The increment of `keras.random.SeedGenerator`.
         return first + ops.convert_to_tensor([0, calls], first.dtype)

@@ -1,16 +1,16 @@
-"""Number formats of the dense layers inside a layer, kept through a save.
+"""Dtype policies of the dense layers inside a layer, for saving and loading.
 
-A layer hands its dtype policy down to the dense layers it makes. When these were
-quantised after that, it must hand down another one to each, or a saved model is built
-with float kernels and then given whole numbers to load.
+A layer passes its dtype policy to its dense layers. If these are quantized later, a
+saved layer must restore the policy of each; otherwise the model would be built with
+float kernels, into which integers would be loaded.
 """
 
 from typing import Any
 
 import keras
 
-# What a dense layer does with its inputs once its kernel is in whole numbers: nothing.
-# Keras would round them too, which on a CPU is several times slower, and less exact.
+# A dense layer with a quantized kernel does not quantize its inputs. Keras would do so,
+# which is less exact, and several times slower on a CPU.
 WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
 
 
@@ -19,10 +19,10 @@ def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
 
     Args:
         layer: The layer, in its constructor.
-        name: That of the dense layer; no other part has it.
+        name: The dense layer's name, unique in the layer.
 
     Returns:
-        Options of `keras.layers.Dense`: name, dtype policy, and how it is quantised.
+        Options of `keras.layers.Dense`: name, dtype policy, and quantization config.
 
     Example:
     >>> options = part_options(keras.layers.Layer(dtype="mixed_bfloat16"), "query")
@@ -31,8 +31,8 @@ def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
     """
     policy = layer.dtype_policy
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        # Handed on whole, the map would be read by path; but Keras 3.15 does not do so
-        # when it saves a dense layer, and such a model could not be saved again.
+        # A complete map would be looked up by path; but Keras 3.15 does not do so when
+        # it saves a dense layer, and such a model could not be saved again.
         policy = policy[name]
     return {"name": name, "dtype": policy, "quantization_config": WEIGHTS_ONLY}
 
@@ -44,8 +44,8 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
         layer: A layer that made its dense layers with `part_options`.
 
     Returns:
-        Its dtype policy; if parts of it are quantised, a map that has theirs by name.
-        Serialised.
+        The serialized dtype policy; if parts are quantized, a map with their policies
+        by name.
 
     Example:
     >>> policy_config(keras.layers.Layer(dtype="float32"))["config"]

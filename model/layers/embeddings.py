@@ -1,4 +1,4 @@
-"""From ids to vectors, and back from vectors to a score for every token."""
+"""Token embeddings, also as tied output matrix, and segment embeddings."""
 
 import keras
 from keras import ops
@@ -21,25 +21,26 @@ from transbeam.model.layers.quantized_embedding import Int8Table
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class TokenEmbedding(Int8Table):
-    """A vector for each token, and the same table read the other way.
+    """Token embedding, which is also the tied output matrix.
 
-    Reversed, the table gives a vector's dot product with the vector of every
-    token. One table for both saves `V x D` weights, and trains a token's vector
-    wherever the token is to be predicted, not only where it is read.
+    With `reverse`, it computes the dot product of a vector with the embedding of every
+    token. Sharing the table saves `V x D` weights, and trains a token's embedding
+    wherever the token is predicted, not only where it is an input.
 
-    The lookup reads the float32 table and casts what it found; the projection
-    casts the table, so that its large product runs in the compute dtype.
+    The lookup reads the float32 table and casts the result; the projection casts the
+    table, so that its large product runs in the compute dtype.
 
     Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width.
 
     Args:
         vocabulary_size: int. `V`.
         hidden_dim: int. `D`.
-        vocabulary_multiple: int. The table has a multiple of this many rows. Large
-            products are faster for round numbers; the rows past `V` have no score
-            and no gradient.
-        scale: bool. Multiply what is looked up by `sqrt(D)`, not what is projected:
-            a table that starts small enough for scores gives vectors of size one.
+        vocabulary_multiple: int. The number of rows is rounded up to a multiple of
+            this. Large products are faster for round sizes; the rows past `V` have no
+            logits and no gradient.
+        scale: bool. Multiplies looked-up embeddings by `sqrt(D)`, but not the
+            projection: a table with an initialization small enough for logits then has
+            embeddings of size one.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
@@ -51,9 +52,9 @@ class TokenEmbedding(Int8Table):
         `(B, T, D)` in the compute dtype; when `reverse`, float32 `(B, T, V)`.
 
     Raises:
-        ValueError: when the ids are not `(B, T)` or not whole numbers; and when one is
-            not below `V`, where values are known, that is outside of graphs. Inside,
-            nothing is checked, and what such an id reads depends on the processor.
+        ValueError: when the ids are not `(B, T)` or not integers; and, in eager
+            execution, when one is not below `V`. Graphs do not check this, and the
+            result for such an id depends on the processor.
 
     Example:
     >>> embedding = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -104,7 +105,7 @@ class TokenEmbedding(Int8Table):
         return self.project(inputs) if reverse else self.look_up(inputs)
 
     def look_up(self, token_ids):
-        """From ids `(B, T)` to vectors `(B, T, D)`."""
+        """Looks up ids `(B, T)`: `(B, T, D)`."""
         name = f"{self.name}: token_ids"
         check_rank(token_ids, 2, name, "(batch, length)")
         check_integers(token_ids, name)
@@ -116,7 +117,7 @@ class TokenEmbedding(Int8Table):
         return ops.cast(vectors, self.compute_dtype)
 
     def project(self, vectors):
-        """From vectors `(B, T, D)` to scores, float32 `(B, T, V)`."""
+        """Projects vectors `(B, T, D)` to logits, float32 `(B, T, V)`."""
         table = ops.cast(self.embeddings, self.compute_dtype)
         logits = dense(vectors, ops.transpose(table))  # (B, T, rows)
         logits = self.rescale(logits)
@@ -147,28 +148,29 @@ class TokenEmbedding(Int8Table):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class SegmentEmbedding(keras.layers.Layer):
-    """Adds a vector that says which part of the input a token belongs to.
+    """Adds a learned vector for the segment of the input that a token belongs to.
 
-    BERT reads two sentences at once and tells them apart by this alone.
+    BERT distinguishes the two sentences of a pair only by this.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        num_segments: int. How many kinds of segment there are.
+        num_segments: int. Number of segments.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
         inputs: float `(B, T, D)`.
         segment_ids: int `(B, T)` in `[0, num_segments)`; None for the first segment
-            everywhere: one text read by BERT, or any by RoBERTa, which has one segment.
+            everywhere: for a single text in BERT, or any input of RoBERTa, which has
+            one segment.
 
     Returns:
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the ids are not whole numbers, or not one for each token; and
-            when one is out of range, where values are known, that is outside of graphs.
+        ValueError: when the ids are not integers, or not one for each token; and, in
+            eager execution, when one is out of range.
 
     Example:
     >>> segments = SegmentEmbedding(num_segments=2)

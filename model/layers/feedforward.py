@@ -1,4 +1,4 @@
-"""Feed-forward layers: the part of a block that treats each token by itself."""
+"""Feed-forward layers, which are applied to each token separately."""
 
 import keras
 
@@ -16,10 +16,9 @@ from transbeam.model.layers.dtype_policies import part_options, policy_config
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class FeedForward(keras.layers.Layer):
-    """Widens each token's vector, bends it, and narrows it again.
+    """Two dense layers with an activation in between, applied to each token.
 
-    Two thirds of a block's weights are here, in a network that never looks at
-    another token.
+    They have two thirds of a block's weights.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
 
@@ -27,8 +26,9 @@ class FeedForward(keras.layers.Layer):
         hidden_dim: int. `D`.
         intermediate_dim: int. `I`.
         activation: `"gelu"`, `"gelu_tanh"`, `"relu"` or `"silu"`.
-        use_bias: bool. Whether the dense layers add a bias.
-        dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
+        use_bias: bool. If true, the dense layers add a bias.
+        dropout: float in `[0, 1)`. Share of the intermediate vector that is dropped in
+            training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
         output_initializer: That of the last kernel; None for the same.
         seed: int or None. Seed of the initial weights and of the dropout.
@@ -50,7 +50,7 @@ class FeedForward(keras.layers.Layer):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), equation 2
     """
 
-    # The dense layer whose result goes through the activation.
+    # The dense layer whose output is the input of the activation.
     bent = "intermediate"
 
     def __init__(
@@ -81,7 +81,7 @@ class FeedForward(keras.layers.Layer):
         self.intermediate = self.dense(
             "intermediate", intermediate_dim, self.kernel_initializer
         )
-        # Keras keeps the attribute `output` for itself; the weights are under it.
+        # The attribute `output` is reserved by Keras; the weights' paths use the name.
         self.output_projection = self.dense(
             "output", hidden_dim, self.output_initializer
         )
@@ -98,7 +98,7 @@ class FeedForward(keras.layers.Layer):
         units: int,
         initializer: keras.initializers.Initializer,
     ) -> Dense:
-        """A dense layer with its own share of the seed."""
+        """Makes a dense layer with its own derived seed."""
         return Dense(
             units,
             activation=ACTIVATIONS[self.activation] if name == self.bent else None,
@@ -119,7 +119,7 @@ class FeedForward(keras.layers.Layer):
         return self.output_projection(x)
 
     def widen(self, inputs):
-        """From `(B, T, D)` to the bent `(B, T, I)`."""
+        """Computes the activated intermediate vectors: `(B, T, D)` to `(B, T, I)`."""
         return self.intermediate(inputs)
 
     def compute_output_shape(self, inputs_shape):
@@ -142,18 +142,18 @@ class FeedForward(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class GatedFeedForward(FeedForward):
-    """Widens each token's vector twice, and lets one of the two gate the other.
+    """A gated feed-forward (GLU): the product of two dense layers, one activated.
 
-    A product of two views of a token says what a sum cannot, and trains better than
-    the plain network of the same size; two thirds of the width make the sizes equal.
+    It trains better than the plain network with the same number of weights; two thirds
+    of the width make the numbers equal.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
 
     Args:
         hidden_dim: int. `D`.
         intermediate_dim: int. `I`.
-        activation: Of the gate: `"silu"` makes SwiGLU, `"gelu"` or `"gelu_tanh"`
-            GEGLU, `"relu"` ReGLU.
+        activation: Activation of the gate: `"silu"` for SwiGLU, `"gelu"` or
+            `"gelu_tanh"` for GEGLU, `"relu"` for ReGLU.
         use_bias: bool. Whether the dense layers add a bias.
         dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.

@@ -1,4 +1,4 @@
-"""Parts of language-model heads: gathering of tokens, and logits."""
+"""Layers of language-model heads: gathering of tokens, logits and their bias."""
 
 import keras
 from keras import ops
@@ -19,11 +19,11 @@ from transbeam.model.layers.quantized_embedding import Int8Table
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class GatherTokens(keras.layers.Layer):
-    """Picks some tokens out of each row.
+    """Gathers some tokens of each row.
 
-    Only one token in seven is to be predicted, and the projection onto the
-    vocabulary is the dearest step of a small model: taking those tokens out first
-    saves six sevenths of it.
+    Only one token in seven is masked, and the projection onto the vocabulary is the
+    most expensive step of a small model: gathering these tokens first saves six
+    sevenths of it.
 
     Shapes: `B` batch, `T` length, `P` picked tokens, `D` hidden width.
 
@@ -40,13 +40,12 @@ class GatherTokens(keras.layers.Layer):
     array([30., 10.], dtype=float32)
 
     Raises:
-        ValueError: when a rank is another, the positions are not whole numbers or not
-            for as many rows; and when one is not in `[0, T)`, where values are known,
-            that is outside of graphs. Inside, the nearest token of its own row is
-            picked.
+        ValueError: when a rank is wrong, or the positions are not integers or have
+            another number of rows; and, in eager execution, when one is not in
+            `[0, T)`. In graphs such a position is clipped to the row.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
-    Keras warns of it.
+    Keras warns of such a mask.
     """
 
     def call(self, inputs, positions):
@@ -62,10 +61,10 @@ class GatherTokens(keras.layers.Layer):
             check_range(positions, inputs.shape[1], f"{self.name}: positions")
         batch, length, hidden_dim = ops.shape(inputs)
         num_picked = ops.shape(positions)[1]
-        # One gather from all rows laid end to end is several times faster than
+        # A gather from all rows as one sequence is several times faster than
         # `ops.take_along_axis`, which compares shapes at run time.
         starts = ops.expand_dims(ops.arange(batch, dtype=positions.dtype) * length, 1)
-        # What lies outside of its row must not be read from another one.
+        # A position outside of its row must not read from another row.
         positions = ops.clip(positions, 0, length - 1)
         indices = ops.reshape(starts + positions, (-1,))  # (B P,)
         tokens = ops.reshape(inputs, (-1, hidden_dim))  # (B T, D)
@@ -78,10 +77,10 @@ class GatherTokens(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class VocabularyProjection(Int8Table):
-    """A score for every token, by a table that serves nothing else.
+    """Vocabulary logits by an untied output matrix.
 
-    What a model without tied embeddings has in place of the token embedding read
-    backwards. The product runs in the compute dtype.
+    Models without tied embeddings use it in place of the transposed token embedding.
+    The product runs in the compute dtype.
 
     Shapes: `B` batch, `T` tokens, `D` hidden width, `V` vocabulary.
 
@@ -94,7 +93,7 @@ class VocabularyProjection(Int8Table):
         inputs: float `(B, T, D)`.
 
     Returns:
-        float32 `(B, T, V)`, whatever the compute dtype.
+        float32 `(B, T, V)`, for every compute dtype.
 
     Example:
     >>> logits = VocabularyProjection(vocabulary_size=10)(ops.ones((1, 2, 4)))
@@ -147,10 +146,9 @@ class VocabularyProjection(Int8Table):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class VocabularyBias(keras.layers.Layer):
-    """Adds a learned constant to the score of every token.
+    """Adds a learned bias to the logit of every token.
 
-    It learns how frequent each token is, which leaves the vectors free to say what
-    the context says.
+    It can learn the tokens' frequencies, so that hidden states need not encode them.
 
     Shapes: `B` batch, `P` tokens, `V` vocabulary.
 

@@ -8,33 +8,34 @@ from keras import ops
 from transbeam.model.kernels.dispatch import is_in_int8
 from transbeam.model.layers.sequence_info import packed
 
-# What a forbidden score loses. A trained model's scores lie apart by a hundred and
-# more, so a key that is 60 below by decree can still be the best of its row: it must
-# be far more, and less than the 65,504 at which float16 ends. Added rather
-# than put in place of the score: the softmax ignores a common shift of a row, and so
-# must the mask.
+# Added to masked scores. A trained model's scores may differ by a hundred and more, so
+# that with -60 a masked key could still have the highest score of its row: it must be
+# far lower, and above -65,504, where float16 overflows. It is added and does not
+# replace the score: the softmax is invariant to a common shift of a row, and so must
+# be the mask.
 FORBIDDEN = -1e4
-# Where scores are of eight bits, that would stretch their range until all real ones
-# fall into one step of it. What this leaves of a step is small enough (agreement of
-# labels on SST-2: 95.6% with the one above, 99.8% with anything from 12 to 60), and a
-# model whose scores lie further apart does not pass an export's gate.
+# If scores are int8, that would stretch their range until all real ones fall into one
+# quantization step. This leaves small enough steps (agreement of labels on SST-2:
+# 95.6% with the one above, 99.8% with anything from 12 to 60), and a model whose scores
+# differ by more fails an export's parity check.
 FORBIDDEN_IN_INT8 = -60.0
 
 
 def attention_mask(places, *, causal: bool = False, start=0, size=None):
-    """Computes which keys of the row some of its queries may attend to.
+    """Computes the attention mask of a row's queries.
 
-    A decoder with a cache asks for the queries from `start` on, of which there are
-    `size`; the keys are always those of the whole row.
+    A decoder with a cache needs it for the `size` queries from `start` on; the keys are
+    always those of the whole row.
 
     Args:
         places: See `transbeam.model.layers.sequence_info`.
-        causal: Whether a query is kept from keys after it, those of a prefix aside.
-        start: int or scalar tensor, the first query's place in the row.
-        size: int or scalar tensor, how many queries; None for the whole row.
+        causal: If true, queries do not attend to later keys, except within a prefix.
+        start: int or scalar tensor, the first query's index in the row.
+        size: int or scalar tensor, the number of queries; None for the whole row.
 
     Returns:
-        bool `(B, 1, S)` when all queries of a row see the same, else `(B, size, S)`.
+        bool `(B, 1, S)` if all queries of a row have the same mask, else
+        `(B, size, S)`.
 
     Example:
     >>> mask = attention_mask({"padding_mask": ops.array([[1, 1, 0]])}, causal=True)
@@ -56,7 +57,7 @@ def attention_mask(places, *, causal: bool = False, start=0, size=None):
 
 
 def same_document(query_ids, key_ids):
-    """Checks that two tokens are of one document.
+    """Marks pairs of tokens of the same document.
 
     Args:
         query_ids: int `(B, Q)`.
@@ -69,7 +70,7 @@ def same_document(query_ids, key_ids):
 
 
 def _before(places, start, size, length):
-    """Keys that are not after the query, and those of the prefix: `(B|1, size, S)`."""
+    """Marks keys not after the query, and those of the prefix: `(B|1, size, S)`."""
     rows = start + ops.arange(size, dtype="int32")
     columns = ops.arange(length, dtype="int32")
     before = ops.expand_dims(rows, 1) >= ops.expand_dims(columns, 0)  # (size, S)
@@ -81,7 +82,7 @@ def _before(places, start, size, length):
 
 
 def softmax(scores):
-    """Probabilities of the keys; Keras warns of a softmax over the only one there is.
+    """Softmax over the keys, without Keras's warning for a single key.
 
     Example:
     >>> ops.convert_to_numpy(softmax(ops.array([[3.0]])))
@@ -91,10 +92,10 @@ def softmax(scores):
 
 
 def mask_bias(mask):
-    """Turns a mask into what is added to the scores of all heads.
+    """Converts a mask to an additive bias for the scores of all heads.
 
-    A query that may see nothing has the same amount taken from all its scores:
-    its softmax stays finite, and its answer means nothing.
+    If all keys of a query are masked, all of its scores get the same bias: its softmax
+    stays finite, and its output has no meaning.
 
     Args:
         mask: bool `(B, 1, S)` or `(B, Q, S)`.

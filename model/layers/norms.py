@@ -1,4 +1,4 @@
-"""Norms: what keeps a token's vector at one size from layer to layer."""
+"""Layer normalization and RMS normalization."""
 
 import keras
 from keras import ops
@@ -8,10 +8,10 @@ from transbeam.model.kernels.norms import layer_normalization
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class LayerNormalization(keras.layers.Layer):
-    """Moves each token's vector to mean 0 and variance 1, then rescales it.
+    """Normalizes each token's vector to mean 0 and variance 1, then rescales it.
 
-    Keras's own layer computes `x * s - mean * s`, which loses digits when the mean
-    is large beside the spread, and passes over the tensor more often. This one
+    Keras's own layer computes `x * s - mean * s`, which loses precision if the mean is
+    large compared to the deviation, and needs more passes over the tensor. This one
     subtracts first.
 
     Args:
@@ -62,8 +62,8 @@ class LayerNormalization(keras.layers.Layer):
 class RMSNormalization(keras.layers.Layer):
     """Divides each token's vector by its root mean square, then rescales it.
 
-    It leaves out the mean of `LayerNormalization`, which costs a pass over the tensor
-    and a weight per feature, and which deep models turned out not to need.
+    It omits the mean and the bias of `LayerNormalization`, which cost a pass over the
+    tensor and a weight per feature, and which deep models do not need.
 
     Args:
         epsilon: float. Added to the mean square.

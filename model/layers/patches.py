@@ -1,4 +1,4 @@
-"""From the pixels of an image to a sequence that a Transformer can read."""
+"""Embeds image patches as a sequence, and prepends a class token."""
 
 import keras
 from keras import ops
@@ -15,11 +15,11 @@ IMAGE_AXES = "(batch, height, width, channels)"
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class PatchEmbedding(keras.layers.Layer):
-    """Cuts an image into squares and makes a vector of each by one dense layer.
+    """Splits an image into square patches and projects each with one dense layer.
 
-    The squares come row by row, from the top left; within one, so do the pixels, each
-    with its channels. So the kernel is that of a convolution with a step of
-    `patch_size`, reshaped; what is computed is one matrix product.
+    The patches are in row-major order; within one, so are the pixels, each with its
+    channels. So the kernel is the reshaped kernel of a convolution with stride
+    `patch_size`, computed as one matrix product.
 
     Shapes: `B` batch, `S` height or width, `C` channels, `p` patch size,
     `N = (S / p) ** 2` patches of a square image, `D` hidden width.
@@ -32,16 +32,16 @@ class PatchEmbedding(keras.layers.Layer):
         seed: int or None. Seed of the initial kernel.
 
     Call arguments:
-        inputs: `(B, S, S, C)`. uint8 is scaled from 0..255 to -1..1, as ViT was
-            trained; floats are taken as they are.
+        inputs: `(B, S, S, C)`. uint8 is scaled from 0..255 to -1..1, as in ViT's
+            training; floats are not scaled.
 
     Returns:
         `(B, N, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the rank is another, the dtype neither uint8 nor a float one,
-            the channels not as many as the kernel was built for, or a side, where it is
-            known, no multiple of `patch_size`.
+        ValueError: when the rank is wrong, the dtype is neither uint8 nor float, the
+            number of channels is not that of the kernel, or a side, if known, is not a
+            multiple of `patch_size`.
 
     Example:
     >>> patches = PatchEmbedding(patch_size=2, hidden_dim=5)
@@ -92,7 +92,7 @@ class PatchEmbedding(keras.layers.Layer):
         return ops.matmul(x, self.kernel) + self.bias  # (B, N, D)
 
     def check(self, inputs) -> None:
-        """Refuses what is no image, or does not fall into squares."""
+        """Checks that the input is an image that can be split into patches."""
         check_rank(inputs, 4, f"{self.name}: inputs", IMAGE_AXES)
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if dtype != "uint8" and "float" not in dtype:
@@ -134,8 +134,8 @@ class PatchEmbedding(keras.layers.Layer):
 class ClassToken(keras.layers.Layer):
     """Puts one learned vector before each sequence.
 
-    It stands for no patch, so that what the blocks gather in its place is about the
-    whole image. Weight: `embeddings`, `(1, D)`.
+    It represents no patch, so the blocks can collect information on the whole image at
+    its position. Weight: `embeddings`, `(1, D)`.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -150,14 +150,14 @@ class ClassToken(keras.layers.Layer):
         `(B, 1 + T, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the rank is another.
+        ValueError: when the rank is wrong.
 
     Example:
     >>> tuple(ClassToken()(ops.ones((2, 3, 4))).shape)
     (2, 4, 4)
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
-    Keras warns of it.
+    Keras warns of such a mask.
 
     References:
         - [Dosovitskiy et al., 2021](https://arxiv.org/abs/2010.11929), equation 1

@@ -1,4 +1,4 @@
-"""From one vector per token to one for the whole text."""
+"""Pooling of token vectors to one vector per text."""
 
 from typing import Literal
 
@@ -19,14 +19,14 @@ KINDS = ("first", "mean", "max", "attention")
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Pooling(keras.layers.Layer):
-    """Makes one vector of a text, so that the text can be classified or compared.
+    """Pools a text's vectors to one, for classification or comparison.
 
-    `"first"` takes the first token's vector, which the model learns to use as a
-    summary; `"mean"` and `"max"` look at all real tokens, feature by feature;
-    `"attention"` takes a mean whose weights are the softmax of `x . query / sqrt(D)`,
-    with one learned query for all texts.
+    `"first"` selects the first token's vector, which the model learns to use as a
+    summary; `"mean"` and `"max"` reduce over all real tokens, per feature;
+    `"attention"` computes a weighted mean with the softmax of `x . query / sqrt(D)` as
+    weights, where the query is learned and shared by all texts.
 
-    Rows hold one text each: what is packed is pooled together.
+    Rows should hold one text each: packed documents are pooled together.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -41,12 +41,12 @@ class Pooling(keras.layers.Layer):
         padding_mask: int or bool `(B, T)`, 1 for a real token; or None, all are real.
 
     Returns:
-        `(B, D)` in the compute dtype. Computed in float32. For a row of nothing but
-        padding, zeros, or with `"first"` its first token.
+        `(B, D)` in the compute dtype. Computed in float32. For a row of padding only,
+        zeros, or with `"first"` its first token.
 
     Raises:
         ConfigError: when `kind` is none of the four.
-        ValueError: when a rank is another, or the mask has not one whole number or bool
+        ValueError: when a rank is wrong, or the mask does not have one integer or bool
             for each token.
 
     Example:
@@ -54,8 +54,8 @@ class Pooling(keras.layers.Layer):
     >>> ops.convert_to_numpy(Pooling("mean")(tokens, ops.array([[1, 1, 0]])))
     array([[2.5]], dtype=float32)
 
-    Masking: only `padding_mask` counts. A Keras mask on the inputs is not read, and
-    Keras warns of it.
+    Masking: only `padding_mask` is used. A Keras mask on the inputs is ignored, with a
+    warning of Keras.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 3 (first)
@@ -113,8 +113,8 @@ class Pooling(keras.layers.Layer):
         scores = ops.matmul(x, ops.expand_dims(self.query, -1))  # (B, T, 1)
         scores = scores / ops.shape(x)[-1] ** 0.5
         scores = ops.where(real, scores, forbidden())
-        # `ops.softmax` warns of texts of one token. The highest weight is 1 before it
-        # is divided, so that the sum of no weights at all is the only one below 1.
+        # `ops.softmax` warns for texts of one token. The largest weight is 1 before the
+        # division, so only the sum of a row without real tokens is below 1.
         highest = ops.max(scores, axis=1, keepdims=True)
         weights = ops.where(real, ops.exp(scores - highest), 0.0)
         return weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

@@ -1,4 +1,4 @@
-"""A layer's one table, in float or in whole numbers of eight bits."""
+"""Base of layers with one large matrix, in float or quantized to int8."""
 
 from typing import Any
 
@@ -7,29 +7,29 @@ from keras import ops
 
 
 class Int8Table(keras.layers.Layer):
-    """Base of layers whose one large weight can be kept in int8.
+    """Base of layers with one large weight that can be quantized to int8.
 
-    Each vector of the table is divided by its largest number and rounded to -127..127,
-    and has a scale of its own: a table of words, rare ones among them, has vectors of
-    very different lengths. Products are made with the whole numbers and divided by the
+    Each vector of the table is divided by its largest absolute value and rounded to
+    -127..127, with a scale per vector: the vectors of frequent and rare tokens have
+    very different lengths. Products are computed with the integers and divided by the
     scales afterwards; nothing else is rounded.
 
-    A subclass says which weight it is, adds it by `add_table` in its `build`, and hands
-    what it made with it to `rescale`. Keras's `quantize` then does the rest, and a
-    saved layer is built in int8 again.
+    A subclass names the weight, adds it by `add_table` in its `build`, and passes its
+    results to `rescale`. Keras's `quantize` then works, and a saved layer is built in
+    int8 again.
     """
 
-    # The weight's name, and the axis along which one vector of it lies.
+    # The weight's name, and the axis of one vector in it.
     table_name = "embeddings"
     vector_axis = -1
 
     def add_table(self, shape: tuple[int, int], initializer: Any, **options) -> None:
-        """Adds the weight, and its scales where the dtype policy asks for int8.
+        """Adds the weight, and its scales if the dtype policy is int8.
 
         Args:
-            shape: Of the table.
-            initializer: Keras initializer of a float one.
-            options: Of `add_weight`, for a float one.
+            shape: Shape of the table.
+            initializer: Keras initializer of a float table.
+            options: Options of `add_weight` for a float table.
         """
         name = self.table_name
         if self.quantization_mode is None:
@@ -60,7 +60,7 @@ class Int8Table(keras.layers.Layer):
 
         Args:
             x: Vectors of the table, or products with all of them: `(..., V)`.
-            ids: Which vectors these are, if `x` is vectors.
+            ids: The ids of the vectors, if `x` is vectors.
 
         Returns:
             `x`; if the table is in int8, float32.
@@ -73,11 +73,11 @@ class Int8Table(keras.layers.Layer):
         return ops.cast(x, "float32") / scale
 
     def quantize(self, mode=None, type_check=True, config=None):
-        """Rounds the table, in place; called by Keras's `model.quantize`.
+        """Quantizes the table, in place; called by Keras's `model.quantize`.
 
         Args:
-            mode: `"int8"`. `"int4"` gives the same: four bits are too few for a table
-                whose vectors are also scores.
+            mode: `"int8"`. `"int4"` does the same: 4 bits are too few for a table that
+                is also the output matrix.
             type_check: Not used; a part of Keras's protocol.
             config: Not used; a part of Keras's protocol.
         """
@@ -89,7 +89,7 @@ class Int8Table(keras.layers.Layer):
             table, axis=self.vector_axis, to_numpy=True
         )
         delattr(self, self.table_name)
-        self._is_quantized = True  # or the new policy would call this method again
+        self._is_quantized = True  # otherwise the new policy would call this again
         policy = f"int8_from_{self.dtype_policy.name}"
         self.dtype_policy = keras.dtype_policies.get(policy)
         self.add_table(shape, None)

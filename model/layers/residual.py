@@ -1,4 +1,4 @@
-"""Residual connections, one class a kind."""
+"""Residual connections, a class per kind."""
 
 import math
 
@@ -11,10 +11,10 @@ from transbeam.model.layers.dropout import Dropout
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Residual(keras.layers.Layer):
-    """Adds a sub-layer's result, thinned by dropout, to the sub-layer's input.
+    """Adds a sub-layer's output, with dropout, to the sub-layer's input.
 
-    The input's path through a deep model stays free of any product, so its
-    gradient reaches the first layer undamped.
+    The residual path through a deep model has no products, so its gradient reaches the
+    first layer undamped.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -23,8 +23,8 @@ class Residual(keras.layers.Layer):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -69,10 +69,10 @@ class Residual(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class ScaledResidual(Residual):
-    """Divides every update by the square root of how many there are.
+    """Divides every update by the square root of the number of updates.
 
-    The sum of `N` updates of variance one would have the variance `N`; divided like
-    this it has one, whatever the depth.
+    The sum of `N` updates of variance one would have the variance `N`; with this
+    division it is one at any depth.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -83,8 +83,8 @@ class ScaledResidual(Residual):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -122,8 +122,8 @@ class ScaledResidual(Residual):
 class ReZeroResidual(Residual):
     """Multiplies every update by a learned number that starts at 0.
 
-    A new model hands its input through unchanged, however deep it is, and each
-    sub-layer joins in as far as it turns out to help. Weight: `scale`, a scalar.
+    A new model of any depth is the identity, and training increases the contribution of
+    each sub-layer as far as it helps. Weight: `scale`, a scalar.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -132,8 +132,8 @@ class ReZeroResidual(Residual):
         seed: int or None. Seed of the dropout.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -159,22 +159,22 @@ class ReZeroResidual(Residual):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class DropPathResidual(Residual):
-    """Leaves the whole update out of some rows in training.
+    """Drops the whole update of some rows in training (stochastic depth).
 
-    What remains is a shallower model for these rows, so that no sub-layer can rely on
-    all those before it. Updates that are kept are divided by how often they are, which
-    leaves the mean as it is outside of training.
+    For these rows the model is shallower, so that no sub-layer can rely on all those
+    before it. Kept updates are divided by their probability, so that the mean equals
+    that of inference.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        rate: float in `[0, 1)`. Share of the rows that go without.
+        rate: float in `[0, 1)`. Share of the rows whose update is dropped.
         dropout: float in `[0, 1)`. Share of the update that is dropped in training.
         seed: int or None. Seed of both.
 
     Call arguments:
-        inputs: float `(B, T, D)`, what went into the sub-layer.
-        update: float `(B, T, D)`, what came out of it.
+        inputs: float `(B, T, D)`, the sub-layer's input.
+        update: float `(B, T, D)`, the sub-layer's output.
 
     Returns:
         `(B, T, D)` in the compute dtype.

@@ -1,15 +1,15 @@
 """The positions and document ids of a sequence's tokens: the dict called `places`.
 
-Attention must know which tokens are padding and which belong to one document, and
-each kind makes of it, at its own cost, the mask it needs. So what travels through a
-stack is not a `T x T` mask but these few tensors, int32 `(B, T)`:
+Attention must know which tokens are padding and which belong to the same document. Each
+kind of attention computes its own mask from that. So the layers of a stack get no
+`T x T` mask but these few tensors, int32 `(B, T)`:
 
 - `padding_mask`: 1 for a real token, 0 for padding, in rows of one document; or
-  `document_ids`: 1, 1, 2, 2, 2, 0 in rows packed with documents, each in one piece;
-  0 is padding. Exactly one of the two.
-- `position_ids`: from 0 in each document. Always with `document_ids`; with
-  `padding_mask` where a row does not begin with its text.
-- `prefix_mask`: 1 for tokens that all of their document may see, in a decoder.
+  `document_ids`: 1, 1, 2, 2, 2, 0 in rows of several contiguous documents; 0 is
+  padding. Exactly one of the two.
+- `position_ids`: from 0 in each document. Required with `document_ids`; with
+  `padding_mask` if a row does not start with its text.
+- `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.
 - `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
 """
 
@@ -21,7 +21,7 @@ KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_tab
 
 
 def packed(places) -> bool:
-    """Checks that rows hold several documents.
+    """Tells if rows may hold several documents.
 
     Example:
     >>> packed({"padding_mask": ops.ones((1, 3))})
@@ -43,17 +43,17 @@ def real_tokens(places):
 
 
 def check_places(places, inputs, name: str) -> None:
-    """Refuses places that contradict each other, or that are not those of the inputs.
+    """Checks that `places` is consistent and fits the inputs.
 
     Args:
-        places: See the module.
-        inputs: `(B, T, ...)`, the tokens that they are of.
-        name: What to call the layer in an error.
+        places: The sequence info; see the module.
+        inputs: `(B, T, ...)`, the tokens.
+        name: The layer's name in an error.
 
     Raises:
-        ValueError: An unknown key, neither or both of `padding_mask` and
-            `document_ids`, `document_ids` without `position_ids`; or a tensor that does
-            not have a whole number for each token.
+        ValueError: There is an unknown key, neither or both of `padding_mask` and
+            `document_ids`, or `document_ids` without `position_ids`; or a tensor does
+            not have one integer for each token.
 
     Example:
     >>> check_places({"document_ids": ops.ones((1, 3))}, ops.ones((1, 3, 8)), "block")

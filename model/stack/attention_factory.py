@@ -18,7 +18,7 @@ from transbeam.model.stack.stack_spec import StackSpec
 
 
 def build_attention(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Makes the layer by which the tokens of one sequence look at each other."""
+    """Builds the self-attention layer."""
     config = plan.attention
     common = _common(plan, name) | {
         "causal": plan.causal,
@@ -59,7 +59,7 @@ def build_attention(plan: StackSpec, name: str) -> keras.layers.Layer:
 
 
 def build_cross_attention(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Makes the layer by which a decoder looks at its context: always at all of it."""
+    """Builds the cross-attention layer, which is always full attention."""
     scale_scores = getattr(plan.attention, "scale_scores", True)
     return CrossAttention(scale_scores=scale_scores, **_common(plan, name))
 

@@ -1,7 +1,7 @@
 """Builds the parts of a block from a config: one `build_*` for each.
 
-A new kind is a dataclass in `configs/schema/block.py`, a layer, and a `case` here; the
-type checker names every `match` that has forgotten it. The kinds of attention are in
+A new kind needs a dataclass in `configs/schema/block.py`, a layer, and a `case` here;
+the type checker reports every `match` without it. The kinds of attention are in
 `model/stack/attention_factory.py`.
 """
 
@@ -32,7 +32,7 @@ from transbeam.model.stack.stack_spec import StackSpec
 
 
 def build_position(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Makes the layer that adds a token's place to its vector, if the kind has one."""
+    """Builds the absolute position embedding, if the kind has one."""
     config = plan.config
     match config.position:
         case block.LearnedPositionConfig(offset=offset):
@@ -56,7 +56,7 @@ def build_position(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_bias_table(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Makes the stack's table of position biases, if the kind has one."""
+    """Builds the stack's table of relative position biases, if the kind has one."""
     match plan.config.position:
         case block.RelativeBiasPositionConfig(num_buckets=num_buckets):
             return RelativeBiasTable(
@@ -72,7 +72,7 @@ def build_bias_table(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_score_bias(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Makes the layer that says what places add to scores, if the kind has one."""
+    """Builds the position bias of attention scores, if the kind has one."""
     heads = plan.attention.num_heads
     match plan.config.position:
         case block.RelativeBiasPositionConfig(
@@ -94,7 +94,7 @@ def build_score_bias(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_rotary(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Makes the layer that turns queries and keys, if the kind has one."""
+    """Builds the rotary embedding of queries and keys, if the kind has one."""
     match plan.config.position:
         case block.RopePositionConfig(base=base, stretch=stretch):
             options = asdict(stretch)
@@ -110,7 +110,7 @@ def build_rotary(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_norm(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Makes a norm; where it stands is `norm.placement`'s business."""
+    """Builds a norm, wherever `norm.placement` puts it."""
     match plan.config.norm:
         case block.LayerNormConfig(epsilon=epsilon):
             return LayerNormalization(epsilon, name=name, dtype=plan.dtype)
@@ -121,7 +121,7 @@ def build_norm(plan: StackSpec, name: str) -> keras.layers.Layer:
 
 
 def build_feedforward(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Makes the layer that works on each token alone."""
+    """Builds the feed-forward layer."""
     config = plan.config.feedforward
     layers = {
         block.DenseFeedForwardConfig: FeedForward,
@@ -142,12 +142,12 @@ def build_feedforward(plan: StackSpec, name: str) -> keras.layers.Layer:
 
 
 def build_residual(plan: StackSpec, name: str, index: int) -> keras.layers.Layer:
-    """Makes the layer that joins a sub-layer's result with its input.
+    """Builds the residual connection of a sub-layer.
 
     Args:
         plan: See `StackSpec`.
         name: The layer's name.
-        index: Which block it is in, from 0.
+        index: The index of its block.
     """
     common = {
         "dropout": plan.config.dropout,

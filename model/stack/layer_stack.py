@@ -1,4 +1,4 @@
-"""A stack: from ids to vectors, through equal blocks."""
+"""A stack of equal blocks, with embeddings and final norm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +27,10 @@ from transbeam.model.stack.stack_spec import StackSpec
 
 @dataclass(frozen=True, kw_only=True)
 class LayerStack:
-    """The layers of one stack, and the order in which they are called.
+    """The layers of a stack, and the order in which they are called.
 
-    A model's graph is drawn by calling it with Keras inputs; generation calls it again
-    with a cache, on the same layers.
+    A model's graph is built by calling it with Keras inputs; generation calls the same
+    layers again, with a cache.
     """
 
     position_embedding: keras.layers.Layer | None
@@ -50,12 +50,12 @@ class LayerStack:
         num_segments: int = 0,
         embedding_projection: keras.layers.Layer | None = None,
     ) -> "LayerStack":
-        """Makes the layers that a config describes.
+        """Builds the layers of a config.
 
         Args:
             plan: See `StackSpec`.
-            num_segments: How many kinds of segment there are.
-            embedding_projection: What `build_embedding_projection` made.
+            num_segments: Number of segments.
+            embedding_projection: The layer of `build_embedding_projection`.
         """
         config, prefix = plan.config, plan.prefix
         segments = None
@@ -67,8 +67,8 @@ class LayerStack:
                 name="segment_embedding",
                 dtype=plan.dtype,
             )
-        # With `pre`, the first block begins with a norm, and a final one takes over
-        # what the last block left undone (GPT-2; Xiong et al., 2020, figure 1).
+        # With `pre`, the first block starts with a norm, and a final norm follows the
+        # last block (GPT-2; Xiong et al., 2020, figure 1).
         post = config.norm.placement == "post"
         return cls(
             position_embedding=build_position(plan, f"{prefix}position_embedding"),
@@ -93,12 +93,12 @@ class LayerStack:
 
     @classmethod
     def from_model(cls, model: keras.Model, prefix: str = "") -> "LayerStack":
-        """Finds the layers in a built model again.
+        """Finds the layers in a built model.
 
         Args:
-            model: What `build_encoder`, `build_decoder` or `build_seq2seq` made, or a
-                model with a head on it.
-            prefix: `"encoder_"` or `"decoder_"` in a model of two stacks.
+            model: A model of `build_encoder`, `build_decoder` or `build_seq2seq`, or
+                one with a head.
+            prefix: `"encoder_"` or `"decoder_"` in an encoder-decoder.
         """
         layers = {layer.name: layer for layer in model.layers}
         kind = prefix or ("decoder_" if "decoder_layer_0" in layers else "encoder_")
@@ -120,15 +120,15 @@ class LayerStack:
         )
 
     def embed(self, x: Any, position_ids: Any = None, segment_ids: Any = None) -> Any:
-        """Adds to the tokens' vectors what their places say, and widens the sum.
+        """Adds position and segment embeddings to token embeddings, and projects them.
 
-        Places and segments are added in the width `E` of the table, and the norm is of
-        that width, too, as in ALBERT's published code: all that is learned of tokens
-        and places is one small thing, and only then becomes what blocks read. Dropout
-        comes last, as it does without `E`: ALBERT has it before the dense layer.
+        Positions and segments are added in the width `E` of the token embedding, and
+        the norm has that width too, as in ALBERT's published code: all embeddings are
+        narrow, and the sum is projected. Dropout comes last, as without `E`; ALBERT has
+        it before the projection.
 
         Args:
-            x: `(B, T, E)`, where `E` is `D` unless the table is narrow.
+            x: `(B, T, E)`, where `E` is `D` unless the token embedding is narrow.
             position_ids: int `(B, T)`, or None for 0, 1, 2, ...
             segment_ids: int `(B, T)`, or None for the first.
 
@@ -149,7 +149,7 @@ class LayerStack:
         return self.embeddings_dropout(x)
 
     def with_bias_table(self, places: dict[str, Any], x: Any) -> dict[str, Any]:
-        """The places, with the stack's position biases among them if it has any."""
+        """Adds the stack's position bias table, if it has one, to the sequence info."""
         if self.relative_bias is None:
             return places
         return {**places, "bias_table": self.relative_bias(x)}
@@ -161,7 +161,7 @@ class LayerStack:
         context: Any = None,
         context_places: dict[str, Any] | None = None,
     ) -> Any:
-        """Sends embedded tokens `(B, T, D)` through all blocks and the final norm."""
+        """Runs embedded tokens `(B, T, D)` through all blocks and the final norm."""
         places = self.with_bias_table(places, x)
         for block in self.blocks:
             if context is None:
@@ -181,7 +181,7 @@ class LayerStack:
 
 
 def build_token_embedding(plan: StackSpec, vocabulary_size: int) -> TokenEmbedding:
-    """Makes the table of tokens, which all stacks of a model share."""
+    """Builds the token embedding, which all stacks of a model share."""
     return TokenEmbedding(
         vocabulary_size,
         plan.config.table_dim,
@@ -195,13 +195,13 @@ def build_token_embedding(plan: StackSpec, vocabulary_size: int) -> TokenEmbeddi
 
 
 def build_embedding_projection(plan: StackSpec) -> Dense | None:
-    """Makes what widens vectors of a narrow table, which all stacks of a model share.
+    """Builds the projection of narrow embeddings, which all stacks of a model share.
 
-    Together with the table it stands for a table of the full width, and of that there
-    is one, too. It has a bias, as in ALBERT and ELECTRA.
+    With the token embedding it factorizes an embedding of full width, which all stacks
+    would share too. It has a bias, as in ALBERT and ELECTRA.
 
     Returns:
-        From `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.
+        A layer from `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.
 
     References:
         - [Lan et al., 2019](https://arxiv.org/abs/1909.11942), section 3.1
@@ -220,12 +220,12 @@ def build_embedding_projection(plan: StackSpec) -> Dense | None:
 
 
 def build_block(plan: StackSpec, name: str, index: int) -> TransformerBlock:
-    """Fills the sockets of one block.
+    """Builds a block from its config.
 
     Args:
-        plan: The stack's, with the block's seed.
+        plan: The stack's spec, with the block's seed.
         name: The block's name.
-        index: Which block it is, from 0.
+        index: The block's index.
     """
     parts: dict[str, keras.layers.Layer] = {
         "self_attention": build_attention(plan, "self_attention"),

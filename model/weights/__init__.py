@@ -1,8 +1,8 @@
-"""Weights both ways: checkpoints of other programs to ours, and ours to theirs.
+"""Conversion of checkpoints between other libraries and ours, in both directions.
 
 Our side is always a mapping from the path of a weight to its values, as in
-`{"token_embedding/embeddings": ...}`. One table of names for each family of models says
-what stands where, and how to turn one into the other; it is read in both directions.
+`{"token_embedding/embeddings": ...}`. A table for each model family maps names and
+transforms tensors; it is used in both directions.
 
     checkpoint = read_checkpoint("path/to/bert-base-uncased")
     model = build_encoder(checkpoint.config, checkpoint.vocabulary_size)

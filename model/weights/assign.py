@@ -1,4 +1,4 @@
-"""Weights into a built model, and out of it."""
+"""Reads the weights of a built model, and assigns them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 
 
 def variables_of(model: keras.Model) -> dict[str, Any]:
-    """A model's weights by their paths, such as `token_embedding/embeddings`.
+    """A model's variables by path, such as `token_embedding/embeddings`.
 
     Example:
     >>> inputs = keras.Input((2,))
@@ -24,20 +24,20 @@ def variables_of(model: keras.Model) -> dict[str, Any]:
 
 
 def shapes_of(model: keras.Model) -> dict[str, Shape]:
-    """Path and shape of each weight of a model."""
+    """Shapes of a model's weights, by path."""
     return {path: tuple(w.shape) for path, w in variables_of(model).items()}
 
 
 def assign(model: keras.Model, weights: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Gives a built model its weights, one at a time.
+    """Assigns all weights of a built model, one at a time.
 
     Args:
-        model: Any model of ours.
-        weights: Pairs of path and values, as `Checkpoint.weights` gives.
+        model: A model of `transbeam.model`.
+        weights: Pairs of path and values, such as those of `Checkpoint.weights`.
 
     Raises:
-        ArtifactError: A weight is missing, given twice, unknown, of another shape, or
-            holds a number that is not finite.
+        ArtifactError: A weight is missing, duplicate, unknown, of another shape, or not
+            finite.
 
     Example:
     >>> inputs = keras.Input((2,))

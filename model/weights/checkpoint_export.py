@@ -1,4 +1,4 @@
-"""Our weights as a checkpoint in Hugging Face's format."""
+"""Exports weights as a checkpoint in Hugging Face's format."""
 
 import math
 import os
@@ -39,24 +39,25 @@ def export_checkpoint(
     dtype: Dtype = "float32",
     max_shard_bytes: int = 5_000_000_000,
 ) -> str:
-    """Writes `config.json` and the weights, which transformers then loads.
+    """Writes `config.json` and the weights in a form that transformers can load.
 
     Args:
-        weights: Values by path: arrays, or the variables of a model, as `variables_of`
-            gives. Only those of one shard are held in memory at a time.
-        description: What model they are of.
-        folder: Made if it is not there. `config.json` and safetensors files in it are
-            replaced.
-        family: Such as `bert`; left out, the first that can hold the model.
-        dtype: The format that numbers are rounded to.
-        max_shard_bytes: With more than that, the weights are put in several files.
+        weights: Values by path: arrays, or a model's variables from `variables_of`.
+            Only those of one shard are held in memory at a time.
+        description: The model of the weights.
+        folder: Created if it does not exist. `config.json` and safetensors files in it
+            are replaced.
+        family: Model family such as `bert`; if left out, the first that can represent
+            the model.
+        dtype: The dtype to which weights are rounded.
+        max_shard_bytes: Maximum size of a file; larger weights are sharded.
 
     Returns:
         The family.
 
     Raises:
-        ArtifactError: No family, or not the one that is asked for, can hold the model;
-            the message says what it lacks.
+        ArtifactError: No family, or not the given one, can represent the model; the
+            message names what it lacks.
 
     Example:
     >>> import tempfile
@@ -95,7 +96,7 @@ def export_checkpoint(
         size = sum(math.prod(found.shape) for found in links) * _BYTES[dtype]
         index = {"metadata": {"total_size": size}, "weight_map": files}
         write_json(folder / INDEX, index)
-    # Last, so that a folder with it is whole.
+    # Written last, so that a folder with it is complete.
     write_json(folder / "config.json", {**settings, "torch_dtype": dtype})
     return chosen.model_type
 
@@ -103,7 +104,7 @@ def export_checkpoint(
 def _fitting(
     shapes: Shapes, description: Description, asked: str | None
 ) -> tuple[Family, dict[str, Any], list[WeightMapping], str]:
-    """The family that can hold a model; settings, names and their prefix in it."""
+    """Finds a family that can represent a model, with settings, names and prefix."""
     if asked is not None and asked not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise ArtifactError(f"{asked!r} is no family of models. Known here: {known}")
@@ -120,14 +121,14 @@ def _fitting(
 def _fit(
     family: Family, shapes: Shapes, description: Description
 ) -> tuple[dict[str, Any], list[WeightMapping], str]:
-    """Writes a model's settings and reads them again: nothing may get lost."""
+    """Converts a model's settings to a family's and back, and checks for losses."""
     settings = {**family.write(description), **description.token_ids}
     links = link(family.rows(description), shapes, description.sizes, "its files")
     names = {found.theirs for found in links}
     again = family.read(HFConfig(settings, "its config.json"), names)
     config = description.config
     if isinstance(description.objective, MaskedConfig):
-        config = replace(config, pooler=None)  # which such a model does not have
+        config = replace(config, pooler=None)  # such a model has no pooler
     if lost := differences(config, again.config):
         raise ArtifactError("; ".join(lost))
     return settings, links, family.prefix if again.objective else ""
@@ -136,7 +137,7 @@ def _fit(
 def _shards(
     links: list[WeightMapping], width: int, limit: int
 ) -> list[list[WeightMapping]]:
-    """Puts tensors in files, in their order; one alone may be larger than the limit."""
+    """Groups tensors into files, in order; a single one may exceed the limit."""
     shards: list[list[WeightMapping]] = [[]]
     size = 0
     for found in links:
@@ -165,7 +166,7 @@ def _save(path: Path, tensors: dict[str, np.ndarray]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing(path):
-            # transformers does not load a file that does not say whose it is.
+            # transformers does not load a file without this metadata.
             save_file(tensors, temporary, metadata={"format": "pt"})
             os.replace(temporary, path)
     finally:
@@ -173,7 +174,7 @@ def _save(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Removes a checkpoint written before, which could have other files."""
+    """Removes an earlier checkpoint, which may have other files."""
     for name in ("config.json", INDEX, SINGLE):
         (folder / name).unlink(missing_ok=True)
     for old in folder.glob("model-*-of-*.safetensors"):

@@ -31,9 +31,9 @@ _KNOWN = (
 
 
 def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoint:
-    """Finds out what a folder holds, and reads all but the tensors.
+    """Detects the format of a checkpoint, and reads everything except the tensors.
 
-    | what                                                 | whose                   |
+    | files                                                | format                  |
     |------------------------------------------------------|-------------------------|
     | `config.json`, `model.safetensors` or its shards     | Hugging Face            |
     | `bert_config.json`, `*.ckpt.index`, `*.ckpt.data-*`  | the first BERT (TF1)    |
@@ -41,11 +41,11 @@ def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoi
 
     Args:
         folder: The folder.
-        body_alone: Whether a Hugging Face checkpoint is read without its head.
+        body_alone: If true, a Hugging Face checkpoint is read without its head.
 
     Raises:
-        ArtifactError: It is none of them, is damaged, its weights are in a pickle, or
-            the model has something that ours do not.
+        ArtifactError: The format is unknown, the checkpoint is damaged, its weights are
+            pickled, or the model has a feature that we do not support.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -65,7 +65,7 @@ def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoi
 
 
 def _check_ranges(section: Any) -> None:
-    """Refuses numbers that a run's configuration does not take either."""
+    """Checks that numbers are in the ranges of a run's configuration."""
     check_options(section)
     for key in fields(section):
         if is_dataclass(value := getattr(section, key.name)):
@@ -82,14 +82,14 @@ def _read(folder: Path, body_alone: bool) -> Checkpoint:
     settings = HFConfig.of_file(folder / "config.json")
     if "keras_hub" in str(settings.values.get("module", "")):
         return read_preset(folder)
-    if body_alone:  # no class is named, so no head is looked for
+    if body_alone:  # without a class, no head is read
         told = {k: v for k, v in settings.values.items() if k != "architectures"}
         settings = HFConfig(told, settings.where)
     return _read_hugging_face(folder, settings)
 
 
 def _refuse_adapter(folder: Path) -> None:
-    """Refuses a folder of LoRA weights or the like, which are of no model alone."""
+    """Raises an error for a folder of LoRA weights or the like without a base model."""
     file = folder / "adapter_config.json"
     if not file.is_file():
         return
@@ -110,7 +110,7 @@ _UNMERGED = re.compile(r"\.(lora_[AB]|lora_magnitude_vector|base_layer)\.")
 
 
 def _refuse_unmerged(folder: Path, names: Iterable[str]) -> None:
-    """Refuses a model that was saved with its adapters beside it."""
+    """Raises an error for a model with unmerged adapters."""
     if found := sorted(name for name in names if _UNMERGED.search(name)):
         raise ArtifactError(
             f"{folder}: {found[0]}: the model was saved with adapters (LoRA) around "
@@ -120,7 +120,7 @@ def _refuse_unmerged(folder: Path, names: Iterable[str]) -> None:
 
 
 def _refuse_quantised(settings: HFConfig) -> None:
-    """Refuses weights of few bits by what the configuration says of them."""
+    """Raises an error for quantized weights, as declared in the configuration."""
     for key in ("quantization_config", "quantization", "compression_config"):
         if key in settings:
             told = settings.values[key]
@@ -159,7 +159,7 @@ def _read_hugging_face(folder: Path, settings: HFConfig) -> Checkpoint:
 
 
 def _read_ids(settings: HFConfig, key: str) -> int | tuple[int, ...]:
-    """One id, or several of which each will do; -1 is some programs' word for none."""
+    """Reads one id or several alternatives; -1 means none in some checkpoints."""
     given = settings.values[key]
     ids = given if isinstance(given, list) else [given]
     if not all(type(one) is int and one >= -1 for one in ids):

@@ -1,4 +1,4 @@
-"""Checks that two configs describe models that compute the same."""
+"""Compares what the models of two configs compute."""
 
 import dataclasses
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from transbeam.configs.schema.block import DropPathResidualConfig, PlainResidualConfig
 from transbeam.configs.schema.model import Model, PoolerConfig, Seq2SeqModelConfig
 
-# What is over when training is, or does not show outside.
+# Keys that affect only training, or do not affect outputs.
 _WITHOUT_MEANING = ("initializer", "dropout", "vocabulary_multiple")
 
 
 def differences(wanted: Model, got: Model) -> list[str]:
-    """Lists differences in what two models compute; dropout and the like do not count.
+    """Lists differences in what two models compute at inference.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -27,7 +27,7 @@ def differences(wanted: Model, got: Model) -> list[str]:
 
 
 def _meaning(config: Model) -> dict[str, Any]:
-    """The keys that decide what a model computes, with what is left out filled in."""
+    """The keys that affect a model's outputs, with defaults filled in."""
     flat: dict[str, Any] = {}
     for key in dataclasses.fields(config):
         value = getattr(config, key.name)
@@ -37,7 +37,7 @@ def _meaning(config: Model) -> dict[str, Any]:
                 num_key_value_heads=value.key_value_heads,
                 head_dim=config.head_dim(value),
             )
-        if value == PoolerConfig():  # what a classifier takes when there is none
+        if value == PoolerConfig():  # the default of a classifier
             value = None
         if isinstance(value, DropPathResidualConfig):
             value = PlainResidualConfig()

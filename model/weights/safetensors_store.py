@@ -1,7 +1,7 @@
-"""Our own weights by our own paths, in one file of safetensors.
+"""Weights by path in a safetensors file.
 
-Keras's own files hold layers in their order. Here every weight has its name, so that a
-model with another head finds what it shares with the one they are of.
+Keras's own files store layers in their order. Here every weight has its path, so that a
+model with another head can load the weights of the shared body.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) 
         weights: Pairs of path and values.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     arrays = {name: np.ascontiguousarray(array) for name, array in weights}
     with writing(path):
@@ -36,18 +36,18 @@ def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) 
 
 
 def begin_with(model: keras.Model, path: Path) -> list[str]:
-    """Gives a model the weights of a file; see `take_over`, and `read_weights`."""
+    """Loads the weights of a file into a model; see `read_weights` and `take_over`."""
     return take_over(model, read_weights(path), str(path))
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:
-    """The weights of a file by their paths.
+    """Reads the weights of a file, by path.
 
     Args:
-        path: As `save_weights_by_path` writes it.
+        path: A file of `save_weights_by_path`.
 
     Raises:
-        ArtifactError: The file is missing, damaged, or not of ours.
+        ArtifactError: The file is missing, damaged, or of another kind.
     """
     try:
         file = safe_open(path, framework="np")
@@ -66,15 +66,15 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 def take_over(
     model: keras.Model, weights: Mapping[str, np.ndarray], where: str
 ) -> list[str]:
-    """Gives a model weights by their paths; a head that is not there stays as it is.
+    """Assigns weights by path; a head that is missing in them keeps its initialization.
 
     Args:
-        model: Any model of ours.
-        weights: By path. What the model has no use for, such as another head, is left.
-        where: What they are from, for messages.
+        model: A model of `transbeam.model`.
+        weights: Values by path. Unused ones, such as another head's, are ignored.
+        where: Their source, for messages.
 
     Returns:
-        The weights of the model that are not there.
+        Paths of the model's weights that are missing in `weights`.
 
     Raises:
         ArtifactError: Weights of the body are missing, have another shape, or are not

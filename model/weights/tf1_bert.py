@@ -1,4 +1,4 @@
-"""The checkpoints of the first BERT: TensorFlow 1, github.com/google-research/bert."""
+"""Checkpoints of the original BERT: TensorFlow 1, github.com/google-research/bert."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ _BLOCK = "bert/encoder/layer_{i}"
 
 
 def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[MappingRow]:
-    """Two weights that have the same ends on both sides."""
+    """Rows of two weights whose names have the same ends on both sides."""
     return [
         MappingRow(f"{ours}/{end}", f"{theirs}/{end}", part=part)
         for end in ends.split()
@@ -67,7 +67,7 @@ ROWS = (
     ),
     MappingRow("pair_classifier/bias", "cls/seq_relationship/output_bias", part="head"),
 )
-# What the optimizer left.
+# Variables of the optimizer.
 _NO_WEIGHTS = ("adam_m", "adam_v", "global_step")
 
 
@@ -75,14 +75,14 @@ class Tf1Source:
     """The variables of a TensorFlow 1 checkpoint.
 
     Args:
-        prefix: The files without `.index` and `.data-…`.
+        prefix: The path of the files without `.index` and `.data-…`.
 
     Raises:
-        ArtifactError: They are damaged or not all there.
+        ArtifactError: The files are damaged or incomplete.
     """
 
     def __init__(self, prefix: Path):
-        # Costs seconds, and only this format needs it.
+        # The import takes seconds, and only this format needs it.
         import tensorflow as tf
 
         try:
@@ -105,8 +105,8 @@ class Tf1Source:
 def read_tf1_bert(folder: Path) -> Checkpoint:
     """Reads `bert_config.json`, and the only checkpoint beside it.
 
-    The activation `gelu` is the exact one, as when the published weights were trained
-    and as Hugging Face takes it; later code of that repository approximates it.
+    The activation `gelu` is the exact one, with which the published weights were
+    trained, and as in Hugging Face; later code of that repository approximates it.
 
     Raises:
         ArtifactError: There is no checkpoint or several, or it is damaged.

@@ -1,25 +1,25 @@
-"""Weights of a model whose vocabulary has become smaller."""
+"""Slices a model's weights to a smaller vocabulary."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-# Along which axis of a weight the tokens lie, of all that have one for each.
+# The token axis of each weight that has one.
 AXES = {"token_embedding/embeddings": 0, "logits/kernel": 1, "head_bias/bias": 0}
-# Which of them has rows past the vocabulary.
+# The only one of these weights that has padding rows after the vocabulary.
 _ROUNDED_UP = "token_embedding/embeddings"
 
 
 def of_some_tokens(
     weights: Mapping[str, np.ndarray], old_ids: Sequence[int], rows: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Takes of every weight what belongs to some tokens; others pass as they are.
+    """Slices weights with a token axis to some tokens; others are returned unchanged.
 
     Args:
-        weights: By path.
-        old_ids: Of each token that is left, the id that it had.
-        rows: How many rows the token table is to have; those past the tokens, which no
-            id reads, are zeros.
+        weights: Weights by path.
+        old_ids: The old id of each remaining token.
+        rows: Number of rows of the new token embedding; the padding rows after the
+            tokens are zeros.
 
     Returns:
         Pairs of path and values.

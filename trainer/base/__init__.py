@@ -1,1 +1,1 @@
-"""Parts that all floors of the trainer share: stage, weights, warm start."""
+"""Modules that all folders of the trainer share: stage, weights, warm start."""

@@ -30,22 +30,22 @@ ADAPTERS = "adapters.safetensors"
 
 
 def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
-    """Leaves as trainable what a run asks for.
+    """Freezes weights or adds LoRA adapters, as a run's configuration says.
 
-    An optimizer, averages and an update are made for what is trainable then, so this
-    comes before them, and after the weights that a model begins with.
+    Call it after the initial weights are loaded, and before the optimizer, the moving
+    averages and the update are built for the trainable variables.
 
     Args:
-        model: A built model, with the weights it begins with.
+        model: A built model with its initial weights.
         config: The `training.adaptation` section of a run.
-        seed: For adapters, half of which begin at random.
+        seed: Seed of the adapters, half of whose matrices are initialized at random.
 
     Returns:
-        How many numbers are trained.
+        The number of trainable parameters, and of all.
 
     Raises:
-        ConfigError: A pattern fits nothing, the rank is more than a kernel has, or
-            nothing is left to be trained.
+        ConfigError: A pattern matches no weight, the rank is larger than a kernel's, or
+            no trainable weight is left.
 
     Example:
     >>> inputs = keras.Input((3,))
@@ -81,20 +81,20 @@ def _adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
 
 
 def finish_adaptation(model: keras.Model, folder: Path | None) -> bool:
-    """Writes a model's adapters down and merges them, if it has any.
+    """Saves a model's adapters and merges them into its kernels, if it has any.
 
-    Keras would merge them itself while it saves, but rounds the sum to the precision
-    that the model computes in.
+    Keras would merge them itself while it saves, but rounds the sum to the compute
+    dtype.
 
     Args:
-        model: Trained.
-        folder: Where `adapters.safetensors` goes; None if another worker writes it.
+        model: The trained model.
+        folder: Folder for `adapters.safetensors`; None if another worker writes it.
 
     Returns:
-        Whether there were adapters.
+        True if the model had adapters.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: The file cannot be written.
     """
     if not adapted_layers(model):
         return False

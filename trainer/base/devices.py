@@ -1,9 +1,9 @@
-"""What the backend computes on."""
+"""Devices of the Keras backend."""
 
 import keras
 
 
 def has_gpu() -> bool:
-    """Whether the backend sees a GPU."""
-    # Not `list_devices("gpu")`, which JAX takes for an order where there is none.
+    """Tells if the backend has a GPU."""
+    # Not `list_devices("gpu")`: JAX raises an error for it where there is no GPU.
     return any(name.startswith("gpu") for name in keras.distribution.list_devices())

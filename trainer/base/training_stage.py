@@ -1,8 +1,8 @@
-"""The training stage of a run: where it is, what decides it, and its model.
+"""The training stage of a run: its folder, its inputs, and its model.
 
-RUN/imported/weights.safetensors   what `transbeam import` brought in
-RUN/imported/tokenizer             its tokenizer
-RUN/training/model.weights.h5      what `transbeam train` made
+RUN/imported/weights.safetensors   weights from `transbeam import`
+RUN/imported/tokenizer             the tokenizer imported with them
+RUN/training/model.weights.h5      weights from `transbeam train`
 """
 
 import hashlib
@@ -26,15 +26,15 @@ IMPORTED = "imported"
 INITIAL_WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer"
 WEIGHTS = "model.weights.h5"
-# Of the stage's result: false of a body that was imported alone, below a new head.
+# A key of the stage's result: false if only a body was imported and the head is new.
 HAS_HEAD = "has_head"
 
-# Keys of `training` that change what is written down, and no weight; and where the
-# weights of others lie, since what they are is a key of its own.
+# Keys of `training` that have no effect on the trained weights; and paths of other
+# runs' weights, because the fingerprints of those files are inputs of their own.
 _OF_NO_WEIGHT = {
     f"training.{key}"
     for key in (
-        "accumulation",  # whose numbers are those of the whole batch
+        "accumulation",  # gives the gradient of the whole batch
         "distillation.teacher",
         "distribution.kind",
         "distribution.model_devices",
@@ -49,25 +49,26 @@ _OF_NO_WEIGHT = {
         "validation_batches",
     )
 }
-# Of these, what decides which weights are the best.
+# Those of them that decide which checkpoint is the best.
 _OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
 
 
 def training_stage(run_folder: Path) -> Stage:
-    """Where a run keeps its trained model."""
+    """The stage in whose folder a run keeps its trained model."""
     return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
 
 
 def training_inputs(
     config: RunConfig, records_sha256: str, there: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What decides the trained weights: keys, records, and what it begins with.
+    """Collects what decides the trained weights: keys, records, initial weights.
 
     Args:
         config: The run.
-        records_sha256: Of its records.
-        there: What an earlier training was decided by. The weights that it began
-            with, its teacher, and the records of other runs need not be there any more.
+        records_sha256: Fingerprint of its records.
+        there: The inputs of an earlier training in the folder. Its initial weights,
+            its teacher, and the records of other runs may have been deleted since;
+            their fingerprints are then taken from here.
     """
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     free = _OF_NO_WEIGHT
@@ -79,7 +80,7 @@ def training_inputs(
         if (key == "seed" or key.startswith(sections)) and key not in free
     }
     there = there or {}
-    # As it was written down by versions to which it was of weight.
+    # Older versions recorded some of these keys as inputs.
     keys |= {key: there[key] for key in free if key in there}
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
@@ -103,14 +104,14 @@ def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
 
 
 def missing_weights(training: TrainingConfig) -> list[Path]:
-    """Files of other runs that a training names and that are not there."""
+    """Lists weight files of other runs that a training names and that are missing."""
     return [
         path for path in _weights_of_others(training).values() if not path.is_file()
     ]
 
 
 def initial_weights(training: TrainingConfig) -> Path | None:
-    """The file that a training begins with; None for random weights."""
+    """The file of a training's initial weights; None for random weights."""
     if training.initial_weights is not None:
         return Path(training.initial_weights).expanduser()
     if training.init_from is None:
@@ -119,14 +120,14 @@ def initial_weights(training: TrainingConfig) -> Path | None:
 
 
 def weights_of(run_folder: Path) -> Path:
-    """The weights of a run: those it trained, before those it imported."""
+    """The weight file of a run: trained weights take precedence over imported ones."""
     if was_trained(run_folder):
         return training_stage(run_folder).path / WEIGHTS
     return run_folder / IMPORTED / INITIAL_WEIGHTS
 
 
 def was_trained(run_folder: Path) -> bool:
-    """Whether a run has finished a training of its own."""
+    """Tells if a run has finished a training of its own."""
     stage = training_stage(run_folder)
     if not (stage.path / "stage.json").is_file():
         return False
@@ -134,7 +135,7 @@ def was_trained(run_folder: Path) -> bool:
 
 
 def is_as_imported(run_folder: Path) -> bool:
-    """Whether a run has the weights that it imported, and has begun no training."""
+    """Tells if a run still has its imported weights and has started no training."""
     stage = training_stage(run_folder)
     if stage.is_begun:
         return (stage.path / "stage.json").is_file() and not was_trained(run_folder)
@@ -148,7 +149,7 @@ def sha256_of(path: Path) -> str:
 
 
 def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:
-    """The model on the run's records."""
+    """Builds the model of a run for training on its (packed) records."""
     model = build_model(
         config.model,
         config.objective,

@@ -1,10 +1,11 @@
-"""Where a training begins, if not at random weights.
+"""Warm start: initializes a training with the weights of another run or of a file.
 
     training.init_from        a run's folder: the model it trained, or imported
     training.initial_weights  a file of weights by their paths
 
-A run says what its weights were made with. So a tokenizer that gives other ids, or a
-block that computes something else, is found out before the first step.
+A run's folder records the configuration and tokenizer of its weights. So a tokenizer
+with other ids, or a block that computes something else, is reported before the first
+step.
 """
 
 from dataclasses import dataclass
@@ -45,20 +46,20 @@ from transbeam.trainer.base.training_stage import (
 )
 from transbeam.trainer.base.weight_files import load_weights, numbers_of
 
-# Keys of `model` that may differ: they change no weight of the body, but for the length
-# where each place has a weight.
+# Keys of `model` that may differ: they change no weight of the body, except that the
+# length changes the shape of learned position embeddings.
 _FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A run whose weights another training takes up.
+    """A run whose weights initialize another training.
 
     Attributes:
         folder: The run's folder.
-        config: How it was trained or imported.
-        vocabulary_size: How many pieces its tokenizer has; None if it was imported.
-        tokenizer: Fingerprint of its tokenizer; None if it came without one.
+        config: The configuration with which it was trained or imported.
+        vocabulary_size: Vocabulary size of its tokenizer; None if it was imported.
+        tokenizer: Fingerprint of its tokenizer; None if it has none.
     """
 
     folder: Path
@@ -67,7 +68,7 @@ class Origin:
     tokenizer: str | None
 
     def values(self) -> dict[str, np.ndarray]:
-        """Its weights by their paths.
+        """Reads its weights, by their paths.
 
         Raises:
             ArtifactError: The file is missing or damaged.
@@ -82,7 +83,7 @@ class Origin:
 
 
 def origin_of(folder: Path) -> Origin:
-    """What a run's folder has to begin with: trained weights before imported ones.
+    """Finds the weights of a run; trained ones take precedence over imported ones.
 
     Raises:
         ArtifactError: The run has neither.
@@ -108,16 +109,16 @@ def origin_of(folder: Path) -> Origin:
 
 
 def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> None:
-    """Holds a run that a training begins with against it, before anything is moved.
+    """Checks that the run of `init_from` fits a new training, before files are moved.
 
     Args:
-        config: The new training's.
-        run_folder: Its folder.
-        manifest: Of its records.
+        config: The new training's configuration.
+        run_folder: Its run folder.
+        manifest: The manifest of its records.
 
     Raises:
-        ArtifactError: There is no such model, it is of another kind, or it would be
-            moved aside by this very training.
+        ArtifactError: There is no such model, it has another architecture or tokenizer,
+            or it is in this run's own folder, where this training would move it aside.
     """
     training = config.training
     teacher = training.distillation and training.distillation.teacher
@@ -138,16 +139,16 @@ def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> Non
 def begin(
     model: keras.Model, config: RunConfig, manifest: Manifest
 ) -> tuple[str, list[str]] | None:
-    """Gives a new model the weights that its training begins with, if there are any.
+    """Loads the initial weights that a training's configuration names into its model.
 
     Args:
         model: The model of `config`.
-        config: The new training's.
-        manifest: Of its records.
+        config: The new training's configuration.
+        manifest: The manifest of its records.
 
     Returns:
-        Where they are from, and the weights that are new, of a head that is not there;
-        None for a training that begins with random weights.
+        The source of the weights, and the paths of newly initialized ones, which
+        belong to a head that the source lacks; None for a training from random weights.
 
     Raises:
         ArtifactError: There are no weights, or they are of another model or tokenizer;
@@ -174,7 +175,7 @@ def begin(
 
 
 def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
-    """What a head with classes of its own was trained to say; None without classes."""
+    """Objective kind and labels of a head with classes; None without classes."""
     labels = getattr(config.objective, "labels", ())
     return (config.objective.kind, labels) if labels else None
 
@@ -200,7 +201,7 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
 
 
 def differences(there: RunConfig, here: RunConfig) -> list[str]:
-    """Keys of `model` that must be the same for weights to mean the same.
+    """Lists `model` keys that must be equal for weights to be reusable, and are not.
 
     Example:
     >>> from dataclasses import replace
@@ -218,7 +219,7 @@ def differences(there: RunConfig, here: RunConfig) -> list[str]:
         key = "model.max_sequence_length"
         old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
     if _draws_by_seed(here.model):
-        # Features and blocks that are drawn by the seed are no weights.
+        # Random features and random blocks come from the seed and are not weights.
         old["seed"], new["seed"] = there.seed, here.seed
     return [
         f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
@@ -243,7 +244,7 @@ def _draws_by_seed(model: Model) -> bool:
 
 
 def _leaves(value: Any, path: str) -> dict[str, Any]:
-    """Dotted keys and their values, without those that may differ."""
+    """Flattens to dotted keys and their values, without the keys that may differ."""
     if not isinstance(value, dict):
         return {path: value}
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Weights in a file and out of one, wherever their devices are."""
+"""Saves and loads weight files, also of weights that are sharded over devices."""
 
 import errno
 import math
@@ -16,7 +16,7 @@ from transbeam.configs.base.errors import ArtifactError
 
 
 def save_weights(model: keras.Model, path: Path) -> None:
-    """The weights alone.
+    """Saves a model's weights, without optimizer state.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
@@ -35,7 +35,7 @@ def save_weights(model: keras.Model, path: Path) -> None:
 
 
 def load_weights(model: keras.Model, path: Path) -> None:
-    """Gives a model what `save_weights` wrote.
+    """Loads a file of `save_weights` into a model.
 
     Raises:
         ArtifactError: The file is missing, damaged, or of another model; or a weight
@@ -53,9 +53,9 @@ def load_weights(model: keras.Model, path: Path) -> None:
 
 
 def numbers_of(variable: keras.Variable) -> np.ndarray:
-    """A copy of a variable's value, also of one that lies on devices in parts.
+    """Copies a variable's value to the host, also if it is sharded over devices.
 
-    Other workers have copies of the parts, and are not asked.
+    Only this worker's devices are read: together they hold all shards.
     """
     value: Any = variable.value
     if not _is_in_parts(variable):
@@ -67,7 +67,7 @@ def numbers_of(variable: keras.Variable) -> np.ndarray:
 
 
 def _is_in_parts(variable: keras.Variable) -> bool:
-    """Whether JAX would not read a value, as it lies on devices of others too."""
+    """Tells if JAX cannot read a value at once, as other workers' devices share it."""
     if keras.backend.backend() != "jax":
         return False
     value: Any = variable.value
@@ -75,6 +75,6 @@ def _is_in_parts(variable: keras.Variable) -> bool:
 
 
 def require_space(folder: Path, size: int) -> None:
-    """Looks before it writes: HDF5 crashes the process when the disk fills up."""
+    """Raises OSError if the disk lacks space, since HDF5 crashes the process then."""
     if shutil.disk_usage(folder).free < 1.1 * size + 1_000_000:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

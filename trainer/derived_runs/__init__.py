@@ -1,1 +1,1 @@
-"""Runs that are made of other runs: `transbeam trim` and `prune`."""
+"""Runs derived from other runs: `transbeam trim` and `prune`."""

@@ -1,12 +1,13 @@
-"""A run's folder made of another run: what `transbeam trim` and `prune` share.
+"""A run folder derived from another run: code shared by `transbeam trim` and `prune`.
 
-    NEW/run.yaml                       the configuration; train on with it, if you like
-    NEW/imported/stage.json            where the weights are from, and what is gone
-    NEW/imported/weights.safetensors   the weights that are left
+    NEW/run.yaml                       the configuration, also for further training
+    NEW/imported/stage.json            the source of the weights, and what was removed
+    NEW/imported/weights.safetensors   the remaining weights
     NEW/imported/tokenizer             the tokenizer
     NEW/data, NEW/training             finished stages, for `transbeam export`
 
-It is the folder that `transbeam import` makes, of a run instead of a checkpoint.
+The layout is that of `transbeam import`, with a run as the source instead of a
+checkpoint.
 """
 
 import dataclasses
@@ -51,7 +52,14 @@ from transbeam.trainer.importing.run_config import name_of
 
 
 class DerivedModel(NamedTuple):
-    """A model with the weights that are left; how many there were; its new head's."""
+    """A trimmed or pruned model.
+
+    Attributes:
+        model: The model of the new run.
+        weights: The remaining weights, by path.
+        parameters_before: Parameter count of the old run.
+        new: Paths of weights that the old run lacks, and that are newly initialized.
+    """
 
     model: keras.Model
     weights: Mapping[str, np.ndarray]
@@ -64,15 +72,15 @@ class DerivedModel(NamedTuple):
 
 
 def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
-    """Where the smaller run goes.
+    """Chooses the folder of the derived run.
 
     Args:
-        folder: The run that it is made of.
-        run_folder: What was asked for; None for `runs/` and the old name with `what`.
-        what: What is done to the old run, as in `trimmed`.
+        folder: The source run.
+        run_folder: The user's choice; None for `runs/` and the old name with `what`.
+        what: The name's suffix, a participle such as `trimmed`.
 
     Raises:
-        ArtifactError: It is the old run's own folder.
+        ArtifactError: It is the folder of the source run.
 
     Example:
     >>> str(folder_for(Path("models/bert"), None, "trimmed"))
@@ -88,7 +96,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
 
 
 def tokenizer_of(origin: Origin) -> TokenizerModel:
-    """The tokenizer that a run reads with."""
+    """Reads the tokenizer of a run."""
     place = "data" if origin.vocabulary_size is not None else IMPORTED
     return read_tokenizer(origin.folder / place / TOKENIZER).model
 
@@ -96,16 +104,16 @@ def tokenizer_of(origin: Origin) -> TokenizerModel:
 def config_of(
     old: RunConfig, run_folder: Path, overrides: Sequence[str], **training: Any
 ) -> RunConfig:
-    """The run as it was, but for its name and the weights that it begins with.
+    """Derives the new run's configuration: another name and other initial weights.
 
     Args:
-        old: The run that it is made of, with what is smaller in it.
-        run_folder: The new run's.
-        overrides: `KEY=VALUE`.
-        training: Further keys of `training` that are others.
+        old: The source run's configuration, with the reduced sizes already in it.
+        run_folder: The new run's folder.
+        overrides: `KEY=VALUE` overrides.
+        training: Further keys of `training` to replace.
 
     Raises:
-        ConfigError: An override does not fit.
+        ConfigError: An override is invalid.
     """
     changed = dataclasses.replace(
         old.training,
@@ -130,17 +138,17 @@ def build_smaller(
     weights: Mapping[str, np.ndarray],
     where: str,
 ) -> DerivedModel:
-    """The model of the new run, with the weights that are left.
+    """Builds the model of the new run and loads the remaining weights.
 
     Args:
         config: The new run.
-        pieces: How many pieces its tokenizer has.
-        old: All weights of the old run, by path.
-        weights: Those that are left.
-        where: What they are from, for messages.
+        pieces: Vocabulary size of its tokenizer.
+        old: All weights of the source run, by path.
+        weights: The remaining weights, by path.
+        where: Their source, for messages.
 
     Raises:
-        ArtifactError: They are of another model than `config` says.
+        ArtifactError: The weights do not fit the model of `config`.
     """
     model = build_model(
         config.model,
@@ -158,13 +166,13 @@ def build_smaller(
 
 @dataclass(frozen=True)
 class DerivedRun:
-    """A run that is made of another one.
+    """A run that is derived from another one.
 
     Attributes:
-        origin: The other one.
+        origin: The source run.
         config: The new run.
-        stage: Where the weights come that it begins with.
-        inputs: All that decides them.
+        stage: The stage that holds the new run's initial weights.
+        inputs: Everything that decides these weights.
     """
 
     origin: Origin
@@ -181,14 +189,14 @@ class DerivedRun:
         verb: str,
         **decided_by: Any,
     ) -> "DerivedRun":
-        """Gathers what decides the weights.
+        """Collects everything that decides the weights.
 
         Args:
-            origin: The run that it is made of.
+            origin: The source run.
             config: The new run.
             run_folder: Its folder.
-            verb: The command's name.
-            decided_by: What decides the weights besides, in JSON values.
+            verb: The command's name, `trim` or `prune`.
+            decided_by: Further inputs that decide the weights, as JSON values.
         """
         folder = origin.folder
         inputs = {
@@ -202,7 +210,7 @@ class DerivedRun:
         return cls(origin, config, Stage(run_folder, IMPORTED, command), inputs)
 
     def made_before(self, console: Console, of_what: str) -> dict[str, Any] | None:
-        """The result, if the folder is there and nothing would be another."""
+        """The earlier result, if the folder exists and was made from equal inputs."""
         done = self.stage.result_if_done(self.inputs)
         if done is None or not (self.stage.run_folder / RUN_FILE).exists():
             return None
@@ -210,7 +218,7 @@ class DerivedRun:
         return {**done, "skipped": True}
 
     def command(self, name: str) -> str:
-        """The line to type for another command on the new run, for messages."""
+        """The command line of another command on the new run, for messages."""
         folder = self.stage.run_folder
         run = shlex.join([str(folder / RUN_FILE), "--run", str(folder)])
         return f"`transbeam {name} {run}`"
@@ -218,7 +226,7 @@ class DerivedRun:
     def is_exportable(
         self, smaller: DerivedModel, tokenizer: TokenizerModel | None
     ) -> bool:
-        """Whether it can be exported as it is."""
+        """Tells if the run can be exported without further training."""
         return is_ready(self.config, tokenizer, smaller.new)
 
     def write(
@@ -228,13 +236,13 @@ class DerivedRun:
         told: Mapping[str, Any],
         console: Console,
     ) -> dict[str, Any]:
-        """Writes the folder.
+        """Writes the run's folder.
 
         Args:
             smaller: The model, which fits `config`.
-            tokenizer: What it reads with; None for one that reads images.
-            told: What the command has to say of it, with a `summary`.
-            console: Hears what is moved aside, and the summary.
+            tokenizer: Its tokenizer; None for an image model.
+            told: The command's own result entries, among them `summary`.
+            console: Prints what is moved aside, and the summary.
 
         Returns:
             The stage's result.

@@ -1,4 +1,4 @@
-"""How much a training's loss would miss heads and units, measured on its records."""
+"""Importance of attention heads and feed-forward units, from the loss's gradients."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,21 +21,22 @@ def measure(
     widths: Mapping[str, int],
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
-    """The importance of each head and unit: a mean over batches, without dropout.
+    """Computes the importance of each head and unit: a batch mean, without dropout.
 
-    A batch's gradient is signed, and only its size counts, so what helps one record
-    and harms another is seen in small batches alone.
+    Importance uses the magnitude of a batch's gradient. Gradients of opposite sign
+    cancel within a batch, so a unit that helps one record and harms another counts only
+    if batches are small.
 
     Args:
-        model: On the records; it is not changed.
-        loss: What its training makes small.
-        batches: Of the records.
-        widths: By sub-layer; see
+        model: A model for the records; it is not changed.
+        loss: Its training loss.
+        batches: Batches of the records.
+        widths: Width per head or unit of each sub-layer; see
             `transbeam.model.adaptation.structured_pruning.part_widths`.
         advance: Called after each batch.
 
     Returns:
-        By sub-layer float64 `(N,)`; see `importances`.
+        Importances of each sub-layer, float64 `(N,)`; see `importances`.
 
     Raises:
         ArtifactError: The gradients are not finite.

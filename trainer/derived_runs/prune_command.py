@@ -1,9 +1,9 @@
-"""`transbeam prune`: a run's folder with fewer heads, and fewer units in between.
+"""`transbeam prune`: derives a run with fewer heads and fewer feed-forward units.
 
-The folder is as `transbeam.trainer.derived_runs.derived_run` says. What goes is what
-the loss on the run's own training records would miss least, to first order; see
-`transbeam.model.adaptation.structured_pruning`. What is left answers otherwise than
-before: train it on, with the run that it came from as its teacher for example.
+The folder's layout is in `transbeam.trainer.derived_runs.derived_run`. Heads and units
+are removed whose removal changes the loss on the run's own training records least, to
+first order; see `transbeam.model.adaptation.structured_pruning`. The predictions of the
+pruned model differ: train it further, for example with the source run as its teacher.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ from transbeam.trainer.input.batches import check_contract, training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import loss_of
 
-# Small, so that what helps one record and harms another does not cancel out.
+# Small, because gradients of opposite sign cancel within a batch.
 _RECORDS = 8
 _FEEDFORWARD = "/feedforward"
 
@@ -67,25 +67,25 @@ def prune_run(
     intermediate: int | None = None,
     batches: int = 16,
 ) -> dict[str, Any]:
-    """Makes a run's folder with a model that is smaller inside, or finds it made.
+    """Derives a run with a pruned model, unless that was done before.
 
     Args:
         folder: A run that was trained, or imported and has records; it is not changed.
         run_folder: The new run's folder; `runs/` and the name of `folder` with
             `_pruned` if left out.
         overrides: `KEY=VALUE`, for the new `run.yaml`.
-        console: Hears what is done.
-        heads: How many heads of each attention are left; None for all.
-        intermediate: How many units in between of each feed-forward; None for all.
-        batches: On how many batches of 8 training records importance is measured.
+        console: Prints progress and the result.
+        heads: Heads to keep in each attention; None for all.
+        intermediate: Intermediate units to keep in each feed-forward; None for all.
+        batches: Batches of 8 training records on which importance is measured.
 
     Returns:
-        The stage's result: how many weights there were and are, which heads are left,
-        and which share of the importance went.
+        The stage's result: parameter counts before and after, the heads that are kept,
+        and the share of the total importance that was removed.
 
     Raises:
-        UserError: There is no model or no record, nothing would go, or the
-            configuration has no word for what is left.
+        UserError: There is no model or no record, nothing would be removed, or the
+            configuration cannot express the smaller model.
     """
     if keras.backend.backend() != "tensorflow":
         raise ConfigError(
@@ -112,7 +112,7 @@ def prune_run(
     old = origin.values()
     importance = _importance(origin, old, records, batches, console)
     kept = choose(importance, origin.config.model, config.model)
-    # Whatever does not fit shows before anything is written or moved.
+    # Built first, so that a mismatch is reported before anything is written or moved.
     weights = dict(of_some_parts(old, kept, origin.config.model))
     pieces, where = records.vocabulary["size"], str(weights_of(folder))
     smaller = build_smaller(config, pieces, old, weights, where)
@@ -128,10 +128,10 @@ def prune_run(
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """The run as it was, with fewer parts, and begun with the weights that are left.
+    """Derives the new run's configuration, with the remaining weights as initial ones.
 
-    A teacher stays, and the records of other runs: all read with the same tokenizer.
-    Of the teacher's weights none are taken once more.
+    A teacher and the records of other runs stay, as all use the same tokenizer. The
+    teacher's blocks are not copied into the student again.
     """
     if not isinstance(old.objective, ImageObjective):
         path = str(run_folder / IMPORTED / TOKENIZER)
@@ -150,7 +150,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
 
 
 def _records(origin: Origin) -> Manifest:
-    """The records that importance is measured on, held against the run."""
+    """The records that importance is measured on, checked against the run."""
     folder = origin.folder
     file = folder / "data" / FILE
     again = f"`transbeam data {folder / 'run.yaml'} --run {folder}`"
@@ -185,9 +185,9 @@ def _importance(
     batches: int,
     console: Console,
 ) -> dict[str, np.ndarray]:
-    """Of the run's own model, by its own loss, on the first batches it was trained on.
+    """Measures importance by the run's own loss, on the first batches of its training.
 
-    A teacher has no say: what may go is what the task does not need.
+    The loss is the task's alone, without a teacher: what the task does not need may go.
     """
     config = origin.config
     training = dataclasses.replace(config.training, precision="float32")
@@ -214,7 +214,7 @@ def _importance(
 
 
 def _gone(importance: Parts, kept: Mapping[str, Sequence[int]]) -> dict[str, float]:
-    """Of heads, and of units, the share of the importance that went."""
+    """The share of the total importance that was removed, of heads and of units."""
     shares = {}
     for what, of_units in {"heads": False, "units": True}.items():
         parts = [p for p in kept if p.endswith(_FEEDFORWARD) == of_units]

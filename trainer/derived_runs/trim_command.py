@@ -1,9 +1,10 @@
-"""`transbeam trim`: a run's folder with the part of a vocabulary that a corpus needs.
+"""`transbeam trim`: derives a run with only the vocabulary that a corpus needs.
 
-The folder is as `transbeam.trainer.derived_runs.derived_run` says, and its tokenizer
-has the pieces that are left. Texts of the corpus are read as before, and answered with
-the same numbers; see `transbeam.pipeline.tokenizers.training.vocabulary_trimming`. What
-the model says of pieces that are gone is gone.
+The folder's layout is in `transbeam.trainer.derived_runs.derived_run`; its tokenizer
+has the remaining pieces. Texts of the corpus are tokenized as before, and the model's
+outputs for them are the same; see
+`transbeam.pipeline.tokenizers.training.vocabulary_trimming`. Logits of removed pieces
+are removed.
 """
 
 import dataclasses
@@ -43,26 +44,26 @@ def trim_run(
     min_count: int = 1,
     max_size: int | None = None,
 ) -> dict[str, Any]:
-    """Makes a run's folder with a smaller vocabulary, or finds it made.
+    """Derives a run with a smaller vocabulary, unless that was done before.
 
     Args:
-        folder: A run that was trained or imported. Its `data.source`, or another one
-            among `overrides`, is the corpus.
+        folder: A run that was trained or imported. The corpus is its `data.source`,
+            unless `overrides` has another.
         run_folder: The new run's folder; `runs/` and the name of `folder` with
             `_trimmed` if left out.
         overrides: `KEY=VALUE`, for the new `run.yaml`.
-        console: Hears what is done.
-        min_count: How many words of the corpus must need a piece for it to stay.
-        max_size: The most pieces there may be; None for no limit.
+        console: Prints progress and the result.
+        min_count: A piece is kept if at least this many words of the corpus need it.
+        max_size: Largest vocabulary size; None for no limit.
 
     Returns:
-        The stage's result: how many pieces and weights there were and are, how many
-        words of the corpus are cut in another way, and of the corpus `unread` bytes
-        and files, `noted`, `encodings` and `dropped_in_sentences`.
+        The stage's result: the number of pieces, parameter counts before and after,
+        the number of corpus words that are tokenized differently, and of the corpus
+        `unread` bytes and files, `noted`, `encodings` and `dropped_in_sentences`.
 
     Raises:
         UserError: There is no model, it reads images, its tokenizer cannot be trimmed,
-            or the corpus is not there or has a file that is not whole.
+            or the corpus is missing or has an incomplete file.
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
     origin = origin_of(folder)
@@ -90,7 +91,7 @@ def trim_run(
     trimmed = trim(model, {}, max_size=max_size)  # refused before the corpus is read
     found = words_of_corpus(config, model.build())
     trimmed = trim(model, found.counts, min_count=min_count, max_size=max_size)
-    # Whatever does not fit shows before anything is written or moved.
+    # Built first, so that a mismatch is reported before anything is written or moved.
     smaller = _smaller(origin, trimmed, config)
     show_reading(console, found.reading)
     told = _told(run, smaller, trimmed, found.reading)
@@ -98,10 +99,10 @@ def trim_run(
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """The run as it was, with the smaller vocabulary and the weights that belong to it.
+    """Derives the new run's configuration: smaller vocabulary, fitting initial weights.
 
-    A teacher and the records of other runs read with the whole vocabulary, so they are
-    not taken along.
+    A teacher and the records of other runs use the whole vocabulary, so they are
+    dropped.
     """
     path = str(run_folder / IMPORTED / TOKENIZER)
     old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))

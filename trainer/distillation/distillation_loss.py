@@ -1,13 +1,14 @@
-"""Learning from a teacher: DistilBERT's recipe, for every family.
+"""Knowledge distillation: DistilBERT's loss, for every model family.
 
     loss = task_weight · task
-         + teacher_weight · T² · KL(teacher's answers / T || student's answers / T)
-         + cosine_weight · (1 - cos(teacher's last vector, student's))
+         + teacher_weight · T² · KL(teacher's logits / T || student's logits / T)
+         + cosine_weight · (1 - cos(teacher's last hidden state, student's))
 
-The second is a mean over real targets, the third over real tokens; like the first, both
-are divided by what the whole batch has, so micro-batches add up to the batch.
+The second term is a mean over real targets, the third over real tokens; like the first,
+both are divided by the counts of the whole batch, so micro-batches add up to the batch.
 
-Of numbers the second is the square of how far apart they are, from which T cancels out.
+For regression the second term is the squared difference of the two predictions, from
+which T cancels out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,22 +39,24 @@ def learn_from_teacher(
     *,
     is_new: bool = True,
 ) -> tuple[keras.Model, Loss]:
-    """Prepares a run's model to learn from the teacher it names, if it names one.
+    """Sets up distillation from a run's teacher, if its configuration names one.
 
     Args:
         config: The run.
-        student: Its model, which gets the teacher's blocks if it is new.
-        loss: Of the records alone.
-        vocabulary: Of the records, from their manifest.
-        say: Hears of it.
-        is_new: Whether the training begins here, and not at a checkpoint.
+        student: Its model; for a new training it is initialized with blocks of the
+            teacher.
+        loss: The task loss.
+        vocabulary: The records' vocabulary, from their manifest.
+        say: Prints a line to the user.
+        is_new: True unless the training resumes from a checkpoint.
 
     Returns:
-        The model that is trained, on the same weights, and what it makes small.
+        The model to train, which shares the student's weights, and the loss to
+        minimize.
 
     Raises:
-        ArtifactError: There is no such teacher, or it reads other ids.
-        ConfigError: It does not fit the student.
+        ArtifactError: There is no such teacher, or it has another tokenizer.
+        ConfigError: The teacher does not fit the student.
     """
     distillation = config.training.distillation
     if distillation is None:
@@ -75,14 +78,14 @@ def learn_from_teacher(
 
 
 def with_vectors(model: keras.Model) -> keras.Model:
-    """The same model, on the same weights, that gives what its stacks end in too.
+    """Adds the final hidden states to a model's outputs; the weights are shared.
 
     Args:
-        model: Any model of ours.
+        model: A model of `transbeam.model`.
 
     Returns:
-        A model with the further output `sequence_output`, `(B, T, D)`; of two stacks,
-        `encoder_sequence_output` and `decoder_sequence_output`.
+        A model with the further output `sequence_output`, `(B, T, D)`; for
+        encoder-decoders `encoder_sequence_output` and `decoder_sequence_output`.
     """
     vectors = {
         prefix + _VECTORS: LayerStack.from_model(model, prefix).output
@@ -98,18 +101,18 @@ def _stacks_of(model: keras.Model) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationLoss(Loss):
-    """The loss of a student: of the records, and of what its teacher says to them.
+    """The loss of a student on the targets and on its teacher's outputs.
 
-    The teacher answers without dropout, before gradients are taken, and its answers
-    are then features of the batch (`prepare`). Nothing of it is in a checkpoint.
+    The teacher runs without dropout, before gradients are taken, and its outputs are
+    then features of the batch (`prepare`). Checkpoints hold nothing of the teacher.
 
     Attributes:
         student: The model that is trained, with the outputs that are compared.
-        teacher: Gives the same outputs.
+        teacher: A model with the same outputs.
         config: The `training.distillation` section of a run.
 
     Raises:
-        ConfigError: Vectors are to be compared, and have other widths.
+        ConfigError: `cosine_weight` is set, and the hidden states differ in width.
 
     References:
         - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 2
@@ -173,18 +176,18 @@ class DistillationLoss(Loss):
         batch: Mapping[str, Any],
         counts: Sequence[Any],
     ) -> tuple[Any, Sums]:
-        """The share that some records have in the loss of a batch.
+        """Computes the contribution of some records to the loss of a batch.
 
         Args:
-            outputs: The student's, for these records.
-            batch: Their features, with the teacher's answers (`prepare`).
-            counts: Of the whole batch that they are part of.
+            outputs: The student's outputs for these records.
+            batch: Their features, with the teacher's outputs (`prepare`).
+            counts: Counts of the whole batch that the records are part of.
 
         Returns:
-            See `Loss`. Beside the answers' there are sums of the two other parts, each
-            with `cost` and `count`: `teacher_` and the output, the divergence in nats
-            (of numbers the square of their difference); and `cosine`, or
-            `encoder_cosine` and `decoder_cosine`.
+            See `Loss`. The sums have further entries for the two other terms, each with
+            `cost` and `count`: `teacher_` and the output's name, the divergence in nats
+            (for regression the squared difference); and `cosine`, or `encoder_cosine`
+            and `decoder_cosine`.
         """
         of_targets, of_tokens = counts[: len(self.asks)], counts[len(self.asks) :]
         task, sums = super().__call__(outputs, batch, of_targets)
@@ -205,11 +208,11 @@ class DistillationLoss(Loss):
         return total, sums
 
     def _real(self, name: str, batch: Mapping[str, Any]) -> Any:
-        """How much each vector of an output counts: float32 `(B, T)`."""
+        """Weight of each hidden state of an output: float32 `(B, T)`."""
         rows = batch.get(name.removesuffix(_VECTORS) + "document_ids")
         if rows is not None:
             return ops.cast(ops.greater(rows, 0), "float32")
-        squares = self.student.output[name].shape[1]  # of an image, which counts once
+        squares = self.student.output[name].shape[1]  # patches; an image counts once
         return ops.ones((ops.shape(batch["image"])[0], squares), "float32") / squares
 
 

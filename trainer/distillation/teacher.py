@@ -1,4 +1,4 @@
-"""A finished run as the teacher of another: found, held against it, and copied from."""
+"""Loads a finished run as a teacher, checks it, and copies blocks to the student."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,15 @@ def load_teacher(
     Args:
         config: The student's run.
         distillation: Its `training.distillation`.
-        vocabulary: Of the student's records, from their manifest.
+        vocabulary: The vocabulary of the student's records, from their manifest.
 
     Returns:
         The trained model; it computes in the student's precision.
 
     Raises:
-        ArtifactError: There is no finished run, its weights are damaged, or it reads
-            the ids of another tokenizer.
-        ConfigError: It was trained for something else, or cannot read the records.
+        ArtifactError: There is no finished run, its weights are damaged, or it has
+            another tokenizer.
+        ConfigError: It was trained for another objective, or cannot read the records.
     """
     origin = origin_of(Path(distillation.teacher).expanduser())
     there = origin.config
@@ -104,19 +104,19 @@ def _check_tokenizer(origin: Origin, vocabulary: Mapping[str, Any]) -> None:
 def begin_as(
     student: keras.Model, teacher: keras.Model, config: DistillationConfig
 ) -> list[str]:
-    """Gives a student some of its teacher's blocks, and all that is not of a block.
+    """Initializes a student with some blocks of its teacher, and its other weights.
 
     Args:
-        student: A built model, of fewer blocks or as many.
+        student: A built model with at most as many blocks as the teacher.
         teacher: A trained model of the same widths.
-        config: `layers` and `decoder_layers` say which blocks.
+        config: `layers` and `decoder_layers` select the teacher's blocks.
 
     Returns:
-        What was taken, in words.
+        The copied blocks of each stack, in words.
 
     Raises:
-        ConfigError: A block is not there, there are too many or too few of them, or a
-            weight has another shape.
+        ConfigError: A block does not exist, too many or too few are named, or a weight
+            has another shape.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -139,7 +139,7 @@ def begin_as(
     }
 
     def origin(path: str) -> str:
-        """Where the teacher has what the student has at a path."""
+        """The path of the teacher's weight for a path of the student's."""
         if not (found := _BLOCK.match(path)):
             return path
         stack, number = found[1], chosen[found[1]][int(found[2])]
@@ -160,7 +160,7 @@ def begin_as(
             f"{more}\nGive `model` the teacher's widths, or write `layers: []`"
         )
     for path, weight in here.items():
-        # A copy: JAX would share the array, and an update gives its own away.
+        # A copy: JAX would share the array, and an update donates its buffer.
         weight.assign(keras.ops.copy(there[origin(path)].value))
     return [
         f"{stack} blocks {', '.join(map(str, numbers))}"
@@ -175,7 +175,7 @@ def _count_blocks(model: keras.Model, stack: str) -> int:
 def _choose(
     stack: str, here: int, there: int, asked: Sequence[int] | None
 ) -> Sequence[int]:
-    """For each block of the student's, which of the teacher's it begins as."""
+    """Selects, for each block of the student, the block of the teacher to copy."""
     if asked is None:
         if here > there:
             raise ConfigError(

@@ -1,1 +1,1 @@
-"""A training by several workers and devices: who they are and what they agree on."""
+"""Distributed training over several workers and devices: discovery and agreement."""

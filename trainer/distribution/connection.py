@@ -1,4 +1,4 @@
-"""Sockets between the workers of a training: addresses, and JSON objects in lines."""
+"""Sockets between the workers of a training, with one JSON object per line."""
 
 import contextlib
 import errno
@@ -9,7 +9,7 @@ from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
 
-_MOST_BYTES = 16_000_000  # of a line
+_MOST_BYTES = 16_000_000  # per line
 _SECONDS_TO_CONNECT = 5.0
 
 
@@ -35,10 +35,10 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def listen(address: str) -> socket.socket:
-    """Takes the port of an address, at all interfaces, as both backends do.
+    """Listens on the port of an address, on all interfaces, as both backends do.
 
     Raises:
-        ConfigError: It cannot be had.
+        ConfigError: The port is not available.
     """
     _, port = parse_address(address)
     try:
@@ -62,7 +62,7 @@ def _listen(port: int) -> socket.socket:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise
-            # Where IPv6 is switched off, sockets can be made and not bound.
+            # Where IPv6 is disabled, sockets can be created but not bound.
     return socket.create_server(("", port))
 
 
@@ -70,7 +70,7 @@ def dial(address: str) -> socket.socket:
     """Connects to an address.
 
     Raises:
-        OSError: Nobody is there, or the name does not resolve.
+        OSError: Nothing listens there, or the name does not resolve.
     """
     found = socket.create_connection(parse_address(address), _SECONDS_TO_CONNECT)
     if found.getsockname() == found.getpeername():
@@ -81,11 +81,11 @@ def dial(address: str) -> socket.socket:
 
 
 class JsonConnection:
-    """A socket that carries JSON objects, one a line.
+    """A socket that carries JSON objects, one per line.
 
     Args:
-        connected: To another worker, or so it seems.
-        timeout: Seconds to wait for a line.
+        connected: A socket to a peer, which need not be a worker.
+        timeout: Seconds to wait for a line; None waits forever.
 
     Example:
     >>> here, there = (JsonConnection(end) for end in socket.socketpair())
@@ -104,18 +104,18 @@ class JsonConnection:
         self.wait_for(timeout)
 
     def wait_for(self, timeout: float | None) -> None:
-        """Changes how long to wait for a line; for None, forever."""
+        """Sets the seconds to wait for a line; None waits forever."""
         self._socket.settimeout(timeout)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Writes an object. Of one that is gone nothing is said: `receive` says it."""
+        """Writes an object; a lost connection is ignored, as `receive` reports it."""
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             return
 
     def receive(self) -> dict[str, Any] | None:
-        """Reads an object; None if there is no other, or what comes is none."""
+        """Reads an object; None at the end of the stream or if a line is no object."""
         try:
             line = self._lines.readline(_MOST_BYTES)
             message = json.loads(line)
@@ -124,8 +124,8 @@ class JsonConnection:
         return message if isinstance(message, dict) else None
 
     def close(self) -> None:
-        """Ends it for both sides, also for a thread that is waiting for a line."""
-        with contextlib.suppress(OSError):  # it has ended already
+        """Ends the connection, also for a thread that is waiting for a line."""
+        with contextlib.suppress(OSError):  # the connection has ended already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._lines.close()  # waits for such a thread
         self._socket.close()

@@ -1,4 +1,4 @@
-"""Becoming one of the workers of a training, and leaving them in an orderly way."""
+"""Initializes the backend's distributed runtime, and shuts it down in order."""
 
 import atexit
 import os
@@ -23,19 +23,20 @@ _PORT_TAKEN = ("Could not start gRPC server", "Failed to start RPC server")
 def joined(
     config: TrainingConfig, rendezvous: Rendezvous
 ) -> Generator[Workers, None, None]:
-    """Inside, this process is one of the workers of a training.
+    """A context in which this process is one of the workers of a training.
 
     Args:
         config: The `training` section.
-        rendezvous: Of all workers, and with a single one of nobody; it ends here.
+        rendezvous: The rendezvous of all workers; with several workers it is closed
+            once their backends are connected.
 
     Raises:
-        ConfigError: The backend cannot do what `training.distribution` asks for, or
-            batches cannot be shared.
-        LostWorkerError: Another one is gone.
+        ConfigError: The backend does not support `training.distribution`, or batches
+            cannot be split equally.
+        LostWorkerError: Another worker is gone.
     """
     place = rendezvous.place
-    # What can be known before the backend is there.
+    # A check that needs no backend: at least one replica per worker.
     Workers(place, place.count).check_batch(config)
     if place.count == 1:
         workers = _connect(place, config)
@@ -54,7 +55,7 @@ def joined(
         known = _as_user_error(error, place, workers)
         code = 2 if isinstance(known, UserError) else 1
         code = 130 if isinstance(error, KeyboardInterrupt) else code
-        # The backends would wait at the exit for those who cannot come.
+        # At exit the backends would wait for workers that cannot come.
         atexit.register(_leave, code, place.is_chief, log)
         if known is error:
             raise
@@ -64,7 +65,7 @@ def joined(
 def _as_user_error(
     error: BaseException, place: ProcessInfo, workers: Workers | None
 ) -> BaseException:
-    """What an error of the backend means to the user, or the error itself."""
+    """Converts an error of the backend to a `UserError` if its cause is known."""
     if workers is not None and workers.is_loss(error):
         return LostWorkerError(
             f"worker {place.number}: another worker is gone, and training needs all of "
@@ -80,10 +81,10 @@ def _as_user_error(
 
 
 def _leave(code: int, is_chief: bool, log: NativeLog) -> None:
-    if code != 1:  # by now our own error is out
+    if code != 1:  # our own error has been printed by now
         log.drop()
     if is_chief:
-        # JAX aborts those who find the first worker gone before they have ended.
+        # JAX aborts workers that lose the first worker before they have ended.
         time.sleep(_SECONDS_FOR_OTHERS)
     os._exit(code)
 
@@ -100,7 +101,7 @@ def _connect(place: ProcessInfo, config: TrainingConfig) -> Workers:
 
 
 def _first_line(error: BaseException) -> str:
-    """What an error of the backend says, out of pages of it."""
+    """The most informative line of a backend's error message, which may be long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "onnection" in line or "abort" in line]
     return f"{type(error).__name__}: {[*telling, *lines, ''][0]}"[:300]

@@ -1,8 +1,8 @@
 """Log of C++ libraries, held back until it is known how a process ends.
 
 TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` does not keep
-its lines on a lost connection from stderr. After a crash they must be there all the
-same: a process beside holds them, which outlives it.
+its lines on a lost connection from stderr. After a crash they must be shown all the
+same, so a helper process, which outlives this one, holds them.
 """
 
 import contextlib
@@ -19,28 +19,28 @@ _STDERR = 2
 
 
 class NativeLog:
-    """What C++ libraries write to stderr from now on.
+    """Captures what C++ libraries write to stderr from now on.
 
     It is shown when the process ends, unless `drop` is called before. What Python
-    writes to `sys.stderr` is not held. Who sets `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 asks
-    for all of it, and sees it at once.
+    writes to `sys.stderr` is not captured. If `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, nothing
+    is captured and the log is shown at once.
     """
 
     def __init__(self) -> None:
         self._holder: subprocess.Popen[bytes] | None = None
         if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1") or sys.stderr is None:
             return
-        with contextlib.suppress(OSError):  # without the process, all is shown
+        with contextlib.suppress(OSError):  # without the process, the log is shown
             self._holder = subprocess.Popen(
                 [sys.executable, "-I", "-S", native_log_holder.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # or Ctrl-C would end it first
+                start_new_session=True,  # otherwise Ctrl-C would end it first
             )
             self._redirect(self._holder)
 
     def drop(self) -> None:
-        """Forgets all of it: the process ends well, or its own error says enough."""
+        """Discards the log, after success or an error that explains itself."""
         if self._holder is not None:
             with contextlib.suppress(OSError):
                 os.write(_STDERR, native_log_holder.DROP)
@@ -54,7 +54,7 @@ class NativeLog:
 
 
 def _rebind(descriptor: int) -> None:
-    """Has Python write its stderr to another descriptor."""
+    """Redirects Python's `sys.stderr` to another file descriptor."""
     before = sys.stderr
     sys.stderr = io.TextIOWrapper(
         os.fdopen(descriptor, "wb", 0),

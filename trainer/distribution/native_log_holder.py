@@ -1,19 +1,19 @@
-"""Process that holds the log lines of another one; see `native_log`.
+"""Helper process that buffers the log lines of another one; see `native_log`.
 
-A script by itself, which imports little: `python native_log_holder.py < PIPE`.
+A standalone script with few imports: `python native_log_holder.py < PIPE`.
 """
 
 import re
 import sys
 from collections import deque
 
-DROP = b"\0drop\n"  # a line, after which nothing is shown
+DROP = b"\0drop\n"  # a line after which nothing is shown
 _FATAL = re.compile(rb"F\d{4} ")
 _MOST_LINES = 10_000
 
 
 def main() -> None:
-    """Shows on stderr what came on stdin, once that ends or a line is fatal."""
+    """Copies stdin to stderr, once stdin ends or a line is fatal."""
     held: deque[bytes] = deque(maxlen=_MOST_LINES)
     shown = sys.stderr.buffer
     is_held, is_dropped = True, False
@@ -22,7 +22,7 @@ def main() -> None:
         if is_dropped:
             continue
         held.append(line)
-        # After a fatal line the process aborts, and in a container ends this one too.
+        # After a fatal line the process aborts; in a container this one ends with it.
         is_held = is_held and not _FATAL.match(line)
         if not is_held:
             shown.writelines(held)

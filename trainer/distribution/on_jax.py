@@ -1,7 +1,7 @@
 """Workers and replicas by `jax.sharding`, in layouts of `keras.distribution`.
 
-All devices of all workers are one mesh, and an update is one program on all of it: XLA
-sees which rows and which parts of weights lie where, and adds up what must be.
+All devices of all workers form one mesh, and an update is one program on the whole
+mesh: XLA derives the collectives from the shardings of batch rows and weights.
 """
 
 import re
@@ -22,8 +22,8 @@ from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers
 
 _ROWS, _MODEL = "rows", "model"
-# Which axis of a weight is cut (Megatron's way): what has no sum over it stays on one
-# device until the matrix after it, whose sums go over all.
+# The sharded axis of each weight (Megatron-LM): column-parallel projections keep their
+# outputs on one device, up to the row-parallel matrix whose sums go over all devices.
 _CUT = (
     (re.compile(r"/(query|key|value|gate|intermediate)/kernel$"), 1),
     (re.compile(r"/(query|key|value|gate|intermediate)/bias$"), 0),
@@ -35,18 +35,18 @@ _OF_LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "heartbeat", "ba
 
 
 def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
-    """Joins the other workers, and takes all devices of this one.
+    """Connects to the other workers, and uses all devices of this one.
 
     Args:
-        place: Which worker this is.
+        place: This worker's rank and the number of workers.
         config: How devices share the work.
         address: HOST:PORT of worker 0.
 
     Raises:
-        ConfigError: There are not the devices for it.
+        ConfigError: The number of devices does not fit `model_devices`.
     """
     if place.count > 1 and not jax.distributed.is_initialized():
-        # JAX's own watch for SIGTERM would take the place of ours.
+        # JAX's own SIGTERM handler would replace ours.
         jax.config.update("jax_enable_preemption_service", False)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
@@ -57,7 +57,7 @@ def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
     if jax.device_count() == 1:
         return Workers()
     workers = MeshWorkers(place, model_devices=spread)
-    with output_held_back():  # Gloo tells of its first connection on stdout
+    with output_held_back():  # Gloo prints a line to stdout when it first connects
         workers.wait()
     return workers
 
@@ -65,7 +65,7 @@ def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
 def _check_devices(place: ProcessInfo, spread: int) -> None:
     if spread == 1:
         return
-    # A model stays within a worker, whose devices reach one another fastest.
+    # A model is not split over workers: the devices of one worker connect fastest.
     if jax.local_device_count() % spread:
         raise ConfigError(
             f"training.distribution.model_devices={spread}: worker {place.number} has "
@@ -75,7 +75,7 @@ def _check_devices(place: ProcessInfo, spread: int) -> None:
 
 
 class _Layouts(keras.distribution.ModelParallel):
-    """Where each weight lies: cut over the devices of its model, or whole on each."""
+    """Layout of each weight: sharded over the devices of a model, or replicated."""
 
     def __init__(self, mesh: keras.distribution.DeviceMesh, spread: int):
         super().__init__(
@@ -99,9 +99,9 @@ class MeshWorkers(Workers):
     """The replicas of a mesh of devices.
 
     Args:
-        place: Which worker this is.
-        devices: Of all workers; all that there are if left out.
-        model_devices: How many of them have one model between them.
+        place: This worker's rank and the number of workers.
+        devices: The devices of all workers; all that JAX has if left out.
+        model_devices: Number of devices that share one copy of the model.
     """
 
     def __init__(
@@ -140,16 +140,16 @@ class MeshWorkers(Workers):
         return told and any(sign in str(error) for sign in _OF_LOSS)
 
     def shared(self, rows: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """A batch of the rows of all workers, of which each gives its own."""
+        """Assembles a global batch, to which each worker contributes its own rows."""
         return {
             name: jax.make_array_from_process_local_data(self.by_row, np.asarray(x))
             for name, x in rows.items()
         }
 
     def shared_by_all(self, batch: Mapping[str, Any]) -> dict[str, jax.Array]:
-        """A batch that every worker has, the rows on their replicas.
+        """Shards a batch that every worker holds in full over the replicas, by rows.
 
-        Behind the last row the first ones come again, so that it can be shared equally.
+        The first rows are repeated after the last one, to divide the batch equally.
         """
         rows = len(next(iter(batch.values())))
         places = np.arange(-(-rows // self.replicas) * self.replicas) % rows
@@ -159,7 +159,7 @@ class MeshWorkers(Workers):
         return jax.make_array_from_callback(x.shape, self.by_row, lambda at: x[at])
 
     def in_parts(self, batch: Mapping[str, Any], parts: int) -> dict[str, Any]:
-        """Micro-batches, of which each has as many rows of every replica."""
+        """Splits a batch into micro-batches with equally many rows of every replica."""
 
         def cut(x):
             shape = x.shape[1:]

@@ -25,10 +25,10 @@ _OF_LOSS = (
 
 
 def connect(place: ProcessInfo, config: Distribution) -> Workers:
-    """Joins the other workers, or takes all devices of this one.
+    """Connects to the other workers, or uses all devices of a single one.
 
     Raises:
-        ConfigError: TensorFlow cannot share the work like that.
+        ConfigError: `model_parallel`, which only JAX supports here.
     """
     if isinstance(config, ModelParallelConfig):
         raise ConfigError(
@@ -39,7 +39,7 @@ def connect(place: ProcessInfo, config: Distribution) -> Workers:
     return Workers() if strategy is None else StrategyWorkers(strategy, place)
 
 
-# One for the process: those of TensorFlow take each other's sums for their own.
+# One strategy per process: two would mix up each other's collectives.
 @functools.cache
 def _strategy(place: ProcessInfo) -> tf.distribute.Strategy | None:
     if place.count > 1:
@@ -58,11 +58,11 @@ def _strategy(place: ProcessInfo) -> tf.distribute.Strategy | None:
 
 
 class StrategyWorkers(Workers):
-    """The replicas of a strategy.
+    """The replicas of a `tf.distribute` strategy.
 
     Args:
         strategy: The strategy.
-        place: Which worker this is.
+        place: This worker's rank and the number of workers.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, place: ProcessInfo):
@@ -96,7 +96,7 @@ class StrategyWorkers(Workers):
         )
 
     def add_up(self, values: Any) -> Any:
-        # TensorFlow wants to know their device, which what comes from outside lacks.
+        # all_reduce needs the tensors' device, which captured tensors lack.
         flat = [tf.identity(x) for x in tf.nest.flatten(values)]
         context = tf.distribute.get_replica_context()
         sums = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
@@ -115,7 +115,7 @@ class StrategyWorkers(Workers):
         each = -(-rows // self.replicas)
 
         def part() -> Any:
-            # Behind the last row the first ones come again, for parts of one size.
+            # The first rows are repeated after the last one, for parts of equal size.
             begin = _replica() * each
             places = tf.range(begin, begin + each) % rows
             found = function({name: tf.gather(x, places) for name, x in batch.items()})
@@ -128,12 +128,12 @@ class StrategyWorkers(Workers):
         return tf.nest.map_structure(lambda x: x[:rows], every)
 
     def sums_for(self, optimizer: keras.optimizers.Optimizer) -> None:
-        # Keras would add them up once more, and after the clipping.
+        # Keras would sum the gradients over replicas again, after the clipping.
         vars(optimizer)["_all_reduce_sum_gradients"] = lambda pairs: pairs
 
     @contextmanager
     def own_randomness(self, model: keras.Model) -> Generator[None, None, None]:
-        # Between updates the states are the same everywhere: a checkpoint has one.
+        # Between updates all replicas have the same state, as a checkpoint stores one.
         states = [
             variable
             for variable in model.non_trainable_variables

@@ -1,6 +1,6 @@
-"""Which worker of a training this process is, by its environment.
+"""Rank and number of workers of this process, from its environment.
 
-Imports nothing heavy: who may write is known before anything else.
+Imports nothing heavy, so that a command knows at once if it is the chief, which writes.
 """
 
 import json
@@ -18,11 +18,11 @@ class ProcessInfo:
     """A worker among the others.
 
     Attributes:
-        number: From 0, which is the chief's.
-        count: How many there are.
-        addresses: HOST:PORT at which each can be found; "" of those that cannot: on
-            JAX all but the chief.
-        listens_at: HOST:PORT whose port the backend will take for this worker; "" for
+        number: Its rank, from 0; worker 0 is the chief.
+        count: Number of workers.
+        addresses: HOST:PORT of each worker; "" where it is unknown, as on JAX for all
+            but the chief.
+        listens_at: HOST:PORT on whose port this worker's backend will listen; "" for
             none.
     """
 
@@ -33,20 +33,20 @@ class ProcessInfo:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker is the one that writes."""
+        """True for the one worker that writes files."""
         return self.number == 0
 
 
 def find_place(environment: Mapping[str, str]) -> ProcessInfo:
-    """Reads which worker this is, for the backend that the environment names.
+    """Reads this worker's rank from the environment, by the backend that it names.
 
     Args:
-        environment: Of its variables these: `KERAS_BACKEND`; for TensorFlow
+        environment: These variables are read: `KERAS_BACKEND`; for TensorFlow
             `TF_CONFIG`; for JAX `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
-            `JAX_PROCESS_ID`, and `JAX_COORDINATOR_BIND_ADDRESS` if it is there.
+            `JAX_PROCESS_ID`, and `JAX_COORDINATOR_BIND_ADDRESS` if it is set.
 
     Raises:
-        ConfigError: They cannot be read, or make no sense.
+        ConfigError: The variables cannot be parsed, or contradict each other.
 
     Example:
     >>> cluster = '{"worker": ["a:1", "b:1"]}'
@@ -67,7 +67,7 @@ def _by_tf_config(text: str) -> ProcessInfo:
     try:
         config = json.loads(text)
         cluster = config.get("cluster", {})
-        # A chief of its own, where there is one beside the workers, comes first.
+        # If the cluster has a separate chief beside the workers, it comes first.
         tasks = [
             (kind, index)
             for kind in ("chief", "worker")
@@ -133,12 +133,12 @@ def _check_addresses(source: str, addresses: Sequence[str]) -> None:
 def one_process_only(
     environment: Mapping[str, str], command: str, instead: str
 ) -> None:
-    """Refuses a command that several workers cannot do together.
+    """Raises an error for a command that several workers cannot run together.
 
     Args:
         environment: As for `find_place`.
-        command: What was asked for.
-        instead: What to do.
+        command: The command.
+        instead: Advice on what to run instead.
 
     Raises:
         ConfigError: This is one of several workers.

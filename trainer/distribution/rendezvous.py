@@ -1,9 +1,9 @@
 """Rendezvous of the workers of a training, before their backend connects them.
 
-TensorFlow and JAX wait in C++ for workers that do not come: in silence, and deaf to
-signals. Here all workers connect to the chief over plain sockets first. Each says who
-is missing, and they compare what they were started with before anything is written. A
-port that the backend will listen at is taken until then.
+TensorFlow and JAX wait in C++ for missing workers: without a message, and without
+handling signals. Here all workers connect to the chief over plain sockets first. Each
+reports the missing workers, and all compare their configurations before anything is
+written. The port on which the backend will listen is held until then.
 """
 
 import queue
@@ -20,23 +20,23 @@ from transbeam.trainer.distribution.process_info import ProcessInfo
 
 T = TypeVar("T")
 
-SECONDS = 600  # to wait for others, unless the user says otherwise
+SECONDS = 600  # to wait for others, by default
 _SECONDS_TO_START = 240  # JAX aborts the process after 300
 _SAID_AFTER, _SAID_AGAIN = 1.5, 15.0
-_SAID_LATER = 10.0  # once all were here: some read their libraries more slowly
+_SAID_LATER = 10.0  # once all have connected: some import their libraries slowly
 _TICK = 0.2
 _MOST_NAMED = 8
 
 
 class LostWorkerError(UserError):
-    """Another worker does not come or is gone; without its rows there is no batch."""
+    """Another worker is missing or gone; without its rows there is no batch."""
 
 
 class Rendezvous:
-    """Rendezvous of one worker with nobody; `SeveralRendezvous` is that of several.
+    """The trivial rendezvous of a single worker; for several see `SeveralRendezvous`.
 
     Attributes:
-        place: Which worker this is.
+        place: This worker's rank and the number of workers.
 
     Example:
     >>> Rendezvous(ProcessInfo()).exchange("a fact")
@@ -47,24 +47,25 @@ class Rendezvous:
         self.place = place
 
     def exchange(self, facts: Any) -> list[Any]:
-        """Waits for a value of each worker, which JSON can hold; all, in their order.
+        """Gathers a JSON value from each worker; returns all, in the workers' order.
 
-        The first time, it waits for the workers to come.
+        The first call also waits for the workers to connect.
 
         Raises:
-            LostWorkerError: A worker does not come, or is gone.
+            LostWorkerError: A worker does not connect, or is gone.
         """
         return [facts]
 
     def assert_equal(self, facts: Mapping[str, Any]) -> None:
-        """Waits for all workers, and refuses what differs between them.
+        """Waits for all workers, and raises an error if their facts differ.
 
         Args:
-            facts: Name → value, which JSON can hold.
+            facts: JSON values by name.
 
         Raises:
-            ArtifactError: At each worker; it names the facts and who has which value.
-            LostWorkerError: A worker does not come, or is gone.
+            ArtifactError: On every worker; it lists the differing facts with each
+                worker's value.
+            LostWorkerError: A worker does not connect, or is gone.
         """
         if lines := differences(self.exchange(facts)):
             listed = "\n".join(f"  {line}" for line in lines)
@@ -74,18 +75,18 @@ class Rendezvous:
             )
 
     def run(self, start: Callable[[], T]) -> T:
-        """Runs what waits for the other workers in a way of its own."""
+        """Runs the backend's start, which itself waits for the other workers."""
         return start()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Ends it; the others are told why, if there is an error."""
+        """Ends the rendezvous; if there is an error, it is sent to the others."""
 
 
 def differences(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines on what is not the same everywhere.
+    """Describes the facts that differ between workers, a line each.
 
     Args:
-        facts: Of each worker, by their names.
+        facts: The facts of each worker, by name.
 
     Example:
     >>> differences([{"seed": 1, "steps": 9}, {"seed": 1, "steps": 8}, {"seed": 1}])
@@ -112,25 +113,25 @@ def _listed(holders: Mapping[str, Sequence[str]]) -> str:
 
 
 def _keep_sigterm() -> None:
-    """Takes SIGTERM back from TensorFlow, whose start has a handler of its own."""
+    """Restores our SIGTERM handler, which TensorFlow's start replaces."""
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGTERM, handler)
 
 
 class SeveralRendezvous(Rendezvous):
-    """Rendezvous of several workers: what the chief and the members of it share.
+    """Rendezvous of several workers: base class of the chief's and the members' side.
 
-    Threads of its own read from the sockets and post what came; only the thread that
-    waits acts on it.
+    Background threads read from the sockets and post actions to a queue; only the
+    waiting thread runs them.
 
     Args:
-        place: Which worker this is, and the addresses.
-        say: Tells the user who is waited for.
-        seconds: How long others are waited for.
+        place: This worker's rank, and the addresses of all workers.
+        say: Prints to the user which workers are missing.
+        seconds: Seconds to wait for the others.
 
     Raises:
-        ConfigError: The port that the backend will listen at is taken.
+        ConfigError: The port on which the backend will listen is taken.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class SeveralRendezvous(Rendezvous):
         self._posted: queue.Queue[Callable[[], None]] = queue.Queue()
 
     def missing(self) -> Mapping[int, str]:
-        """The workers that are waited for, and why they are missing where known."""
+        """The missing workers, by number, with the reason where it is known."""
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Called now and then while this worker waits."""
+        """A hook that is called repeatedly while this worker waits."""
 
     def broadcast(self, message: Mapping[str, Any]) -> None:
         """Sends a message to all that are connected to this worker."""
@@ -161,18 +162,18 @@ class SeveralRendezvous(Rendezvous):
             self.listener.close()
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Hands something over, from any thread, to the one that waits."""
+        """Queues an action, from any thread, for the waiting thread to run."""
         self._posted.put(lambda: action(*arguments))
 
     def say(self, text: str) -> None:
-        """Tells the user."""
+        """Prints a line to the user."""
         self._say(text)
 
     def wait(self, is_done: Callable[[], bool]) -> None:
-        """Acts on what is posted until something is so.
+        """Runs posted actions until a condition is true.
 
         Raises:
-            LostWorkerError: It takes too long.
+            LostWorkerError: The time limit is over.
         """
 
         def gave_up() -> str:
@@ -185,12 +186,13 @@ class SeveralRendezvous(Rendezvous):
         self._wait(is_done, self._seconds, gave_up)
 
     def run(self, start: Callable[[], T]) -> T:
-        """Runs what connects the backends, as long as the other workers are here.
+        """Runs the start of the backend, while the other workers stay connected.
 
-        It has a thread of its own, so that signals are heard meanwhile, and the port.
+        It runs in its own thread, so that signals are handled meanwhile. The port is
+        released for it.
 
         Raises:
-            LostWorkerError: A worker is gone, or it takes too long.
+            LostWorkerError: A worker is gone, or the time limit is over.
         """
         self.leave_port()
         started = begin_aside(start, "start of the backend")
@@ -237,11 +239,11 @@ class SeveralRendezvous(Rendezvous):
             action()
 
     def _named(self) -> str:
-        """Names those who are missing, with their addresses and why."""
+        """Lists the missing workers, with their addresses and the reasons."""
         missing = sorted(self.missing().items())
         named = []
         for number, why in missing[:_MOST_NAMED]:
-            # On JAX only the chief has an address, at which the others meet.
+            # On JAX only the chief has an address, to which the others connect.
             address = self.place.addresses[number] or self.place.addresses[0]
             named.append(f"worker {number} at {address}" + (f" ({why})" if why else ""))
         if len(missing) > _MOST_NAMED:
@@ -249,7 +251,7 @@ class SeveralRendezvous(Rendezvous):
         return ", ".join(named)
 
     def _told(self, error: BaseException) -> str:
-        """What the others say of the end of this worker."""
+        """The message that the others show when this worker ends with an error."""
         if isinstance(error, LostWorkerError):
             return str(error)
         why = str(error)

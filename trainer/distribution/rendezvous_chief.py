@@ -1,4 +1,4 @@
-"""Chief's side of the rendezvous: it takes the others in, and passes facts around."""
+"""Chief's side of the rendezvous: accepts the others and distributes their facts."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ _NOT_HERE = "something listens there, but has not come to worker 0"
 
 
 class ChiefRendezvous(SeveralRendezvous):
-    """Rendezvous as worker 0 has it; see `SeveralRendezvous` for the arguments.
+    """The rendezvous of worker 0; see `SeveralRendezvous` for the arguments.
 
-    A worker is here when it has connected to the chief and, if it has an address, the
-    chief can connect to that as well: the backend will have to.
+    A worker counts as present when it has connected to the chief and, if it has an
+    address, the chief can connect to it too, as the backend will have to.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ChiefRendezvous(SeveralRendezvous):
         return self._unreached.get(number, "" if is_here else _NOT_HERE)
 
     def tick(self) -> None:
-        # Who hears nothing for long takes the chief for gone.
+        # A heartbeat: without messages the members would take the chief for gone.
         if time.monotonic() > self._told_at + 1:
             self._told_at = time.monotonic()
             self.broadcast({"missing": list(self.missing().items())})
@@ -70,7 +70,7 @@ class ChiefRendezvous(SeveralRendezvous):
         if self.listener is not None:
             self.listener.close()
         if self._acceptor is not None:
-            self._acceptor.join()  # until then the system holds the port for it
+            self._acceptor.join()  # the port is in use until its accept() returns
 
     def close(self, error: BaseException | None = None) -> None:
         super().close(error)
@@ -105,7 +105,7 @@ class ChiefRendezvous(SeveralRendezvous):
     def _read(self, connection: JsonConnection) -> None:
         hello = connection.receive()
         if hello is None or not isinstance(hello.get("worker"), int):
-            connection.close()  # a stranger
+            connection.close()  # not a worker
             return
         connection.wait_for(None)
         number = hello["worker"]
@@ -150,7 +150,7 @@ class ChiefRendezvous(SeveralRendezvous):
             connection.close()
             return
         if (other := self._connections.get(number)) is not None:
-            # Of one that lost the network, and came again, this reaches nobody.
+            # If the worker lost its network and reconnected, nobody receives this.
             other.send({"ended": f"another process is worker {number} too"})
             other.close()
         self._connections[number] = connection

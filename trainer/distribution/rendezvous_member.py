@@ -1,4 +1,4 @@
-"""Side of the other workers in the rendezvous: they connect to the chief."""
+"""Members' side of the rendezvous: connects to the chief."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _NO_ANSWER = "what listens there does not answer"
 
 
 class MemberRendezvous(SeveralRendezvous):
-    """Rendezvous as others than the chief have it; see `SeveralRendezvous`."""
+    """The rendezvous of a worker other than the chief; see `SeveralRendezvous`."""
 
     def __init__(
         self, place: ProcessInfo, say: Callable[[str], None], seconds: float = SECONDS

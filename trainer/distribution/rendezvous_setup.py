@@ -1,4 +1,4 @@
-"""Meeting the other workers of a training, before anything heavy is imported."""
+"""Opens the rendezvous of all workers, before anything heavy is imported."""
 
 import os
 import signal
@@ -20,22 +20,22 @@ from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
 def met(
     config: RunConfig, say: Callable[[str], None], seconds: float = SECONDS
 ) -> Generator[Rendezvous, None, None]:
-    """Inside, all workers that the environment names are here, started alike.
+    """A context in which all workers are connected and have the same configuration.
 
-    SIGTERM then ends this process as Ctrl-C does: of the first process of a container
-    the system would ignore it otherwise. Who leaves with an error tells the others, as
-    long as the rendezvous is open.
+    Inside, SIGTERM ends this process as Ctrl-C does; the system would otherwise ignore
+    it for the first process of a container. A worker that leaves with an error sends it
+    to the others, as long as the rendezvous is open.
 
     Args:
-        config: The run's.
-        say: Tells the user who is waited for.
-        seconds: How long they are waited for.
+        config: The run's configuration.
+        say: Prints to the user which workers are missing.
+        seconds: Seconds to wait for them.
 
     Raises:
-        ConfigError: The environment does not say which worker this is, or its port is
+        ConfigError: The environment does not define this worker's rank, or its port is
             taken.
-        ArtifactError: The workers have other versions or keys.
-        LostWorkerError: Some do not come.
+        ArtifactError: The workers differ in version, backend or configuration.
+        LostWorkerError: Some workers do not connect.
     """
     place = find_place(os.environ)
     if place.count == 1:

@@ -1,12 +1,12 @@
-"""The workers of a training: which of them this process is, and what they agree on.
+"""The workers of a training: this process's rank, and collectives between them.
 
 A *worker* is a process. A *replica* is one copy of the model: on a device, or spread
 over a few. All replicas train on the same batch, each on a part of its rows, and
-change their copies alike. The first worker is the *chief*: it alone writes into the
-run's folder, which all of them read.
+apply the same update to their copies. The first worker is the *chief*: only it writes
+into the run's folder, which all of them read.
 
-Who they are is said by the environment (docs/distributed.md). Without a word there,
-the training is on one worker, and on all accelerators that this one has.
+Environment variables define the workers (docs/distributed.md). Without them, the
+training uses one worker and all of its accelerators.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.process_info import ProcessInfo
 
-# So many steps later the answers are there, and reading them waits for no device.
+# After this many steps a sum is complete, so reading it does not wait for a device.
 _STEPS_TO_HEAR = 2
 _ONLY = ProcessInfo()
 
@@ -29,8 +29,8 @@ class Workers:
     """One worker with one device; the backends have subclasses for more.
 
     Attributes:
-        place: Which worker this is.
-        replicas: How many copies of the model there are, of all workers.
+        place: This worker's rank and the number of workers.
+        replicas: Number of model copies over all workers.
     """
 
     def __init__(self, place: ProcessInfo = _ONLY, replicas: int = 1):
@@ -40,23 +40,23 @@ class Workers:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker writes."""
+        """True for the one worker that writes files."""
         return self.place.is_chief
 
     @property
     def local_replicas(self) -> int:
-        """The copies of the model that this worker has."""
+        """Number of model copies on this worker."""
         return self.replicas // self.place.count
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Inside, variables are made where all replicas find them."""
+        """A context in which variables are created on all replicas."""
         return nullcontext()
 
     def check_batch(self, config: TrainingConfig) -> None:
-        """Refuses batches that the replicas cannot share.
+        """Checks that the replicas can share batches equally.
 
         Raises:
-            ConfigError: The parts would not be of one size.
+            ConfigError: The parts would differ in size.
         """
         parts = self.replicas * config.accumulation
         if config.batch_size % parts:
@@ -71,11 +71,11 @@ class Workers:
             )
 
     def agree(self, fact: int, told: str) -> None:
-        """Waits for all workers; what is so for one of them must be so for all.
+        """Waits for all workers, and raises an error if a number differs among them.
 
         Args:
-            fact: Below 2^31.
-            told: What the number is of, for the error.
+            fact: This worker's number, below 2^31.
+            told: The meaning of the number, for the error message.
 
         Raises:
             ArtifactError: The workers differ.
@@ -90,22 +90,22 @@ class Workers:
             )
 
     def from_chief(self, fact: int) -> int:
-        """Waits for all workers; the chief's number, below 2^31, at each of them."""
+        """Waits for all workers; returns the chief's number, below 2^31, on each."""
         return self.gather(fact)[0]
 
     def told(self) -> str:
-        """What there is to say of them in a line; nothing of one device."""
+        """Describes the replicas for a progress line; empty for a single one."""
         if self.replicas == 1:
             return ""
         workers = f" at {self.place.count} workers" if self.place.count > 1 else ""
         return f"; {self.replicas} replicas{workers}"
 
     def wait(self) -> None:
-        """Until all workers are here."""
+        """Waits until all workers have called it: a barrier."""
         self.gather(0)
 
     def gather(self, fact: int) -> list[int]:
-        """A number of each worker, below 2^31, in their order."""
+        """Gathers a number of each worker, below 2^31, in the workers' order."""
         if self.place.count == 1:
             return [fact]
         mine = [0] * self.place.count
@@ -113,10 +113,10 @@ class Workers:
         return self.read(self.start_sum(mine))
 
     def hears(self, asked: bool) -> bool:
-        """Whether any worker was asked, the same answer at all of them.
+        """Tells if any worker was asked to stop, with the same result on all of them.
 
-        To be called at each step. With several workers the answer is two steps old, so
-        that no device is waited for.
+        Call it at each step. With several workers the result is two steps old, so that
+        it does not wait for a device.
         """
         if self.place.count == 1:
             return asked
@@ -125,45 +125,46 @@ class Workers:
             return False
         return self.read(self._heard.popleft())[0] > 0
 
-    # What follows is called in the graphs of TensorFlow; see `StrategyWorkers`.
+    # The methods from here to `own_randomness` are called in TensorFlow graphs; see
+    # `StrategyWorkers`.
 
     def run(self, function: Callable, *arguments: Any) -> Any:
-        """A function on each replica."""
+        """Runs a function on each replica."""
         return function(*arguments)
 
     def first(self, values: Any) -> Any:
-        """What the first replica of this worker gave."""
+        """Results of the first replica of this worker."""
         return values
 
     def add_up(self, values: Any) -> Any:
-        """On a replica: nested sums over all replicas."""
+        """Sums nested values over all replicas; called on a replica."""
         return values
 
     def rows_of_replica(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """On a replica: its part of the rows that this worker has."""
+        """This replica's part of the worker's rows; called on a replica."""
         return batch
 
     def over_rows(self, function: Callable, batch: Mapping[str, Any]) -> Any:
-        """A function of rows, each replica on a part of them; the results of all."""
+        """Applies a function to rows, split over the replicas; returns all results."""
         return function(batch)
 
     def sums_for(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Tells an optimizer that the gradients it will get are added up already."""
+        """Configures an optimizer for gradients that replicas have already summed."""
 
     def own_randomness(self, model: keras.Model) -> AbstractContextManager[Any]:
-        """Inside, on a replica: its dropout is not that of the others."""
+        """A context on a replica in which its dropout differs from the others'."""
         return nullcontext()
 
     def start_sum(self, numbers: Sequence[int]) -> Any:
-        """Begins to add up numbers over all workers; `read` has them when needed."""
+        """Starts a sum of numbers over all workers; `read` waits for its result."""
         raise NotImplementedError
 
     def read(self, sums: Any) -> list[int]:
-        """What `start_sum` began."""
+        """The result of a sum that `start_sum` started."""
         return [int(x) for x in keras.ops.convert_to_numpy(sums)]
 
     def is_loss(self, error: BaseException) -> bool:
-        """Whether an error of the backend says that another worker is gone."""
+        """Tells if an error of the backend means that another worker is gone."""
         return False
 
 

@@ -1,1 +1,1 @@
-"""`transbeam evaluate`: what a trained model reaches, and where it is wrong."""
+"""`transbeam evaluate`: scores of a trained model, and its worst errors."""

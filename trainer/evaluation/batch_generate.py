@@ -1,8 +1,8 @@
-"""What a sequence-to-sequence model writes in answer to texts.
+"""Batch generation by sequence-to-sequence models.
 
-Texts are sorted by length and read in batches of one size, each as wide as its longest
-text rounded up. So a function is compiled for few shapes, and short answers, which come
-with short texts, do not wait for long ones.
+Texts are sorted by length and encoded in batches of equal size, each padded to its
+longest text, rounded up. So the function is compiled for few shapes, and short outputs,
+which mostly belong to short texts, do not wait for long ones.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ _WIDTHS = 16  # widths are multiples of it
 
 @dataclass(frozen=True)
 class Group:
-    """Texts that are read side by side.
+    """A batch of texts of similar length.
 
     Attributes:
-        rows: int64 (B,). Which texts; the last one again and again where too few were
-            left.
-        real: How many of them are no repetition.
-        width: Tokens of a row.
+        rows: int64 (B,). Indices of the texts; the last one is repeated to fill up the
+            batch.
+        real: Number of rows without the repetitions.
+        width: Tokens per row, with padding.
     """
 
     rows: np.ndarray
@@ -45,12 +45,12 @@ class Group:
 
 
 def grouped_by_length(lengths: np.ndarray, size: int, most: int) -> list[Group]:
-    """Groups of one size, from the shortest texts to the longest.
+    """Groups texts by length, from the shortest to the longest.
 
     Args:
         lengths: int (N,). Tokens of each text.
-        size: Texts of a group; all of them, if there are fewer.
-        most: The width that no group exceeds.
+        size: Texts per group; reduced to the number of texts, if that is less.
+        most: The largest width of a group.
 
     Example:
     >>> for group in grouped_by_length(np.array([17, 3, 40]), 2, 128):
@@ -77,17 +77,17 @@ def write_answers(
     config: RunConfig,
     progress: Bar,
 ) -> list[str]:
-    """Lets a model answer texts, by the run's `evaluation` section.
+    """Generates an output for each text, by the settings of the `evaluation` section.
 
     Args:
-        texts: What the encoder reads, UTF-8. One that is longer than a record is cut.
-        model: What `build_model` made, not packed, with its weights.
-        tokenizer: The run's.
-        config: The run's.
-        progress: Is told of each text answered.
+        texts: Encoder inputs, UTF-8. A text that is longer than a record is truncated.
+        model: A model of `build_model` without packing, with its weights.
+        tokenizer: The run's tokenizer.
+        config: The run.
+        progress: Advanced by the number of finished texts.
 
     Returns:
-        An answer to each text, in their order.
+        The generated text for each input, in their order.
     """
     end = needed(tokenizer, config, "end")
     rows = _encoded(texts, tokenizer, config.data.sequence_length, end)
@@ -106,7 +106,7 @@ def write_answers(
 
 
 def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConfig:
-    """How a run's answers are written."""
+    """Generation settings of a run's evaluation."""
     objective, wanted = config.objective, config.evaluation
     assert isinstance(objective, TextPairObjective)
     # The first token of the decoder's rows is no answer.
@@ -122,7 +122,7 @@ def generation_config(config: RunConfig, tokenizer: Tokenizer) -> GenerationConf
 def _encoded(
     texts: Sequence[bytes], tokenizer: Tokenizer, length: int, end: int
 ) -> TokenRows:
-    """The texts as records hold them: cut to a length, and ended."""
+    """Tokenizes texts as in records: truncated to a length, with an end token."""
     rows = tokenize_texts(texts, tokenizer)
     kept = np.minimum(rows.lengths, length - 1)
     splits = np.concatenate([[0], np.cumsum(kept + 1)])
@@ -133,7 +133,7 @@ def _encoded(
 
 
 def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.ndarray]:
-    """int32 (B, width): ids and mask, padded on the right."""
+    """Right-padded ids and mask of a group, both int32 (B, width)."""
     place = np.arange(group.width)
     mask = place < rows.lengths[group.rows, np.newaxis]
     cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + place, 0)
@@ -144,9 +144,9 @@ def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.nda
 def _writer(
     model: keras.Model, config: GenerationConfig, tokenizer: Tokenizer
 ) -> Callable[..., tuple[Any, Any]]:
-    """A compiled function from texts to the ids of the best answers and their lengths.
+    """Compiles the function from encoder inputs to the best outputs.
 
-    It takes ids, mask and seeds, and gives int32 (B, N) and (B,).
+    It takes ids, mask and seeds, and returns ids and lengths, int32 (B, N) and (B,).
     """
     special = tokenizer.special
     begin = special.pad if special.begin is None else special.begin

@@ -1,10 +1,10 @@
-"""How many bytes of a text each token stands for, where that can be told.
+"""Bits per byte of a language model, if its tokens reproduce the texts exactly.
 
-Bits per byte compare models of different vocabularies, if the model tells the very text
-and the bytes are those of the tokens it was asked for. A token of byte-level BPE is
-some bytes, and one of SentencePiece some characters with a sign for a space; so their
-lengths add up to the text's. WordPiece forgets the spaces: what its tokens tell is
-another text, and shorter. Whether it is so is not believed but tried, on every text.
+Bits per byte compare models with different vocabularies, if the tokens encode the exact
+text and the bytes are those of the target tokens. A token of byte-level BPE is a
+sequence of bytes, one of SentencePiece a sequence of characters with a sign for a
+space; so their lengths add up to the text's. WordPiece loses spaces: its tokens decode
+to another, shorter text. This is checked on every text.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ from transbeam.trainer.objectives.targets import asks_of
 def added_bytes(
     texts: Sequence[bytes], tokenizer: Tokenizer, table: np.ndarray
 ) -> np.ndarray:
-    """int64 (N,): bytes that the tokens of each text have beyond the text's own.
+    """Bytes that the tokens of each text have in excess of the text: int64 (N,).
 
-    A space put before the text is one. -1 where the tokens do not tell the very text.
+    One for example for a space that the tokenizer puts before the text. -1 if the
+    tokens do not decode to the exact text.
     """
     added = [np.zeros(0, np.int64)]
     for block in blocks(texts):
@@ -48,20 +49,21 @@ def added_bytes(
 def bits_per_byte(
     objective: Objective, tokenizer: Tokenizer, texts: Sequence[bytes]
 ) -> Scorer | None:
-    """What a byte of text costs a language model.
+    """Builds the bits-per-byte metric of a language model.
 
-    The bytes are those of the tokens that are asked for: all of a text but, where no
-    piece stands before texts, its first token, which costs nothing either. The piece
-    after a text costs nats and has no bytes. The space that SentencePiece puts before a
-    text is none of it: where the first token is asked for, it is taken off again.
+    Bytes are counted for target tokens: for all of a text or, without a begin token,
+    for all but its first token, which has no loss either. The end token has a loss and
+    no bytes. The space that SentencePiece puts before a text is not part of it: if the
+    first token is a target, it is subtracted.
 
     Args:
-        objective: The run's.
-        tokenizer: The run's.
-        texts: Of the documents that are evaluated, UTF-8.
+        objective: The run's objective.
+        tokenizer: The run's tokenizer.
+        texts: The evaluated documents, UTF-8.
 
     Returns:
-        None where the objective is another, or where some text is not told exactly.
+        The metric; None for other objectives, or if the tokens of some text do not
+        decode to it.
     """
     table = piece_bytes(tokenizer)
     if table is None or not isinstance(objective, CausalConfig | PrefixConfig):
@@ -69,7 +71,8 @@ def bits_per_byte(
     added = added_bytes(texts, tokenizer, table)
     begin, end = tokenizer.special.begin, tokenizer.special.end
     first_is_asked = begin is not None and begin != end
-    # Of texts with and without a space before them the tokens are the same.
+    # A text with and without a leading space has the same tokens, so the number of
+    # added bytes may differ between texts.
     is_uneven = added.size > 0 and added.min() != added.max()
     if added.min(initial=0) < 0 or (first_is_asked and is_uneven):
         return None

@@ -1,4 +1,4 @@
-"""What is kept of the answers to each batch: where a model is wrong."""
+"""Collectors of evaluation results over batches: confusions, worst records, losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from transbeam.trainer.objectives.targets import Target
 
 @dataclass
 class Confusions:
-    """How often each class was taken for each.
+    """Accumulates a confusion matrix.
 
     Attributes:
-        ask: What is asked.
+        ask: The target.
         labels: The names of the classes.
-        table: int64 (C, C), targets in rows and guesses in columns.
+        table: int64 (C, C), targets in rows and predictions in columns.
     """
 
     ask: Target
@@ -35,15 +35,15 @@ class Confusions:
 
 @dataclass(frozen=True)
 class EvaluatedRecord:
-    """A record, what is asked of it, and what a model says.
+    """A record with its targets and predictions.
 
     Attributes:
         number: Its row, counted over all batches.
-        cost: Of its targets together: nats, of numbers squares.
-        targets: (n,). The real targets of what is asked first.
-        guesses: (n,). What the model takes them for.
-        costs: float (n,). What each of them costs.
-        tokens: int (T,). What the model reads, without padding; none of an image.
+        cost: Summed loss of its targets: nats, or squared errors of numbers.
+        targets: (n,). The real targets of the objective's first kind.
+        guesses: (n,). The predictions.
+        costs: float (n,). The loss of each target.
+        tokens: int (T,). The model's input, without padding; empty for an image.
     """
 
     number: int
@@ -60,14 +60,15 @@ class EvaluatedRecord:
 
 @dataclass
 class WorstRows:
-    """The records that cost most, and of these a given number.
+    """Collects a given number of records with the highest loss.
 
     Attributes:
-        ask: What is asked.
-        most: How many to keep.
-        wrong_only: Whether a record whose first guesses are all right is passed over.
-        per_target: Whether the mean over a record's targets counts, and not their sum.
-        rows: Those kept, the costliest first.
+        ask: The target.
+        most: Number of records to keep.
+        wrong_only: If true, records whose predictions are all correct are ignored.
+        per_target: If true, records are ranked by their mean loss per target, else by
+            the sum.
+        rows: The kept records, the highest loss first.
     """
 
     ask: Target
@@ -97,14 +98,14 @@ class WorstRows:
 def row_of(
     ask: Target, number: int, place: int, answers: Answers, batch: Batch
 ) -> EvaluatedRecord:
-    """A record of a batch with what is asked of it and what the model says.
+    """Extracts a record of a batch with its targets and predictions.
 
     Args:
-        ask: What is asked.
+        ask: The target.
         number: Its row, counted over all batches.
         place: Its row in the batch.
-        answers: To the batch.
-        batch: Its features.
+        answers: The result of `Loss.answers` for the batch.
+        batch: The batch's features.
     """
     answer = answers[ask.output]
     targets = np.atleast_1d(batch[ask.targets][place])
@@ -133,12 +134,12 @@ def _tokens(batch: Batch, place: int) -> np.ndarray:
 
 @dataclass
 class CostsByDocument:
-    """What the targets of each document of a record cost.
+    """Accumulates the summed loss of each document in packed records.
 
     Attributes:
-        asks: What is asked; costs are added up.
-        document_ids: The feature that says which document a target belongs to; None
-            where a record has one document.
+        asks: The targets; their losses are added.
+        document_ids: Name of the feature with the document of each target; None if a
+            record has one document.
     """
 
     asks: Sequence[Target]
@@ -159,7 +160,7 @@ class CostsByDocument:
         self._costs.append(sums.reshape(-1, columns)[:, 1:])
 
     def select(self, rows: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
-        """Nats, float64 (P,), of documents by row and place in it, counted from 1."""
+        """Losses of documents by row and number in the row (from 1), float64 (P,)."""
         widest = max(costs.shape[1] for costs in self._costs)
         padded = [np.pad(c, ((0, 0), (0, widest - c.shape[1]))) for c in self._costs]
         return np.concatenate(padded)[rows, ordinals - 1]

@@ -1,4 +1,4 @@
-"""An export's scores beside those of the run that it is of, on the same records."""
+"""Comparison of an export's scores with its run's, on the same records."""
 
 import hashlib
 import json
@@ -11,25 +11,25 @@ from transbeam.pipeline.records.manifest import Manifest
 
 
 def records_sha256(manifest: Manifest) -> str:
-    """What changes with any record of the validation split."""
+    """A fingerprint of the records of the validation split."""
     sums = sorted(shard.sha256 for shard in manifest.split("validation"))
     return hashlib.sha256("\n".join(sums).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores by name.
+    """Scores of a run's model, and the differences of an export's scores.
 
     Attributes:
-        run_scores: Those of the run's own model; None is not a number.
-        differences: What the export's are beyond them.
+        run_scores: Scores of the run's own model, by name; None for a NaN.
+        differences: The export's scores minus those, by name.
     """
 
     run_scores: Mapping[str, float | None]
     differences: Mapping[str, float]
 
     def told(self) -> str:
-        """One line, for people.
+        """Formats the differences as one line.
 
         Example:
         >>> Comparison({"macro_f1": 0.75}, {"macro_f1": -0.0125}).told()
@@ -43,14 +43,15 @@ class Comparison:
 
 
 def compare(folder: Path, result: Mapping[str, Any]) -> Comparison | None:
-    """Holds an export's scores against the run's own.
+    """Compares an export's scores with those of the run's own model.
 
     Args:
-        folder: Where an evaluation of the run's own model would be.
-        result: The export's: `scores`, and what they were `made_from`.
+        folder: Folder of the evaluation of the run's own model, if it was made.
+        result: The result of the export's evaluation, with `scores` and `made_from`.
 
     Returns:
-        None if there is no such evaluation, or one of other records or weights.
+        The comparison; None if the run's own evaluation is missing, or is of other
+        records or weights.
     """
     try:
         own = json.loads((folder / "scores.json").read_bytes())

@@ -1,4 +1,4 @@
-"""Which documents each row of an evaluation holds."""
+"""Index of the documents in the rows of evaluation batches."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from transbeam.trainer.input.batches import validation_order
 
 @dataclass(frozen=True)
 class DocumentIndex:
-    """Where documents stand in the rows of all batches; all arrays int64 (P,).
+    """Positions of documents in the rows of all batches; all arrays int64 (P,).
 
     Attributes:
-        row: Which row, ascending, counted over all batches.
-        ordinal: Which of its documents, counted from 1 as in `document_ids`.
-        document: The document's number.
+        row: The row, ascending, counted over all batches.
+        ordinal: The document's number in the row, from 1 as in `document_ids`.
+        document: The document's number in the split.
     """
 
     row: np.ndarray
@@ -24,17 +24,17 @@ class DocumentIndex:
     document: np.ndarray
 
     def first_document(self) -> np.ndarray:
-        """int64 (rows,): the only document of each row, or the first of several."""
+        """The only or first document of each row: int64 (rows,)."""
         return self.document[self.ordinal == 1]
 
 
 def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> DocumentIndex:
-    """Finds the documents of the rows of `validation_batches`.
+    """Builds the index for the rows of `validation_batches`.
 
     Args:
         manifest: The records.
         held_out: Their documents.
-        batch_size: That of the batches.
+        batch_size: The batch size of `validation_batches`.
     """
     rows_of: dict[str, dict[int, int]] = {}
     for row, (path, record) in enumerate(validation_order(manifest, batch_size)):

@@ -1,4 +1,4 @@
-"""What an evaluation of each objective finds out beside the scores of its targets."""
+"""Error analysis of each objective: worst examples, confusions, scores of texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,13 +52,13 @@ from transbeam.trainer.objectives.targets import asks_of
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found out.
+    """Results of the error analysis.
 
     Attributes:
         scores: Scores beside those of the targets.
-        examples: What the model does worst on.
-        confusions: Of classes and tags.
-        answered: What the model wrote.
+        examples: The model's worst examples.
+        confusions: The confusion matrix of classes or tags.
+        answered: The texts that the model generated.
     """
 
     scores: Mapping[str, Interval] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Findings:
 
 
 def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
-    """What has to be kept of the answers; `find_out` takes the same."""
+    """Builds the collectors of an objective, which `find_out` reads afterwards."""
     asks, most = asks_of(config.objective), config.evaluation.errors
     objective = config.objective
     if isinstance(objective, TextPairObjective):
@@ -86,11 +86,11 @@ def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
 
 
 def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Findings:
-    """Makes examples and further scores of what was kept.
+    """Builds examples and further scores from the collectors.
 
     Args:
-        subject: What was evaluated.
-        watchers: Of `watchers_of`, after they have seen all batches.
+        subject: The evaluated model and records.
+        watchers: The collectors of `watchers_of`, after all batches.
     """
     held_out, places = subject.held_out, subject.places()
     match watchers:

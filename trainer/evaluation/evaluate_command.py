@@ -49,15 +49,15 @@ from transbeam.trainer.step.build import build_evaluation
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """What is evaluated.
+    """The records of an evaluation.
 
     Attributes:
         name: `validation` or `test`.
-        config: What the records were made with.
+        config: The configuration with which the records were made.
         manifest: The records.
-        left_out: Why documents of a test set are in no record, and how many.
-        reading: What readers could not read of a test set, noticed, detected and
-            dropped, as `transbeam.pipeline.accounting.reading_summary` has it.
+        left_out: Number of documents of a test set that are in no record, by reason.
+        reading: Incomplete files, notes, detected encodings and dropped text of a test
+            set; see `transbeam.pipeline.accounting.reading_summary.reading_of`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class EvaluatedModel:
 
     @property
     def measured_on(self) -> str:
-        """The split that scores are named after: `training` if none is held out."""
+        """The split's name in results: `training` if nothing is held out."""
         is_training = self.name == "validation" and not self.manifest.has_validation
         return "training" if is_training else self.name
 
@@ -76,22 +76,24 @@ class EvaluatedModel:
 def evaluate_run(
     invocation: Invocation, *, on_test: bool = False, model: Path | None = None
 ) -> dict[str, Any]:
-    """Evaluates the weights of a run, or an export, and writes down what they do.
+    """Evaluates the model of a run, or an export, and writes scores and a report.
 
     Args:
         invocation: The command.
-        on_test: On `evaluation.test` in place of the validation split.
-        model: An exported model in place of the run's own: a SavedModel's folder or a
-            TFLite file.
+        on_test: If true, evaluates on `evaluation.test` instead of the validation
+            split.
+        model: An exported model to evaluate instead of the run's own: a SavedModel's
+            folder or a TFLite file.
 
     Returns:
-        The numbers of `Evaluation`, `path` with the files, `model` that was evaluated,
-        `signatures` of the text scores, `answers` with how many documents were
-        answered and by which method, and `left_out`, documents of a test set by the
-        reason why they are in no record. Of a test set also `unread` bytes and files,
-        `noted`, `encodings` and `dropped_in_sentences`. Of an export also `run_scores`,
-        those of the run's own model on the same records, and `differences` from them;
-        None if that has not been evaluated.
+        The numbers of `Evaluation`; `path`, the folder of the files; `model`, the
+        evaluated model; `signatures` of the text scores; `answers`, with the number of
+        documents for which texts were generated and the method; and `left_out`, the
+        number of a test set's documents that are in no record, by reason. For a test
+        set also `unread` bytes and files, `noted`, `encodings` and
+        `dropped_in_sentences`. For an export also `run_scores`, the scores of the run's
+        own model on the same records, and `differences` from them; both are None if
+        that model has not been evaluated.
 
     Raises:
         UserError: There is no model, its files are damaged, it cannot be scored, or
@@ -127,7 +129,7 @@ def evaluate_run(
         console.warn(f"left out of the test set: {count:,} documents: {reason}")
     show_reading(console, examined.reading)
 
-    # 2. What the model says of them, and what that tells.
+    # 2. Predictions and scores.
     held_out = read_held_out(examined.manifest, examined.config.data)
     subject = EvaluationContext(
         examined.config,
@@ -145,7 +147,7 @@ def evaluate_run(
     summary += not_read(examined.reading)
     evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
 
-    # 3. Written down.
+    # 3. Files of the evaluation.
     result: dict[str, Any] = {
         "summary": summary,
         "path": str(folder),
@@ -165,7 +167,7 @@ def evaluate_run(
         console.result(beside.told() if beside else _nothing_beside(invocation, name))
         result["run_scores"] = beside.run_scores if beside else None
         result["differences"] = beside.differences if beside else None
-    (folder / "answers.jsonl").unlink(missing_ok=True)  # of other settings
+    (folder / "answers.jsonl").unlink(missing_ok=True)  # from earlier settings
     if findings.answered is not None:
         findings.answered.save(folder / "answers.jsonl")
         result["signatures"] = dict(findings.answered.signatures)
@@ -190,14 +192,14 @@ def evaluate_run(
 
 
 def _part(findings: Findings, held_out: HeldOut) -> str:
-    """How many documents were answered, where it was not all of them."""
+    """States for how many documents texts were generated, if not for all."""
     if findings.answered is None or len(findings.answered.answers) == len(held_out):
         return ""
     return f" of the first {len(findings.answered.answers):,} documents"
 
 
 def _folder_name(model: Path) -> str:
-    """What an export's evaluations are called, by the last of its path.
+    """The folder name of an export's evaluations, from the end of its path.
 
     Example:
     >>> _folder_name(Path("export/saved_model/2"))
@@ -216,7 +218,7 @@ def _evaluate(
     examined: EvaluatedModel,
     own: RunModel,
 ) -> tuple[Evaluation, Findings]:
-    """The scores of the targets, and what else there is to say."""
+    """Computes the scores of the targets, and the error analysis."""
     config, console = subject.config, subject.console
     watchers = watchers_of(config)
     more = ()
@@ -242,7 +244,7 @@ def _evaluate(
 
 
 def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> EvaluatedModel:
-    """The records of the run's test set, made anew."""
+    """Makes the records of the run's test set."""
     config = invocation.config
     if config.evaluation.test is None:
         raise ConfigError(
@@ -272,7 +274,7 @@ def _title(examined: EvaluatedModel, result: Mapping[str, Any]) -> str:
 
 
 def _facts(examined: EvaluatedModel, result: Mapping[str, Any]) -> dict[str, str]:
-    """What was evaluated and how, for the report."""
+    """Facts on the evaluated model, records and settings, for the report."""
     config, wanted = examined.config, examined.config.evaluation
     source = config.data.validation_source or config.data.source
     facts = {

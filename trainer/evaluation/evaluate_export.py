@@ -1,7 +1,8 @@
-"""An exported model in the place of the run's own: asked about the same records.
+"""Evaluates an exported model on the records of its run.
 
-It is asked by ids, through the signature of its task that gives all scores. Those from
-text answer with what is best alone, which says nothing of what another answer costs.
+The model is called through the signature of its task that takes ids and returns all
+logits. The signatures for text return only the best results, from which losses cannot
+be computed.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ _TEXTS_AT_ONCE = 32
 
 
 def find_export(path: Path) -> Path:
-    """The TFLite file, or the version folder of a SavedModel.
+    """Finds the TFLite file, or the version folder of a SavedModel.
 
     Raises:
         ArtifactError: There is none.
@@ -54,16 +55,16 @@ def find_export(path: Path) -> Path:
 
 
 def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forward:
-    """A function from a batch to the `answers` of `Loss`, by an exported model.
+    """Builds the function from a batch to the `answers` of `Loss`, by an export.
 
     Args:
-        path: Of `find_export`.
-        config: The run that it is of.
-        vocabulary_size: How many pieces the run's tokenizer has.
+        path: The result of `find_export`.
+        config: The run that was exported.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
 
     Raises:
-        ArtifactError: It cannot be loaded, or has no signature that tells what the
-            objective is judged by.
+        ArtifactError: The export cannot be loaded, or has no signature with the outputs
+            that the objective's metrics need.
     """
     outputs_of = outputs_by(path, config, vocabulary_size)
     loss = loss_of(config)
@@ -75,12 +76,12 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
 
 
 def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
-    """What an export gives for a batch of records, as the model of the run gives it.
+    """Builds the function from a batch of records to the outputs of the run's model.
 
     Args:
-        path: Of `find_export`.
-        config: The run that it is of.
-        vocabulary_size: How many pieces the run's tokenizer has.
+        path: The result of `find_export`.
+        config: The run that was exported.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
 
     Raises:
         ArtifactError: As in `build_exported`.
@@ -175,10 +176,9 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
 def _of_packed(path: Path, ask: ExportedSignature, vocabulary_size: int) -> Outputs:
     """A masked language model, asked at some places of packed records.
 
-    A record holds several documents side by side, and an export reads one a row. So
-    the documents are taken out of the records and asked about alone, and the scores are
-    put where the records have asked. Nothing is lost on the way: no document of a
-    record sees another.
+    A record packs several documents, and an export reads one per row. So the documents
+    are unpacked, and their logits are put at the records' masked positions. The result
+    is the same, as documents of a record do not attend to each other.
     """
 
     def outputs(batch: Batch) -> Arrays:
@@ -191,9 +191,9 @@ def _of_packed(path: Path, ask: ExportedSignature, vocabulary_size: int) -> Outp
 
 
 def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
-    """The scores of all pieces at the documents' masks, float32 (D, M, V)."""
+    """Logits at the documents' masked positions, float32 (D, M, V)."""
     positions, masks = documents.masked_positions, documents.masks
-    # A phone's file can be asked at so many places at a time.
+    # A TFLite file takes a fixed number of positions per call.
     most = positions.shape[1]
     if isinstance(ask, TFLiteSignature):
         most = ask.sizes["masked_positions"]
@@ -215,19 +215,19 @@ def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
 
 
 def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write:
-    """What a SavedModel answers, by itself: it was exported with its `evaluation`.
+    """Builds the generation function of a SavedModel, with its exported settings.
 
     Args:
         path: The version folder.
-        config: The run's.
-        held_out: The documents, of which the first are asked about.
+        config: The run.
+        held_out: The documents; the function takes the first of them.
     """
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
         ask = SavedModelSignature(path, "serving_default")
         answers = [""] * len(texts)
-        # Those of one length together: none waits long for another.
+        # Sorted by length, so that short texts do not wait for long ones.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         for start in range(0, len(order), _TEXTS_AT_ONCE):
             rows = order[start : start + _TEXTS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""What is evaluated, and by whom."""
+"""Context of an evaluation: model, records, documents."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,17 @@ from transbeam.trainer.evaluation.document_index import DocumentIndex, places_of
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What is evaluated, and by whom.
+    """Everything that an evaluation reads.
 
     Attributes:
-        config: What the records were made with.
+        config: The configuration with which the records were made.
         manifest: The records.
         held_out: Their documents.
-        tokenizer: The run's.
-        model: Reads the records; with its weights. None where an export is judged.
-        console: Shows how far it is.
-        export: That export; None where the run's own model is judged.
+        tokenizer: The run's tokenizer.
+        model: The model for packed records, with its weights; None if an export is
+            evaluated.
+        console: Shows progress.
+        export: The evaluated export; None if the run's own model is evaluated.
     """
 
     config: RunConfig
@@ -36,6 +37,6 @@ class EvaluationContext:
     export: Path | None = None
 
     def places(self) -> DocumentIndex:
-        """Where documents stand in the rows of all batches."""
+        """The positions of documents in the rows of all batches."""
         batch_size = self.config.training.batch_size
         return places_of(self.manifest, self.held_out, batch_size)

@@ -1,4 +1,4 @@
-"""How good a model is on the validation split, beside what needs no model at all."""
+"""Evaluation loop: loss, metrics and input-free baselines on a split."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from transbeam.trainer.objectives.losses import Sums
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
 from transbeam.trainer.objectives.targets import NumberTarget, Target
 
-Forward = Callable[[Batch], Any]  # answers, as the backend has them
+Forward = Callable[[Batch], Any]  # the `answers` of `Loss`, as the backend's tensors
 Watcher = Callable[[Answers, Batch], None]
 
-# What answers are judged by, and how its mean is called.
+# The summed metric of each kind of target, and the name of its mean.
 _JUDGED = {"correct": "accuracy", "absolute_error": "mae"}
 _SUMS = ("cost", "count", *_JUDGED)
 
@@ -29,16 +29,15 @@ class NotFiniteError(UserError):
 
 @dataclass(frozen=True)
 class EvaluationMetrics:
-    """What sums over targets come to.
+    """Means over targets, from their sums.
 
     Attributes:
-        loss: Per target, nats of choices or squares of numbers; if several things are
-            asked, their losses added up.
-        accuracy: Share of first guesses that are right, of what is asked first; None of
-            numbers.
-        parts: The loss of each thing asked, by the model's output, if several are; and
-            what was made small beside, which `loss` is without.
-        mae: How far a number is off, on average; None of choices.
+        loss: Loss per target: nats of classes or squared errors of numbers; the sum
+            over the objective's targets, if it has several.
+        accuracy: Top-1 accuracy of the objective's first target; None for numbers.
+        parts: The loss of each target, by the model's output, if there are several; and
+            further terms of the training loss, which `loss` excludes.
+        mae: Mean absolute error of numbers; None for classes.
     """
 
     loss: float
@@ -54,7 +53,7 @@ class EvaluationMetrics:
 
 
 def means(sums: Sums) -> EvaluationMetrics:
-    """Divides costs, hits and errors by the targets there were.
+    """Divides summed losses and metrics by the number of targets.
 
     Example:
     >>> means({"logits": {"cost": 6.0, "correct": 1.0, "count": 4.0}}).as_json()
@@ -80,24 +79,25 @@ def means(sums: Sums) -> EvaluationMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What a model reaches on a split.
+    """Results of a model on a split.
 
-    Four of the attributes are of choices, and None where numbers are predicted;
-    `variance` is of numbers.
+    `perplexity`, `accuracy`, `unigram_entropy` and `nats_below_unigram` are for
+    classes, and None for regression; `variance` is for regression only.
 
     Attributes:
-        loss: Per target, nats of choices or squares of numbers; if several things are
-            asked, their losses added up.
-        perplexity: exp(loss of what is asked first).
-        accuracy: Share of first guesses that are right, of what is asked first.
-        unigram_entropy: Nats of the best guess that looks at no input: the entropy of
-            the targets' own frequencies, added up like the loss.
-        nats_below_unigram: How much the input is worth to the model.
-        variance: Of the targets, which is the loss of the best guess that looks at no
-            input: their mean.
-        predictions: How many targets there were, of what is asked first.
-        parts: The loss of each thing asked, if there are several.
-        scores: What the objective is judged by, each with its interval of 95%.
+        loss: Loss per target: nats of classes or squared errors of numbers; the sum
+            over the objective's targets, if it has several.
+        perplexity: exp(loss of the first target).
+        accuracy: Top-1 accuracy of the first target.
+        unigram_entropy: Loss in nats of the best input-free prediction: the entropy of
+            the targets' frequencies, summed like the loss.
+        nats_below_unigram: `unigram_entropy` minus `loss`: the model's gain from its
+            input.
+        variance: Variance of the targets, which is the loss of the best input-free
+            prediction: their mean.
+        predictions: Number of targets of the first kind.
+        parts: The loss of each target, if there are several.
+        scores: The objective's metrics, each with its 95% confidence interval.
     """
 
     loss: float
@@ -111,7 +111,7 @@ class Evaluation:
     scores: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, Any]:
-        """Those that there are, by name; a bound that is not a number is None."""
+        """The attributes that are not None, by name; a bound that is NaN is None."""
         values = {name: x for name, x in asdict(self).items() if x is not None}
         if not self.parts:
             del values["parts"]
@@ -123,12 +123,12 @@ class Evaluation:
 
 
 def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
-    """The batches of a dataset as arrays, which every backend takes."""
+    """Iterates over a dataset's batches as NumPy arrays, which every backend takes."""
     return cast("Iterator[Batch]", batches.as_numpy_iterator())
 
 
 def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
-    """What all answers cost, how they are judged, and how many there were.
+    """Sums losses, metrics and target counts over batches.
 
     Args:
         forward: From `transbeam.trainer.step.build.build_evaluation`.
@@ -152,11 +152,11 @@ def evaluate(
 
     Args:
         forward: From `transbeam.trainer.step.build.build_evaluation`.
-        asks: What the records ask.
-        scorers: What the answers are judged by.
+        asks: The objective's targets.
+        scorers: The objective's metrics.
         batches: Features by name.
-        seed: For the intervals.
-        watchers: Are shown the answers to each batch, and the batch.
+        seed: Seed of the bootstrap.
+        watchers: Collectors, called with the results and features of each batch.
 
     Raises:
         NotFiniteError: The loss is not finite.
@@ -194,7 +194,7 @@ def evaluate(
     entropy = sum(ask.input_free_loss(asked[ask.output]) for ask in asks)
     return replace(
         common,
-        # Beyond 700, a float ends.
+        # exp overflows a float beyond about 709.
         perplexity=math.exp(min(found.parts.get(first.output, found.loss), 700.0)),
         accuracy=found.accuracy,
         unigram_entropy=entropy,
@@ -207,7 +207,7 @@ def _fetch(answers: Any) -> Answers:
 
 
 def _add_sums(total: dict[str, dict[str, float]], answers: Answers) -> None:
-    """Adds what a batch comes to, in float64."""
+    """Adds a batch's sums to the totals, in float64."""
     for output, answer in answers.items():
         there = [name for name in _SUMS if name in answer]
         sums = total.setdefault(output, dict.fromkeys(there, 0.0))
@@ -216,7 +216,7 @@ def _add_sums(total: dict[str, dict[str, float]], answers: Answers) -> None:
 
 
 def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The sum of two arrays, the shorter of which goes on with zeros."""
+    """Adds two arrays, the shorter padded with zeros."""
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
     total = longer.copy()
     total[: len(shorter)] += shorter
@@ -224,7 +224,7 @@ def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def describe(evaluation: Evaluation, split: str = "validation") -> str:
-    """One line about an evaluation, for people."""
+    """Describes an evaluation in one line, for the console."""
     if evaluation.variance is not None:
         return _describe_numbers(evaluation, evaluation.variance, split)
     gained = evaluation.nats_below_unigram or 0.0
@@ -262,7 +262,7 @@ def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
 
 
 def told_scores(scores: Mapping[str, Interval]) -> str:
-    """Scores with their intervals, for people.
+    """Formats scores with their intervals, for the console.
 
     Example:
     >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})

@@ -1,4 +1,4 @@
-"""Examples that a model does badly on, as people read them."""
+"""Readable examples of predictions, such as the worst ones of an evaluation."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -31,19 +31,19 @@ _TARGETS_SHOWN = 12
 
 @dataclass(frozen=True)
 class Example:
-    """What a model was asked, what it should have said, and what it said.
+    """An input with its target and prediction.
 
     Attributes:
         source: The file of the document, or of the first of several.
-        offset: Where in it.
-        nats: What the targets cost; in a language model each of them on average; None
-            of a number, and where it is not told.
-        text: What the model read; of an image nothing.
-        second_text: The other half of a pair, or the question.
-        target: What is right.
-        guess: What the model says.
+        offset: The document's offset in the file.
+        nats: Summed loss of the targets; for a language model the mean per target; None
+            for regression, and where it is not shown.
+        text: The model's input; empty for an image.
+        second_text: The second text of a pair, or the question.
+        target: The target, as text.
+        guess: The prediction, as text.
         document: The document's number in the split.
-        error: Of a number, how much the guess is above the target; else None.
+        error: For regression, prediction minus target; else None.
     """
 
     source: str
@@ -58,7 +58,7 @@ class Example:
 
 
 def save_examples(path: Path, examples: Sequence[Example]) -> None:
-    """Writes a line of JSON for each."""
+    """Writes a line of JSON per example."""
     lines = []
     for example in examples:
         told = {
@@ -108,7 +108,7 @@ def class_examples(
     held_out: HeldOut,
     labels: Sequence[str],
 ) -> list[Example]:
-    """Examples of classes or of tags: `labels` names what the model says."""
+    """Examples of classification or tagging; `labels` are the names of the classes."""
     return [
         example_of(
             held_out,
@@ -124,7 +124,7 @@ def class_examples(
 def number_examples(
     rows: Iterable[EvaluatedRecord], places: DocumentIndex, held_out: HeldOut
 ) -> list[Example]:
-    """Examples of numbers, with the target as the corpus has it."""
+    """Examples of regression, with the target as written in the corpus."""
     examples = []
     for row in rows:
         number = int(places.first_document()[row.number])
@@ -141,7 +141,7 @@ def number_examples(
 
 
 def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:
-    """The names of ids; each behind its word, where there is one for each word."""
+    """Joins the labels of ids, as `word/label` if there is one for each word."""
     names = [labels[int(i)] for i in ids]
     if len(names) == len(words):
         names = [f"{word}/{name}" for word, name in zip(words, names, strict=True)]
@@ -154,7 +154,7 @@ def token_examples(
     held_out: HeldOut,
     tokenizer: Tokenizer,
 ) -> list[Example]:
-    """Examples of a language model: the costliest tokens of each record."""
+    """Examples of a language model: the tokens with the highest loss of each record."""
     examples = []
     for row in rows:
         worst = np.sort(np.argsort(-row.costs, kind="stable")[:_TARGETS_SHOWN])
@@ -178,7 +178,7 @@ def token_examples(
 
 
 def decoded(ids: np.ndarray, tokenizer: Tokenizer) -> str:
-    """Ids as text, special pieces among them."""
+    """Decodes ids to text, with special pieces."""
     ragged = tf.ragged.constant([ids.tolist()], dtype=tf.int32, ragged_rank=1)
     (text,) = tokenizer.detokenize(ragged).numpy()
     return text.decode("utf-8", "replace")
@@ -187,13 +187,13 @@ def decoded(ids: np.ndarray, tokenizer: Tokenizer) -> str:
 def written_examples(
     answered: Answered, nats: np.ndarray, held_out: HeldOut, most: int
 ) -> list[Example]:
-    """Documents that were answered otherwise than they should, the costliest first.
+    """Documents whose generated text is not the reference, the highest loss first.
 
     Args:
-        answered: What was written to the first documents of the split.
-        nats: float (N,). What the right answers cost, of all documents.
+        answered: The texts generated for the first documents of the split.
+        nats: float (N,). The loss of each document's reference.
         held_out: The documents.
-        most: How many to take.
+        most: Largest number of examples.
     """
     order: list[int] = np.argsort(
         -nats[: len(answered.answers)], kind="stable"
@@ -219,14 +219,14 @@ def question_examples(
     held_out: HeldOut,
     most: int,
 ) -> list[Example]:
-    """Questions that were answered wrongly, the costliest first.
+    """Questions that were answered incorrectly, the highest loss first.
 
     Args:
-        answers: To every question.
-        right: bool (N,). Whether it is right to the letter.
-        nats: float (N,). What the right places cost, over all windows.
+        answers: The predicted answer to every question.
+        right: bool (N,). True where the answer is an exact match.
+        nats: float (N,). The loss of the correct positions, summed over all windows.
         held_out: The questions.
-        most: How many to take.
+        most: Largest number of examples.
     """
     order = np.argsort(-nats, kind="stable")
     wrong: list[int] = order[~right[order]][:most].tolist()
@@ -255,15 +255,15 @@ def example_of(
     guess: str,
     text: str | None = None,
 ) -> Example:
-    """An example of a document.
+    """Builds the example of a document.
 
     Args:
         held_out: All documents.
-        number: Which of them.
-        nats: What its targets cost; None where that is not told.
-        target: What is right.
-        guess: What the model says.
-        text: What it read; the document's text if left out.
+        number: The document's number.
+        nats: The loss of its targets; None if it is not shown.
+        target: The target, as text.
+        guess: The prediction, as text.
+        text: The model's input; the document's text if left out.
     """
     document = held_out.one(number)
     return Example(

@@ -1,4 +1,4 @@
-"""A signature of an export, asked about ids: of a SavedModel, or of a TFLite file."""
+"""Runs a signature that takes ids, of a SavedModel or of a TFLite file."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ Outputs = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
 class ExportedSignature(Protocol):
-    """A signature from ids."""
+    """A signature of an export that takes ids or pixels."""
 
     @property
     def inputs(self) -> Collection[str]:
@@ -26,22 +26,22 @@ class ExportedSignature(Protocol):
         ...
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        """The outputs for a batch: a row for each row of the inputs, int32 (D, N).
+        """Computes the outputs for a batch, with a row for each row of the inputs.
 
-        Images are uint8 (D, H, W, P).
+        Inputs are int32 (D, N); images are uint8 (D, H, W, P).
         """
         ...
 
 
 def asked(path: Path, signature: str) -> "ExportedSignature":
-    """A signature of an export.
+    """Loads a signature of an export.
 
     Args:
         path: A TFLite file, or the version folder of a SavedModel.
-        signature: Its name.
+        signature: The signature's name.
 
     Raises:
-        ArtifactError: It cannot be loaded, or has no such signature.
+        ArtifactError: The export cannot be loaded, or has no such signature.
     """
     if path.suffix == ".tflite":
         return TFLiteSignature(path, signature)
@@ -49,12 +49,12 @@ def asked(path: Path, signature: str) -> "ExportedSignature":
 
 
 class SavedModelSignature:
-    """A SavedModel in Python."""
+    """A signature of a SavedModel, run in Python."""
 
     def __init__(self, folder: Path, signature: str):
         _require(folder, signature, signatures_of(folder))
         try:
-            # The model is held, as it keeps the weights.
+            # The model is referenced, as it holds the weights.
             self._model: Any = tf.saved_model.load(str(folder))
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ArtifactError(
@@ -77,10 +77,10 @@ class SavedModelSignature:
 
 
 class TFLiteSignature:
-    """A TFLite file in the interpreter that phones have: row by row, in fixed shapes.
+    """A signature of a TFLite file, run row by row, in fixed shapes.
 
     Attributes:
-        sizes: How many numbers each input holds.
+        sizes: Length of the second axis of each input.
     """
 
     def __init__(self, file: Path, signature: str):
@@ -97,7 +97,7 @@ class TFLiteSignature:
             self._run = self._interpreter.get_signature_runner(signature)
             details = self._run.get_input_details()
             self.sizes = {name: int(of["shape"][1]) for name, of in details.items()}
-            # The delegate is made, and announced, by the first call.
+            # The first call creates the delegate, and logs that.
             ones = {n: np.ones(of["shape"], of["dtype"]) for n, of in details.items()}
             self(ones)
 
@@ -119,7 +119,7 @@ class TFLiteSignature:
             ends[1] = 0, self.sizes[name] - rows.shape[1]
             padded[name] = np.pad(rows, ends)
         number = len(next(iter(padded.values())))
-        # A copy of each, as the next call overwrites what the interpreter gives.
+        # Copies, as the next call overwrites the interpreter's output buffers.
         found = [
             {
                 name: np.array(answer[0])

@@ -1,4 +1,4 @@
-"""Answers to the documents of a split, beside those that the corpus has."""
+"""Evaluation by generation: generates texts for a split, and scores them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +28,15 @@ from transbeam.trainer.metrics.confidence_intervals import Interval
 
 @dataclass(frozen=True)
 class Answered:
-    """Documents with the answers that a model wrote.
+    """Documents with generated texts and references.
 
     Attributes:
-        origins: Source and offset of each.
-        texts: What the model read.
-        references: What it should have written, as the corpus has it.
-        answers: What it wrote.
-        scores: By name, each with an interval of 95%.
-        signatures: How scores were counted, where there are several ways.
+        origins: Source and offset of each document.
+        texts: The model's inputs.
+        references: The target texts of the corpus.
+        answers: The generated texts.
+        scores: Scores by name, each with a 95% confidence interval.
+        signatures: The settings of scores that have several variants.
     """
 
     origins: Sequence[tuple[str, int]]
@@ -66,17 +66,17 @@ class Answered:
 
 
 def writes_answers(config: RunConfig) -> bool:
-    """Whether a run's model answers with texts, and these are to be scored."""
+    """Tells if an evaluation of the run generates texts and scores them."""
     objective = config.objective
     is_pair = isinstance(objective, TextPairObjective)
     return is_pair and bool(config.evaluation.text_scores)
 
 
 def check_libraries(config: RunConfig) -> None:
-    """Looks for what scores texts, before anything is done.
+    """Checks that the libraries of the text scores are installed, at the start.
 
     Raises:
-        ConfigError: A library that counts a score is not there.
+        ConfigError: The library of a score is missing.
     """
     if not writes_answers(config):
         return
@@ -89,20 +89,20 @@ def check_libraries(config: RunConfig) -> None:
         ) from error
 
 
-# From the texts of documents, and how far it is, to their answers.
+# Generates an output for each text, and advances the progress bar.
 Write = Callable[[Sequence[bytes], Bar], list[str]]
 
 
 def answer(
     config: RunConfig, held_out: HeldOut, write: Write, console: Console
 ) -> Answered:
-    """Lets a model answer the documents of a split, and scores what it wrote.
+    """Generates texts for the documents of a split, and scores them.
 
     Args:
-        config: The run's.
-        held_out: The documents; `evaluation.answers` says how many of them.
-        write: The model.
-        console: Shows how far it is.
+        config: The run.
+        held_out: The documents, of which the first `evaluation.answers` are used.
+        write: The generation function.
+        console: Shows progress.
     """
     wanted = config.evaluation
     texts, references = (
@@ -125,12 +125,12 @@ def answer(
 def written_by_model(
     config: RunConfig, trained: keras.Model, tokenizer: Tokenizer
 ) -> Write:
-    """What answers as `evaluation` says.
+    """Builds the generation function of a run's own model.
 
     Args:
-        config: The run's.
-        trained: The model on packed records, with its weights.
-        tokenizer: The run's.
+        config: The run, whose `evaluation` section has the generation settings.
+        trained: The model for packed records, with its weights.
+        tokenizer: The run's tokenizer.
     """
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
@@ -150,7 +150,7 @@ def written_by_model(
 def texts_and_references(
     config: RunConfig, held_out: HeldOut
 ) -> tuple[list[bytes], list[bytes]]:
-    """What the model reads and what it should write, of each document, UTF-8."""
+    """Model inputs and reference outputs of each document, UTF-8."""
     objective = config.objective
     if isinstance(objective, TextToTextConfig):
         source, target = (

@@ -1,4 +1,4 @@
-"""Examples of what a model says, as parts of a page."""
+"""HTML of example predictions, for reports."""
 
 import base64
 import html
@@ -27,11 +27,11 @@ EXAMPLES = """
 
 
 def examples(chosen: Sequence[Example], held_out: HeldOut) -> str:
-    """A part of a page for each.
+    """Renders examples as HTML elements.
 
     Args:
-        chosen: What to show.
-        held_out: The documents, of which images are shown.
+        chosen: The examples.
+        held_out: The documents, whose images are shown.
     """
     shown = []
     for example in chosen:
@@ -65,7 +65,7 @@ def _shortened(text: str) -> str:
 
 
 def _picture(document: Mapping) -> str:
-    """The document's image inside the page, if it is one."""
+    """The document's image as an inline PNG, if it has one."""
     if not document["image"]:
         return ""
     pixels = np.frombuffer(document["image"], np.uint8)

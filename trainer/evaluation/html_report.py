@@ -1,4 +1,4 @@
-"""The report of an evaluation: one page of HTML that needs nothing else."""
+"""The report of an evaluation, as one self-contained HTML page."""
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,16 +43,16 @@ def report(
     held_out: HeldOut,
     beside: Comparison | None = None,
 ) -> str:
-    """The page.
+    """Renders the page.
 
     Args:
         title: Its heading.
-        told: A sentence on what was reached.
-        facts: What was evaluated, how: names and values.
+        told: A summary of the results.
+        facts: Facts on the evaluation, by name.
         scores: All scores.
-        findings: The rest.
-        held_out: The documents, of which images are shown.
-        beside: The scores of the run's own model, where that of an export is told.
+        findings: Examples and confusions.
+        held_out: The documents, whose images are shown.
+        beside: For an export, the comparison with the run's own model.
     """
     table = _scores(scores, beside)
     sections = [f"<p>{html.escape(told)}</p>", _section("Scores", table)]
@@ -109,7 +109,7 @@ def _beside(name: str, beside: Comparison | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits, and no more behind the point than that.
+    """Formats a score with about four significant digits; non-finite ones as a dash.
 
     Example:
     >>> [_number(value) for value in (0.51236, 41.1134, 2950.4, float("nan"))]
@@ -121,7 +121,7 @@ def _number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-# What is not between 0 and 1: where it ends, if anywhere.
+# Upper bounds of the scores that are not between 0 and 1; None if unbounded.
 _ENDS = {
     "bleu": 100.0,
     "bleu_lowercase": 100.0,
@@ -135,7 +135,7 @@ _ENDS = {
 
 
 def _bar(name: str, of: Interval) -> str:
-    """The interval on the line of all possible scores, unless that has no end."""
+    """Draws the interval on a scale of all possible scores, unless it is unbounded."""
     end = _ENDS.get(name, 1.0)
     if end is None or not np.isfinite([*of]).all() or of.low < 0:
         return ""

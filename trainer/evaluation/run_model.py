@@ -1,8 +1,8 @@
-"""The model of a run that is evaluated: as it was trained here, or as it was imported.
+"""Loads the model of a run for an evaluation: the trained or the imported one.
 
-A model that was imported brings its weights and its tokenizer along, and no records. It
-can be judged on a test set, whose records are made for it, and on the validation split
-of records that were made with its tokenizer since.
+An imported model has weights and a tokenizer, and no records. It can be evaluated on a
+test set, whose records are made for it, and on the validation split of records that
+were made later with its tokenizer.
 """
 
 from dataclasses import dataclass
@@ -40,16 +40,17 @@ from transbeam.trainer.base.weight_files import load_weights
 
 @dataclass(frozen=True)
 class RunModel:
-    """Where a run's model lies, and what it reads texts with.
+    """Files of a run's model: weights and tokenizer.
 
     Attributes:
         config: The run.
-        weights: The file.
-        texts: The folder that holds the tokenizer; and the records, if any are asked
-            for.
-        fingerprint: Of all that the weights were made from.
-        is_imported: Whether they are as they were imported.
-        matmul_dtype: What the training multiplied bfloat16 matrices in, if it did.
+        weights: The weight file.
+        texts: The folder with the tokenizer and, unless a test set is evaluated, the
+            records.
+        fingerprint: Fingerprint of the inputs from which the weights were made.
+        is_imported: True if the weights are imported and untrained.
+        matmul_dtype: The dtype in which the training multiplied bfloat16 matrices, if
+            it had any.
     """
 
     config: RunConfig
@@ -60,10 +61,10 @@ class RunModel:
     matmul_dtype: str | None = None
 
     def tokenizer(self) -> Tokenizer:
-        """What its records are made with.
+        """Loads its tokenizer.
 
         Raises:
-            ArtifactError: It is not there, or damaged.
+            ArtifactError: It is missing or damaged.
         """
         folder = self.texts / TOKENIZER
         if self.is_imported and not folder.is_dir():
@@ -77,11 +78,11 @@ class RunModel:
         return load_tokenizer(folder)
 
     def load(self, vocabulary_size: int) -> keras.Model:
-        """The model on packed records, with its weights.
+        """Builds the model for packed records and loads its weights.
 
         Raises:
-            ArtifactError: They are missing, damaged, or of another model; or the head
-                that the objective asks for is not among them.
+            ArtifactError: The weights are missing, damaged, or of another model; or
+                they lack the objective's head.
         """
         set_matmul_dtype(self.matmul_dtype)
         model = build_trainable(self.config, vocabulary_size)
@@ -98,16 +99,15 @@ class RunModel:
 
 
 def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
-    """Finds the model of a run, and holds it against the configuration.
+    """Finds the model of a run, and checks it against the configuration.
 
     Args:
         invocation: The command.
-        on_test: Whether it is to be judged on a test set, which needs no records that
-            were made before.
+        on_test: True for an evaluation on a test set, which needs no existing records.
 
     Raises:
         ArtifactError: There is no model, it is of another configuration, or there are
-            no records to judge it on.
+            no records to evaluate it on.
     """
     config, run_folder = invocation.config, invocation.run_folder
     if is_as_imported(run_folder):
@@ -148,7 +148,7 @@ def _imported(invocation: Invocation, *, on_test: bool) -> RunModel:
 
 
 def _check_records(invocation: Invocation, tokenizer: str | None) -> None:
-    """Looks for records that an imported model can read."""
+    """Checks that there are records which fit an imported model's tokenizer."""
     config, run_folder = invocation.config, invocation.run_folder
     stage = data_stage(run_folder)
     is_made = (stage.path / "stage.json").is_file()

@@ -1,6 +1,6 @@
-"""What a model says of the first records of the validation split, right or wrong.
+"""Sample predictions on the first records of the validation split.
 
-The examples of an evaluation are where a model is worst; these show what it is like.
+The examples of an evaluation are a model's worst ones; these show typical predictions.
 """
 
 from collections.abc import Sequence
@@ -41,18 +41,18 @@ from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
 from transbeam.trainer.objectives.targets import Target
 
-_PROMPT = 16  # tokens that a model writes on from
-_WRITTEN = 48
+_PROMPT = 16  # tokens of a prompt
+_WRITTEN = 48  # generated tokens
 
 
 @dataclass
 class FirstRows:
-    """The first records of an evaluation.
+    """Collects the first records of an evaluation.
 
     Attributes:
-        ask: What is asked.
-        most: How many to keep.
-        rows: Those kept.
+        ask: The target.
+        most: Number of records to keep.
+        rows: The kept records.
     """
 
     ask: Target
@@ -69,15 +69,16 @@ class FirstRows:
 def samples(
     subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
-    """A few documents, with what is right and what a model says.
+    """Builds examples of a few documents, with targets and predictions.
 
     Args:
         subject: The model and its validation split.
-        rows: The first of them.
+        rows: The first records of the split.
 
     Returns:
-        For tasks, what the model answers; of a causal model how it writes on from the
-        beginnings of records; of other language models its first guesses.
+        For supervised tasks, predictions or generated outputs; for a causal model,
+        continuations of the records' beginnings; for other language models, top-1
+        predictions of tokens.
     """
     objective, held_out = subject.config.objective, subject.held_out
     if isinstance(objective, TextPairObjective):
@@ -92,7 +93,7 @@ def samples(
 
 
 def _unpacked(subject: EvaluationContext) -> keras.Model:
-    """The model on single documents, with its weights."""
+    """The model for single documents, without packing, with its weights."""
     config = subject.config
     model = build_model(
         config.model,
@@ -109,7 +110,7 @@ def _unpacked(subject: EvaluationContext) -> keras.Model:
 def _continued(
     subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
-    """Prompts written on from; none where the model cannot, or records are short."""
+    """Continuations of prompts; none if the model has no cache or records are short."""
     rows = [row for row in rows if len(row.tokens) > _PROMPT]
     most = min(_WRITTEN, subject.config.model.max_sequence_length - _PROMPT)
     if not rows or most < 1:
@@ -145,12 +146,12 @@ def _continued(
 
 
 def _to(end: int | None, tokens: np.ndarray) -> np.ndarray:
-    """What stands before the end of a document."""
+    """The tokens before the first end token."""
     return tokens[: np.argmax(tokens == end)] if end in tokens else tokens
 
 
 def _written(subject: EvaluationContext, count: int) -> list[Example]:
-    """The first texts with the model's answers."""
+    """The first texts with their generated outputs."""
     texts, references = (
         column[:count]
         for column in texts_and_references(subject.config, subject.held_out)
@@ -174,7 +175,7 @@ def _written(subject: EvaluationContext, count: int) -> list[Example]:
 
 
 def _answered(subject: EvaluationContext, count: int) -> list[Example]:
-    """The first questions with the model's answers, by the windows of a batch."""
+    """The first questions with predicted answers, from the windows of one batch."""
     config, held_out = subject.config, subject.held_out
     batch = validation_batches(subject.manifest, config.training.batch_size).take(1)
     assert subject.model is not None

@@ -1,9 +1,9 @@
-"""Answers to questions as texts: the best span over all windows of a question.
+"""Extractive question answering: the best span over all windows of a question.
 
-A window gives each of its places a score as the answer's first token and as its last.
-The best pair of them, not too far apart, of the best window is the answer
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3); the place 0, of
-the piece before the question, stands for none. Tokens are then led back to the
+A model predicts start and end logits for each position of a window. The answer is the
+span with the highest sum of both, up to a maximum length, over all windows
+([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3); position 0, the
+piece before the question, represents no answer. Token positions are then mapped to the
 characters of the text.
 """
 
@@ -25,13 +25,13 @@ _TEXTS_KEPT = 16
 
 @dataclass(frozen=True)
 class AnswerWindows:
-    """What a model says of windows; all arrays (R,).
+    """The best answer in each window; all arrays (R,).
 
     Attributes:
-        first: int64. The best answer's first token, by its place in the whole text.
+        first: int64. The answer's first token, by its index in the whole text.
         last: int64. Its last token.
-        score: float64. The two scores added.
-        none: float64. The same of no answer.
+        score: float64. The sum of start and end logit.
+        none: float64. The same sum for no answer.
     """
 
     first: np.ndarray
@@ -41,19 +41,19 @@ class AnswerWindows:
 
 
 def outputs_of(model: keras.Model) -> Outputs:
-    """What a model on packed records gives for a batch of them."""
+    """Builds the function from a batch of packed records to a model's outputs."""
     return lambda batch: model.predict_on_batch(inputs_of(model, batch))
 
 
 def read_windows(
     outputs: Outputs, batches: Iterable[Batch], max_length: int
 ) -> AnswerWindows:
-    """Asks a model about windows, and finds the best answer in each.
+    """Runs a model on windows, and finds the best answer in each.
 
     Args:
-        outputs: Of the model of a run with objective.kind=span_qa.
-        batches: Its records.
-        max_length: Tokens of an answer at most.
+        outputs: The output function of a model with objective.kind=span_qa.
+        batches: Batches of its records.
+        max_length: Largest number of tokens in an answer.
     """
     found: list[tuple[np.ndarray, ...]] = []
     for batch in batches:
@@ -62,7 +62,7 @@ def read_windows(
             np.asarray(said[name], np.float64)
             for name in ("start_logits", "end_logits")
         )
-        # The context, without the piece that ends it.
+        # The context, without its end piece.
         place = np.arange(start.shape[1])
         inside = batch["segment_ids"] == 1
         last = np.where(inside, place, 0).max(axis=1, keepdims=True)
@@ -77,17 +77,17 @@ def read_windows(
 def best_spans(
     start: np.ndarray, end: np.ndarray, inside: np.ndarray, max_length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best span of each row that lies inside and is not too long.
+    """Finds the best span of each row within the allowed positions and length.
 
     Args:
-        start: float (R, T). What speaks for a place as the first one.
-        end: float (R, T). As the last one.
-        inside: bool (R, T). Where a span may lie; one stretch, not empty.
-        max_length: Places of a span at most.
+        start: float (R, T). Start logits.
+        end: float (R, T). End logits.
+        inside: bool (R, T). Allowed positions; one contiguous range, not empty.
+        max_length: Largest number of positions in a span.
 
     Returns:
-        int64 (R,), int64 (R,) and float (R,): first and last place, and their scores
-        added. Of equally good ones the shortest, of these the first.
+        int64 (R,), int64 (R,) and float (R,): first and last position, and the sum of
+        their logits. Ties go to the shortest span, then to the first.
 
     Example:
     >>> start, end = np.array([[9.0, 0, 1, 0]]), np.array([[9.0, 5, 0, 2]])
@@ -116,14 +116,14 @@ def best_spans(
 def best_of_windows(
     windows: AnswerWindows, question: np.ndarray, count: int, *, may_be_none: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best answer to each question.
+    """Selects the best answer to each question over its windows.
 
     Args:
-        windows: What the model says of them.
+        windows: The best answer in each window.
         question: int64 (R,). The question of each window.
-        count: How many questions there are; each has a window.
-        may_be_none: Whether a question can be without an answer. It is if that scores
-            higher, in every window, than the best answer of all.
+        count: Number of questions; each has a window.
+        may_be_none: If true, a question may have no answer. None is predicted if its
+            score is, in every window, higher than that of the best answer.
 
     Returns:
         int64 (count,) twice: first and last token in the whole text; -1 for none.
@@ -142,15 +142,15 @@ def best_of_windows(
 def answer_texts(
     texts: Sequence[bytes], first: np.ndarray, last: np.ndarray, tokenizer: Tokenizer
 ) -> list[str]:
-    """The characters of texts that stretches of their tokens stand for.
+    """Extracts the substrings of texts that spans of their tokens cover.
 
     Args:
-        texts: UTF-8, N.
+        texts: N texts in UTF-8.
         first: int64 (N,). First token; -1 for no answer, which gives an empty text.
         last: int64 (N,). Last token.
-        tokenizer: The run's.
+        tokenizer: The run's tokenizer.
     """
-    # Questions about one text mostly come one after another.
+    # Questions about one text are mostly consecutive.
     spans = functools.lru_cache(_TEXTS_KEPT)(lambda text: token_spans(text, tokenizer))
     answers = []
     for text, begin, end in zip(texts, first.tolist(), last.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""A model on every record of a validation split."""
+"""Evaluates a model on a validation split."""
 
 from collections.abc import Sequence
 
@@ -30,8 +30,8 @@ def evaluate_split(
         config: The run.
         forward: From `build_evaluation`.
         manifest: The records.
-        masking: Hides tokens, if the records have none hidden.
-        more: Scorers beside those of the objective.
+        masking: Dynamic masking, for records without static masks.
+        more: Metrics beside those of the objective.
         watchers: See `evaluate`.
     """
     batches = validation_batches(manifest, config.training.batch_size, masking)

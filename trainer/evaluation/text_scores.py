@@ -1,4 +1,4 @@
-"""Scores of written answers beside reference texts, by the names a run asks for."""
+"""Scores of generated texts against references, by their configuration names."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ TextMetric = BLEU | ChrF | Rouge
 
 
 def signatures(names: Sequence[TextScore]) -> dict[str, str]:
-    """How each score is counted, in the words of those who publish it.
+    """The signature of each score's settings, in the library's own notation.
 
     Raises:
-        ConfigError: A library that counts one is not there.
+        ConfigError: The library of a score is missing.
 
     Example:
     >>> signatures(["bleu", "exact_match"])
@@ -32,13 +32,13 @@ def text_scores(
     names: Sequence[TextScore],
     seed: int,
 ) -> dict[str, Interval]:
-    """The scores, each with an interval of 95% over the texts.
+    """Computes scores, each with a 95% confidence interval over the texts.
 
     Args:
-        answers: What was written.
-        references: What each should have been.
-        names: Which scores; `rouge` gives three.
-        seed: For the intervals.
+        answers: The generated texts.
+        references: The reference of each.
+        names: Names of the scores; `rouge` gives three.
+        seed: Seed of the bootstrap.
 
     Example:
     >>> found = text_scores(["a dog", "cats"], ["a dog", "cat"], ["exact_match"], 1)
@@ -64,7 +64,7 @@ def text_scores(
 
 
 def _metric(name: TextScore) -> TextMetric | None:
-    """The metric that counts; None for the share that is right to the letter."""
+    """The metric of a name; None for `exact_match`."""
     match name:
         case "bleu":
             return BLEU()

@@ -1,4 +1,4 @@
-"""Which bytes of a text each of its tokens stands for."""
+"""Byte spans of a text's tokens."""
 
 import re
 
@@ -11,19 +11,20 @@ from transbeam.trainer.evaluation.bits_per_byte import added_bytes
 
 
 def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-    """Where the tokens of a text begin and end in it.
+    """Finds the byte span of each token in a text.
 
-    Where tokens are bytes of the text, these are counted. Elsewhere the text's words
-    are tokenized one by one; an edge inside a word is where the word's beginning alone
-    gives just the tokens before it. Tokens without such an edge go as far as the next.
-    If the words give other tokens than the text, every token goes over all of it.
+    If tokens are bytes of the text, their lengths are added up. Otherwise the text's
+    words are tokenized one by one; a token boundary inside a word is at the longest
+    prefix whose tokens are exactly those before the boundary. A token whose boundary
+    has no such prefix extends to the next known one. If the words give other tokens
+    than the text, every token spans the whole text.
 
     Args:
         text: UTF-8.
-        tokenizer: The run's.
+        tokenizer: The run's tokenizer.
 
     Returns:
-        int64 (T,) twice: bytes of the text before each token, and up to its end.
+        int64 (T,) twice: byte offsets of each token's begin and end in the text.
     """
     ids = tokenize_texts([text], tokenizer).ids
     table = piece_bytes(tokenizer)
@@ -41,7 +42,7 @@ def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarr
     begins, ends = [], []
     for (begin, end), count in zip(words, alone.lengths.tolist(), strict=True):
         inner = _edges(text[begin:end], count, tokenizer) if count > 1 else {}
-        # An edge that is not there: back to the one before, on to the one behind.
+        # For a missing boundary, spans extend to the previous and the next known one.
         before = after = 0
         starts, stops = [], []
         for place in range(count):
@@ -57,7 +58,7 @@ def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarr
 
 
 def _words(text: bytes) -> list[tuple[int, int]]:
-    """Where each stretch without white space begins and ends, in bytes."""
+    """Byte spans of whitespace-separated words."""
     told = text.decode("utf-8")
     found = []
     at = characters = 0
@@ -70,12 +71,12 @@ def _words(text: bytes) -> list[tuple[int, int]]:
 
 
 def _edges(word: bytes, count: int, tokenizer: Tokenizer) -> dict[int, int]:
-    """Bytes of a word's longest beginning that is just its first tokens, by how many.
+    """Bytes of the longest prefix that consists of a word's first n tokens, by n.
 
     Args:
         word: UTF-8, of `count` tokens.
         count: At least 2.
-        tokenizer: The run's.
+        tokenizer: The run's tokenizer.
     """
     told = word.decode("utf-8")
     beginnings = [told[:end].encode() for end in range(1, len(told) + 1)]

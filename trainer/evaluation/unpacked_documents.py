@@ -1,4 +1,4 @@
-"""The documents of packed records, each in a row of its own, and back again."""
+"""Unpacks the documents of packed records to rows of their own, and back."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from transbeam.trainer.objectives.objective_metrics import Batch
 
 @dataclass(frozen=True)
 class Unpacked:
-    """All documents of one side of a batch of records, each in a row of its own.
+    """All documents on one side of a batch of records, each in a row of its own.
 
-    The rows are in the order of the records and, within one, of the documents: of both
-    sides of records the same.
+    Rows are in the order of records, and within a record of documents; so encoder and
+    decoder side have the same order.
 
     Attributes:
         token_ids: int32 (D, T), padded with 0.
         padding_mask: int32 (D, T), 1 for a real token.
-        cells: bool (B, L). Where the records have a document's token.
+        cells: bool (B, L). True where the records have a document's token.
         row: int64 (N,). The document of each of these tokens.
-        column: int64 (N,). Its place there.
+        column: int64 (N,). The token's position in the document.
     """
 
     token_ids: np.ndarray
@@ -30,11 +30,11 @@ class Unpacked:
 
     @classmethod
     def from_batch(cls, batch: Batch, side: str = "") -> "Unpacked":
-        """Takes the documents out of records.
+        """Unpacks the documents of records.
 
         Args:
             batch: The records.
-            side: What the names of its features begin with: `encoder_`, `decoder_`.
+            side: Prefix of the features' names: `encoder_`, `decoder_`, or none.
         """
         ordinal = batch[f"{side}document_ids"]
         cells = ordinal > 0
@@ -49,13 +49,13 @@ class Unpacked:
         return cls(token_ids, padding_mask, cells, row, column)
 
     def take_out(self, values: np.ndarray) -> np.ndarray:
-        """What the records (B, L) say of these tokens: int32 (D, T), 0 for padding."""
+        """Unpacks a feature of the records, (B, L) to int32 (D, T), 0 for padding."""
         found = np.zeros_like(self.token_ids)
         found[self.row, self.column] = values[self.cells]
         return found
 
     def put_back(self, values: np.ndarray) -> np.ndarray:
-        """Values (D, T, V) where the records have these tokens: (B, L, V), 0 elsewhere.
+        """Packs values of documents, (D, T, V) to (B, L, V), 0 for padding.
 
         Example:
         >>> records = {
@@ -76,16 +76,16 @@ class Unpacked:
 
 @dataclass(frozen=True)
 class DocumentRows:
-    """The documents of a batch of records that have a mask, one a row.
+    """The documents of a batch of records that have masked tokens, one per row.
 
     Attributes:
         token_ids: int32 (D, T), padded with 0.
         padding_mask: int32 (D, T), 1 for a real token.
         masked_positions: int32 (D, M); 0 where a document has fewer masks.
-        masks: int64 (D,). How many each has.
-        slots: bool (B, P). Which places of the records' `masked_positions` ask.
-        row: int64 (N,). The document that each of these is of.
-        column: int64 (N,). Its place in `masked_positions` here.
+        masks: int64 (D,). Number of masks of each document.
+        slots: bool (B, P). The real entries of the records' `masked_positions`.
+        row: int64 (N,). The document of each of these entries.
+        column: int64 (N,). Its index in the document's `masked_positions`.
     """
 
     token_ids: np.ndarray
@@ -98,8 +98,8 @@ class DocumentRows:
 
     @classmethod
     def from_batch(cls, batch: Batch) -> "DocumentRows":
-        """Takes the documents out of records of the objective `masked`."""
-        # Each document of each record has a number; 0 of a record is its padding.
+        """Unpacks the documents of records of the objective `masked`."""
+        # Documents are numbered over all records; ordinal 0 of a record is its padding.
         ordinal = batch["document_ids"]
         several = int(ordinal.max(initial=0)) + 1
         number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
@@ -125,7 +125,7 @@ class DocumentRows:
         return cls(token_ids, padding_mask, masked, masks, slots, row, column)
 
     def put_back(self, logits: np.ndarray) -> np.ndarray:
-        """Scores (D, M, V) where the records ask for them: (B, P, V), and 0 elsewhere.
+        """Puts logits (D, M, V) at the records' masked positions: (B, P, V), else 0.
 
         Example:
         >>> records = {

@@ -1,1 +1,1 @@
-"""`transbeam import`: a run's folder from a checkpoint that others trained."""
+"""`transbeam import`: converts a pretrained checkpoint to a run's folder."""

@@ -1,4 +1,4 @@
-"""Reads all files of a checkpoint that have a say in the run that is made of it."""
+"""Reads all files of a checkpoint that determine the imported run."""
 
 import hashlib
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class ImportedFiles:
     """Contents of a checkpoint's files.
 
     Attributes:
-        checkpoint: Its weights, and what model they are of.
-        tokenizer: None if there is none.
-        evaluation: How it writes.
-        export: How it makes vectors of texts.
-        has_vectors: Whether those that we export would be its own.
+        checkpoint: The weights and the model's configuration.
+        tokenizer: The tokenizer; None if there is none.
+        evaluation: Generation settings.
+        export: Embedding settings.
+        has_vectors: True if our export would compute the same text embeddings.
     """
 
     checkpoint: Checkpoint
@@ -48,11 +48,12 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     """Reads a checkpoint's folder.
 
     Args:
-        folder: What `read_checkpoint` reads, or that of sentence-transformers.
-        console: Hears what is not taken over.
+        folder: A folder for `read_checkpoint`, or one of sentence-transformers.
+        console: Prints warnings on settings that are not imported.
 
     Raises:
-        UserError: A file cannot be read, or asks for what our models do not do.
+        UserError: A file cannot be read, or has a setting that our models do not
+            support.
     """
     sentence = read_sentence_transformer(folder)
     if sentence:
@@ -108,7 +109,7 @@ def _warn_of(
     tokenizer: TokenizerModel | None,
     console: Console,
 ) -> None:
-    """Names the settings of a model that writes that are not taken over."""
+    """Warns of generation settings that are not imported."""
     if generation.left_out:
         listed = ", ".join(f"{k}={shown(v)}" for k, v in generation.left_out.items())
         console.warn(f"{generation.where}: not taken over: {listed}")
@@ -125,7 +126,7 @@ def _warn_of(
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of a checkpoint's files and of those one folder below; no pickles."""
+    """Computes the sha256 of files in a folder and its subfolders, without pickles."""
     sums = {}
     for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
         if path.is_file() and path.suffix not in PICKLES:

@@ -1,4 +1,4 @@
-"""Reads what stands beside a tokenizer of how texts begin, end and are put together."""
+"""Reads a tokenizer's framing: begin token, end tokens and chat template."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from transbeam.trainer.importing.tokenizer_checks import (
     tokenizer_settings,
 )
 
-# Newer checkpoints have templates beside the usual one there.
+# A folder for further templates in newer checkpoints.
 _FURTHER_TEMPLATES = "additional_chat_templates"
 
 
@@ -29,14 +29,14 @@ def with_framing(
     ends: Sequence[int],
     console: Console,
 ) -> TokenizerModel:
-    """A tokenizer with what is said beside it of how texts begin, end and are put.
+    """Adds the framing from a checkpoint's files to a tokenizer.
 
     Args:
-        tokenizer: Of a model that writes.
-        folder: The checkpoint's.
-        family: Of the model, such as `gpt2`.
-        ends: Ids that end a text, as the checkpoint says.
-        console: Hears what cannot be taken over.
+        tokenizer: The tokenizer of a generative model.
+        folder: The checkpoint's folder.
+        family: The model family, such as `gpt2`.
+        ends: Ids that end a text, from the checkpoint's settings.
+        console: Prints warnings on settings that cannot be imported.
 
     Raises:
         ArtifactError: A file is damaged.
@@ -49,10 +49,10 @@ def with_framing(
             f"{' or '.join(map(str, strange))}, so it ends no text"
         )
     begin, end = _pieces_around(folder, tokenizer)
-    # As transformers has it where nothing is said.
+    # The default of transformers.
     usual = begin is not None if begin or end else family != "gpt2"
     adds_begin = told.flag("add_bos_token", usual)
-    if special.begin == special.end:  # which stands at the end alone
+    if special.begin == special.end:  # used at the end only
         if adds_begin and (begin or "add_bos_token" in told):
             console.warn(
                 f"{told.where}: add_bos_token is not taken over: one piece begins and "
@@ -76,7 +76,7 @@ def with_framing(
 def _pieces_around(
     folder: Path, tokenizer: TokenizerModel
 ) -> tuple[str | None, str | None]:
-    """The pieces around a text by `tokenizer.json`, if the tokenizer is made of it."""
+    """The pieces around a text from `tokenizer.json`, unless it is SentencePiece."""
     file = folder / "tokenizer.json"
     if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
         return None, None
@@ -84,14 +84,14 @@ def _pieces_around(
 
 
 def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None:
-    """The template: in a file of its own, as newer checkpoints have it, or not."""
+    """Reads the chat template, from its own file or from `tokenizer_config.json`."""
     if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
         named = ", ".join(file.name for file in more)
         console.warn(f"{folder / _FURTHER_TEMPLATES}: not taken over: {named}")
     file = folder / CHAT_TEMPLATE_FILE
     if file.is_file():
         text = decode_utf8(read_bytes(file), str(file)).removeprefix("\ufeff")
-        return text.replace("\r\n", "\n")  # as it is read as text
+        return text.replace("\r\n", "\n")  # like Python's text mode
     older = folder / "chat_template.json"
     if older.is_file():
         told = HFConfig.of_file(older)
@@ -104,7 +104,7 @@ def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None
 
 
 def _default_of(templates: list[Any], told: HFConfig, console: Console) -> Any:
-    """The template without a name of its own; the others are named."""
+    """The template named `default`, with a warning on the others."""
     named: dict[str, Any] = {}
     for one in templates:
         if not isinstance(one, dict) or not {"name", "template"} <= one.keys():

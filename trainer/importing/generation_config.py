@@ -18,7 +18,7 @@ from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
 FILE = "generation_config.json"
 
-# What transformers does where a key is left out; what differs from it counts.
+# Defaults of transformers; a key with another value is reported.
 _DEFAULTS: dict[str, Any] = {
     "diversity_penalty": 0.0,
     "encoder_no_repeat_ngram_size": 0,
@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "repetition_penalty": 1.0,
     "typical_p": 1.0,
 }
-# Heard, or of no weight to what is written.
+# Keys that are read, or that do not affect generated tokens.
 _KNOWN = {
     "_from_model_config",
     "bos_token_id",
@@ -61,7 +61,7 @@ _KNOWN = {
     "transformers_version",
     "use_cache",
 }
-# Further ones that `config.json` may have, and that have no say here.
+# Further generation keys that `config.json` may have, and that are not supported.
 _OLDER = {
     "bad_words_ids",
     "begin_suppress_tokens",
@@ -71,7 +71,7 @@ _OLDER = {
     "suppress_tokens",
 }
 _START = "decoder_start_token_id"
-# Of `top_k`.
+# The default `top_k` of transformers.
 _TOP_K = 50
 
 
@@ -80,11 +80,11 @@ class Generation:
     """Generation settings of a checkpoint.
 
     Attributes:
-        evaluation: The run's section, for what a client does not say.
+        evaluation: The run's `evaluation` section, the defaults of requests.
         ends: Ids that end a text.
-        left_out: Keys that have a say in transformers and none here, with their values.
-        where: The file that says it.
-        start: Id that an answer begins with; None if nothing is said of it.
+        left_out: Keys with their values that transformers uses and we do not support.
+        where: The file of the settings.
+        start: The decoder's start id; None if it is not set.
     """
 
     evaluation: EvaluationConfig
@@ -95,11 +95,12 @@ class Generation:
 
 
 def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
-    """Reads `generation_config.json` or, without one, what `config.json` says of it.
+    """Reads `generation_config.json` or, without it, the settings of `config.json`.
 
     Args:
-        folder: The checkpoint's.
-        token_ids: Ids that its `config.json` names; the other file is asked first.
+        folder: The checkpoint's folder.
+        token_ids: Special ids of its `config.json`; those of `generation_config.json`
+            take precedence.
 
     Raises:
         ArtifactError: The file is damaged, or a value is out of range.
@@ -120,7 +121,7 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
         raise told.refusal("eos_token_id", "the id of a token, or several in a list")
     return Generation(
         EvaluationConfig(method=method, max_new_tokens=most),
-        tuple(i for i in ends if i >= 0),  # -1 is some programs' word for none
+        tuple(i for i in ends if i >= 0),  # -1 means none in some checkpoints
         left_out,
         told.where,
         told.values.get(_START, older.values.get(_START)),
@@ -128,16 +129,16 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
 
 
 def _of_older(folder: Path) -> HFConfig:
-    """Settings from before there was a file of their own."""
+    """Reads generation settings from `config.json`, as older checkpoints have them."""
     path = folder / "config.json"
     told = HFConfig.of_file(path).values if path.is_file() else {}
-    # Of `config.json` the rest is of the model.
+    # The other keys of `config.json` describe the model.
     known = _KNOWN | _DEFAULTS.keys() | _OLDER
     return HFConfig({k: v for k, v in told.items() if k in known}, str(path))
 
 
 def _method(told: HFConfig) -> tuple[Any, dict[str, Any]]:
-    """The method by which transformers would write, and what of it we do not have."""
+    """The decoding method of transformers, and its settings that we do not support."""
     beams, draws = told.integer("num_beams", 1), told.flag("do_sample", False)
     early = told.values.get("early_stopping", False)
     left_out: dict[str, Any] = {}

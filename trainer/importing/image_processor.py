@@ -1,9 +1,9 @@
-"""Differences between how a checkpoint's images are prepared and how ours are.
+"""Differences between a checkpoint's image preprocessing and ours.
 
-preprocessor_config.json     what transformers does to an image before the model
+preprocessor_config.json     image preprocessing of transformers
 
-Ours are resized to the model's size by a bilinear filter, and their values go from -1
-to 1: what a ViT has where the file says nothing else.
+Ours resizes images to the model's size with a bilinear filter and scales values to -1
+to 1, which is the default of ViT in transformers.
 """
 
 from pathlib import Path
@@ -13,27 +13,27 @@ from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 
 FILE = "preprocessor_config.json"
 
-# Settings under which images are prepared as here; left out, they are the same.
+# The settings of our preprocessing, which are also the defaults of missing keys.
 _OURS: dict[str, Any] = {
     "do_resize": True,
     "do_rescale": True,
     "do_normalize": True,
     "do_center_crop": False,
-    "resample": 2,  # bilinear, as Pillow counts
+    "resample": 2,  # bilinear, in Pillow's numbering
 }
 _HALF = 0.5
 _CLOSE = 1e-6
 
 
 def image_differences(folder: Path, image_size: int) -> list[str]:
-    """The settings of `preprocessor_config.json` that ours do otherwise.
+    """Lists the settings of `preprocessor_config.json` that differ from ours.
 
     Args:
-        folder: The checkpoint's.
-        image_size: Height and width that the model reads.
+        folder: The checkpoint's folder.
+        image_size: Height and width of the model's input.
 
     Returns:
-        Keys with their values; none where there is no such file.
+        Keys with their values; empty if there is no such file.
 
     Raises:
         ArtifactError: The file is damaged.
@@ -64,7 +64,7 @@ def image_differences(folder: Path, image_size: int) -> list[str]:
 
 
 def _is_all(value: Any, wanted: float) -> bool:
-    """Tells a number, or a list of numbers that are all the same.
+    """Tells if a number, or every number of a list, has a given value.
 
     Example:
     >>> _is_all([0.5, 0.5], 0.5), _is_all(0.5, 0.5), _is_all([0.5, 0.4], 0.5)

@@ -1,15 +1,15 @@
-"""`transbeam import`: a run's folder out of a checkpoint that others trained.
+"""`transbeam import`: converts a pretrained checkpoint to a run's folder.
 
-    RUN/run.yaml                       the configuration; data.source is nowhere yet
-    RUN/imported/stage.json            where the weights are from, with checksums
-    RUN/imported/weights.safetensors   where training begins (training.initial_weights)
+    RUN/run.yaml                       the configuration; data.source is a placeholder
+    RUN/imported/stage.json            the source of the weights, with checksums
+    RUN/imported/weights.safetensors   initial weights (training.initial_weights)
     RUN/imported/tokenizer             the tokenizer (tokenizer.path)
     RUN/data, RUN/training             finished stages, for `transbeam export`: without
-                                       records, and with the weights as they came
+                                       records, and with the imported weights
 
-The two stages are there only if nothing of the model is missing, neither its head nor
-its tokenizer, and it is of a kind that can be exported; or if it is a body that gives
-vectors of texts. `transbeam data` and `transbeam train` put their own in their place.
+The two stages are written only if the model is complete, with its head and its
+tokenizer, and of a kind that can be exported; or if it is a body that computes text
+embeddings. `transbeam data` and `transbeam train` replace them.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ from transbeam.trainer.importing.run_config import config_of_checkpoint, name_of
 
 RUN_FILE = "run.yaml"
 
-# Raised when more of a checkpoint is read: the same files are then imported anew.
+# Incremented when more of a checkpoint is read, so that files are imported again.
 _READING = 3
 
 # Images have no words; the data job of such a run makes the same.
@@ -68,17 +68,19 @@ _WORDLESS = WordPieceModel(pieces=SPECIAL_PIECES, lowercase=True, strip_accents=
 def import_run(
     folder: Path, run_folder: Path | None, overrides: Sequence[str], console: Console
 ) -> dict[str, Any]:
-    """Makes a run's folder out of a checkpoint, or finds it made.
+    """Converts a checkpoint to a run's folder, unless that was done before.
 
     Args:
-        folder: What `transbeam.model.weights.checkpoint_import.read_checkpoint` reads,
-            with the files of the tokenizer.
+        folder: A folder for
+            `transbeam.model.weights.checkpoint_import.read_checkpoint`, with the
+            tokenizer's files.
         run_folder: The run's folder; `runs/` and the name of `folder` if left out.
         overrides: `KEY=VALUE`, for `run.yaml`.
-        console: Hears what is done.
+        console: Prints progress and the result.
 
     Returns:
-        The stage's result: where the weights are from, and what is new or left out.
+        The stage's result: the source of the weights, newly initialized weights, and
+        weights of the checkpoint that are left out.
 
     Raises:
         UserError: The checkpoint cannot be read, or an override does not fit it.
@@ -101,7 +103,7 @@ def import_run(
         "overrides": list(overrides),
     }
     done = stage.result_if_done(inputs)
-    # Whatever is wrong with the checkpoint shows before anything is written or moved.
+    # Loaded first, so that errors are reported before anything is written or moved.
     loaded = None if done else _load(files, config)
     with lock(run_folder):
         if done and (run_folder / RUN_FILE).exists():
@@ -121,7 +123,7 @@ def import_run(
 
 
 def keep_edited(file: Path, console: Console) -> None:
-    """Puts a configuration that is there aside: someone may have written in it."""
+    """Renames an existing configuration file, which the user may have edited."""
     if not file.exists():
         return
     kept = file.with_name("run.before-import.yaml")
@@ -130,7 +132,14 @@ def keep_edited(file: Path, console: Console) -> None:
 
 
 class _Loaded(NamedTuple):
-    """A model with a checkpoint's weights; paths of those, and of a new head."""
+    """A model with a checkpoint's weights.
+
+    Attributes:
+        model: The model.
+        old: Shapes of the checkpoint's weights, by path.
+        new: Paths of the weights of a newly initialized head.
+        left_out: Weights of the checkpoint that the model does not have.
+    """
 
     model: keras.Model
     old: dict[str, tuple[int, ...]]
@@ -139,7 +148,7 @@ class _Loaded(NamedTuple):
 
 
 def _load(files: ImportedFiles, config: RunConfig) -> _Loaded:
-    """Builds the model and gives it the weights, all of which are checked."""
+    """Builds the model and loads all weights, with checks."""
     checkpoint, tokenizer = files.checkpoint, files.tokenizer
     checkpoint.check_size(config.model)
     pieces = len(tokenizer.pieces) if tokenizer else checkpoint.vocabulary_size
@@ -167,7 +176,7 @@ def _import(
     stage: Stage,
     console: Console,
 ) -> dict[str, Any]:
-    """Writes all but `run.yaml` and the stage's own record."""
+    """Writes all files except `run.yaml` and `stage.json`; returns the result."""
     model, old, new, left_out = loaded
     checkpoint, tokenizer = files.checkpoint, files.tokenizer
     values = ((path, variables_of(model)[path].numpy()) for path in old)
@@ -224,25 +233,25 @@ def finish_stages(
     *,
     has_head: bool = True,
 ) -> None:
-    """Puts tokenizer and weights where the other commands look for them.
+    """Writes the data and training stages, so that other commands find the model.
 
     Args:
         config: The run.
         run_folder: Its folder.
-        model: With all its weights.
-        tokenizer: The one in `imported`; None for a model that reads images.
-        has_head: Whether its head has learned something.
+        model: The model with all its weights.
+        tokenizer: The tokenizer in `imported`; None for an image model.
+        has_head: False if the head is newly initialized.
     """
     data = data_stage(run_folder)
     inputs = data_inputs(config)
     if tokenizer is not None:
-        # Another tokenizer at the same place is not put over what was made with this.
+        # An input, so that another tokenizer at the same path makes a new stage.
         brought = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
         inputs["tokenizer_files"] = brought
     data.begin(inputs)
     save_tokenizer(data.path / TOKENIZER, tokenizer or _WORDLESS)
     print_of_tokenizer = tokenizer_fingerprint(data.path / TOKENIZER)
-    # Stands for records that there are none of.
+    # Takes the place of the records' fingerprint, as there are no records.
     records = f"{IMPORTED}-{fingerprint({'tokenizer': print_of_tokenizer})}"
     save_config(data.path, config)
     data.finish(

@@ -1,4 +1,4 @@
-"""The next steps with a run that was made of a checkpoint."""
+"""Advice on the next commands for an imported run."""
 
 import shlex
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 
 
 def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
-    """Whether this version of Transbeam exports a trained model of the run."""
+    """Tells if this version of Transbeam can export a trained model of the run."""
     try:
         check_export(config)
     except ConfigError:
@@ -28,15 +28,15 @@ def is_ready(
     *,
     has_vectors: bool = True,
 ) -> bool:
-    """Tells a run that can be exported as it is, without training.
+    """Tells if a run can be exported without training.
 
-    Below a head that is new a body still gives vectors.
+    A body below a newly initialized head can be exported too, for text embeddings.
 
     Args:
         config: The run.
         tokenizer: Its tokenizer; None if there was none.
-        new: Weights that nothing has been learned for, all of its head.
-        has_vectors: Whether they are the model's own.
+        new: Paths of newly initialized weights, all of them in the head.
+        has_vectors: True if our embeddings would equal those of the checkpoint.
     """
     if not can_export(config, tokenizer):
         return False
@@ -57,15 +57,15 @@ def next_step(
     *,
     is_ready: bool = True,
 ) -> str:
-    """The commands to type next, and what is not to be had.
+    """Describes the next commands, and what is not possible with the run.
 
     Args:
         config: The run.
         tokenizer: Its tokenizer; None if there was none.
         file: The run's configuration.
         run_folder: Its folder.
-        new: Weights that nothing has been learned for, all of its head.
-        is_ready: Whether it can be exported without training.
+        new: Paths of newly initialized weights, all of them in the head.
+        is_ready: True if the run can be exported without training.
     """
     if tokenizer is None and not reads_images(config):
         return (
@@ -73,7 +73,7 @@ def next_step(
             "beside the weights and import again"
         )
     words = [str(file)]
-    if run_folder != Path("runs", config.name):  # where it is looked for unasked
+    if run_folder != Path("runs", config.name):  # the default folder
         words += ["--run", str(run_folder)]
     rest = shlex.join(words)
     corpus = f"name your corpus in data.source of {file}"

@@ -1,4 +1,4 @@
-"""The configuration of a run that is made of a checkpoint."""
+"""Builds the configuration of an imported run."""
 
 import dataclasses
 import re
@@ -37,8 +37,8 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.base.training_stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 from transbeam.trainer.importing.checkpoint_files import ImportedFiles
 
-# A place that is not there: a run that was imported trains on nothing that its user
-# has not chosen.
+# A path that does not exist: the user has to choose the training data of an imported
+# run.
 _PLACE = "put-your-corpus-here"
 
 
@@ -47,18 +47,19 @@ def config_of_checkpoint(
     run_folder: Path,
     overrides: Sequence[str],
 ) -> RunConfig:
-    """The run that goes on from a checkpoint.
+    """Builds the configuration of a run from a checkpoint.
 
     Args:
-        files: What the checkpoint says.
+        files: The contents of the checkpoint's files.
         run_folder: The run's folder.
-        overrides: `KEY=VALUE`; heard before the defaults are held against each other.
+        overrides: `KEY=VALUE`; applied before the sections are checked against each
+            other.
 
     Returns:
-        The run. Its `data.source` is a place that is not there.
+        The configuration. Its `data.source` is a placeholder path.
 
     Raises:
-        UserError: An override is not right, or the sections do not fit each other.
+        UserError: An override is invalid, or the sections do not fit each other.
     """
     checkpoint, tokenizer = files.checkpoint, files.tokenizer
     model = checkpoint.config
@@ -80,15 +81,15 @@ def config_of_checkpoint(
         "model": model,
         "training": TrainingConfig(
             steps=10_000,
-            # What the papers train further with, a hundredth of a first training's.
+            # A usual learning rate of fine-tuning, far below that of pretraining.
             schedule=CosineScheduleConfig(peak=5e-5, warmup_steps=500),
             initial_weights=str(imported / INITIAL_WEIGHTS),
         ),
         "export": files.export,
         "evaluation": files.evaluation,
     }
-    # The text is nowhere yet: that it has lines helps nobody. Nor are its sections held
-    # against each other before the overrides are heard.
+    # The text has no file, so errors need no line numbers. The sections are checked
+    # against each other only after the overrides.
     return parse_run(
         dump_sections(sections),
         f"the run made of {checkpoint.where}",
@@ -99,7 +100,7 @@ def config_of_checkpoint(
 
 
 def _objective_for(model: Model) -> Objective:
-    """The objective of a body without a head, in want of anything better."""
+    """A default objective for a body without a head."""
     patches = model.patches if isinstance(model, EncoderConfig) else None
     if patches is None:
         return MaskedConfig()
@@ -119,9 +120,9 @@ def _fitting(objective: Objective, length: int) -> Objective:
 
 
 def _without_defaults(objective: Objective) -> dict[str, Any]:
-    """The keys that say more than their defaults, and `kind`.
+    """Selects `kind` and the keys that differ from their defaults.
 
-    With another kind those of the old one would be left over.
+    An override of `kind` would otherwise keep keys that only the old kind has.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import SpanQAConfig
@@ -151,7 +152,7 @@ def _place_for(objective: Objective) -> Source:
 
 
 def _multiple(rows: int, pieces: int, where: str) -> int:
-    """The smallest multiple to which a vocabulary is rounded up to the table's rows.
+    """The smallest multiple that rounds a vocabulary up to the embedding's rows.
 
     Example:
     >>> _multiple(rows=32_128, pieces=32_100, where="t5"), _multiple(8, 8, "bert")
@@ -166,7 +167,7 @@ def _multiple(rows: int, pieces: int, where: str) -> int:
 
 
 def name_of(folder: Path) -> str:
-    """A run's name out of a folder's.
+    """Derives a run's name from a folder's name.
 
     Example:
     >>> name_of(Path("models/bert base (uncased)"))

@@ -1,10 +1,10 @@
 """Reads the embedding settings of a sentence-transformers folder.
 
-modules.json                  the steps in their order, each with its folder
-sentence_bert_config.json     how many tokens of a text are read; or another name
-tokenizer_config.json         the same, where the other does not say it
-1_Pooling/config.json         how the vectors of tokens become one
-config_sentence_transformers.json   texts that are put before others
+modules.json                  the modules in order, each with its folder
+sentence_bert_config.json     the maximum sequence length; the name varies
+tokenizer_config.json         the maximum length, if the former does not have it
+1_Pooling/config.json         pooling of token embeddings
+config_sentence_transformers.json   prompts, which are prepended to texts
 """
 
 import json
@@ -19,7 +19,7 @@ from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
 MODULES = "modules.json"
 
-# Of a text, with what begins and ends it; and what is no length at all.
+# Smallest length of a text with begin and end token; and a value that means no limit.
 _SHORTEST, _NO_LIMIT = 3, 1_000_000
 
 
@@ -29,7 +29,7 @@ _POOLINGS: dict[str, _Pooling] = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
 }
-# Of newer versions, which name one mode instead of setting flags.
+# The names of newer versions, which have one key for the mode instead of flags.
 _NAMED: dict[str, _Pooling] = {"cls": "first", "mean": "mean", "max": "max"}
 
 
@@ -39,11 +39,11 @@ class SentenceTransformer:
 
     Attributes:
         body: The folder of the Transformer itself.
-        export: How its vectors are made.
-        problems: What is not taken over, each as a sentence; with any that changes the
-            vectors they are others.
-        changes_vectors: Whether one of them does.
-        is_body: Whether the model is read without a head, as its `Transformer` is.
+        export: Embedding settings for our export.
+        problems: Warnings on settings that are not imported, a sentence each.
+        changes_vectors: True if one of them makes our embeddings differ.
+        is_body: True if the checkpoint is read without a head, as by the module
+            `Transformer`.
     """
 
     body: Path
@@ -53,7 +53,7 @@ class SentenceTransformer:
     is_body: bool = False
 
     def refuse_vectors(self, problem: str) -> None:
-        """Notes what makes its vectors others than ours."""
+        """Adds a problem that makes our embeddings differ."""
         self.changes_vectors = True
         self.problems.append(problem)
 
@@ -182,14 +182,13 @@ def _read_prompts(folder: Path, found: SentenceTransformer) -> None:
 
 
 def score_activation(folder: Path) -> str | None:
-    """The function that a `CrossEncoder` puts its scores through, if there is one.
+    """The activation that a `CrossEncoder` applies to its scores, if there is one.
 
     Args:
-        folder: The checkpoint's, with a `config.json` that says it is one.
+        folder: The checkpoint's folder, with the `config.json` of a `CrossEncoder`.
 
     Returns:
-        Its name, such as `Sigmoid`, which it is where nothing else is said; None if
-        scores are given as they are.
+        Its name; `Sigmoid` is the default. None for the identity.
     """
     told = HFConfig.of_file(folder / "config.json")
     newer = told.section("sentence_transformers").values.get("activation_fn")

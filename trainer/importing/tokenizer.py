@@ -37,7 +37,10 @@ _T5_SENTINELS = 100
 def read_tokenizer_of(
     folder: Path, checkpoint: Checkpoint, console: Console
 ) -> TokenizerModel | None:
-    """The tokenizer beside the weights; None, and a warning, if it cannot be had."""
+    """Reads the tokenizer beside the weights; None, with a warning, if that fails.
+
+    An image model has none. A Git LFS pointer in place of a file is an error.
+    """
     config = checkpoint.config
     if isinstance(config, EncoderConfig) and config.patches:
         return None
@@ -53,7 +56,7 @@ def read_tokenizer_of(
         _warn_of_left_out(folder, tokenizer, rows, console)
         return tokenizer
     except LFSPointerError:
-        raise  # with the file itself there is one
+        raise  # the tokenizer exists, only its file has not been downloaded
     except UserError as error:
         console.warn(
             f"no tokenizer is imported: {str(error).rstrip('.')}. Without the one it "
@@ -65,7 +68,7 @@ def read_tokenizer_of(
 def _warn_of_left_out(
     folder: Path, tokenizer: TokenizerModel, rows: int, console: Console
 ) -> None:
-    """Names the added tokens that the tokenizer has not taken, and rows of none."""
+    """Warns of added tokens that are not imported, and of unused embedding rows."""
     pieces = {*tokenizer.pieces}
     if (spare := rows - len(tokenizer.pieces)) > 0:
         console.say(
@@ -94,9 +97,9 @@ def _warn_of_left_out(
 def _not_found_in_texts(
     tokens: Iterable[AddedToken], tokenizer: TokenizerModel
 ) -> list[AddedToken]:
-    """The special tokens that are pieces and none of those that every text may have."""
+    """Lists special tokens in the vocabulary that our tokenizer never produces."""
     if isinstance(tokenizer, SentencePieceModel):
-        return []  # which knows of its own where they are found
+        return []  # its own model defines which pieces are found in texts
     special = tokenizer.special
     used = {special.pad, special.unknown, special.begin, special.end, special.mask}
     pieces = {*tokenizer.pieces}
@@ -129,7 +132,7 @@ def _read_tokenizer_files(
 
 
 def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
-    """KerasHub calls the same files otherwise."""
+    """Reads the tokenizer of a KerasHub preset, whose files have other names."""
     assets = folder / "assets/tokenizer"
     text, pieces = assets / "vocabulary.txt", assets / "vocabulary.spm"
     if text.is_file():

@@ -1,11 +1,10 @@
-"""Checks the files beside a tokenizer against the tokenizer that is made of it.
+"""Checks the files beside a tokenizer against the imported tokenizer.
 
-tokenizer_config.json    the class that reads it, and its settings
-special_tokens_map.json  the pieces for what they are for
-tokenizer.json           the pieces that stand around a text
+tokenizer_config.json    the tokenizer's class and settings
+special_tokens_map.json  special pieces by their role
+tokenizer.json           the pieces around a text
 
-Ids that are nearly right make a model that answers nearly right, so a disagreement is
-an error, which the import tells.
+Slightly wrong ids would degrade a model silently, so a disagreement is an error.
 """
 
 import json
@@ -23,8 +22,8 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 
-# Classes of transformers that read a `vocab.txt`, or a `vocab.json` with `merges.txt`,
-# as ours do; without `Fast` behind.
+# Classes of transformers that tokenize by a `vocab.txt`, or by a `vocab.json` with
+# `merges.txt`, as ours do; without the suffix `Fast`.
 _WORDPIECE = (
     *("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
     *("MobileBertTokenizer", "ConvBertTokenizer", "SqueezeBertTokenizer"),
@@ -33,7 +32,7 @@ _BYTE_BPE = (
     *("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"),
     *("LEDTokenizer", "CodeGenTokenizer", "DebertaTokenizer", "BlenderbotTokenizer"),
 )
-# By what transformers calls them, the names of our special ids.
+# Our names of special ids, by those of transformers.
 _SPECIAL = {
     "pad_token": "pad",
     "unk_token": "unknown",
@@ -50,15 +49,15 @@ def tokenizer_settings(folder: Path) -> HFConfig:
 
 
 def check_settings(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
-    """Refuses settings of a WordPiece or byte-level BPE tokenizer that ours lacks.
+    """Checks the settings of a WordPiece or byte-level BPE tokenizer.
 
     Args:
-        folder: The checkpoint's.
+        folder: The checkpoint's folder.
         told: Its `tokenizer_config.json`.
-        tokenizer: Made of the other files.
+        tokenizer: The tokenizer from the other files.
 
     Raises:
-        ArtifactError: It makes other ids than theirs.
+        ArtifactError: A setting is not supported, so that ids would differ.
     """
     has_json = (folder / "tokenizer.json").is_file()
     if isinstance(tokenizer, WordPieceModel):
@@ -79,15 +78,15 @@ def check_settings(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> N
 
 
 def check_framing(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
-    """Refuses an encoder's tokenizer with other pieces around a text than ours.
+    """Checks the pieces that an encoder's tokenizer puts around a text.
 
     Args:
-        folder: The checkpoint's.
+        folder: The checkpoint's folder.
         told: Its `tokenizer_config.json`.
-        tokenizer: Made of the other files.
+        tokenizer: The tokenizer from the other files.
 
     Raises:
-        ArtifactError: Special pieces are others, or stand elsewhere.
+        ArtifactError: Special pieces or their positions differ from ours.
     """
     file = folder / "special_tokens_map.json"
     for said in (told, HFConfig.of_file(file)) if file.is_file() else (told,):
@@ -108,7 +107,7 @@ def _check_class(told: HFConfig, known: tuple[str, ...]) -> None:
 
 
 def _check_agreement(told: HFConfig, key: str, ours: bool) -> None:
-    """Refuses what a `tokenizer.json` has otherwise; transformers takes this one."""
+    """Checks a setting against `tokenizer.json`, whose value transformers uses."""
     if key in told and told.flag(key, ours) != ours:
         raise told.refusal(
             key, f"{json.dumps(ours)}, as tokenizer.json says. Make the two agree"
@@ -127,17 +126,17 @@ def _check_post_processor(file: Path, tokenizer: TokenizerModel) -> None:
 
 
 def pieces_around(file: Path) -> tuple[str | None, str | None]:
-    """The pieces that a `tokenizer.json` puts before a text and behind it.
+    """The pieces that a `tokenizer.json` puts before and after a text.
 
     Raises:
-        ArtifactError: It is damaged.
+        ArtifactError: The file is damaged.
     """
     content = parse_json_object(read_bytes(file), str(file))
     return _around(content.get("post_processor"))
 
 
 def _around(told: Any) -> tuple[str | None, str | None]:
-    """The pieces before and behind a text.
+    """The pieces before and after a text, from a post-processor.
 
     Example:
     >>> single = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]
@@ -148,7 +147,7 @@ def _around(told: Any) -> tuple[str | None, str | None]:
         case {"type": "BertProcessing" | "RobertaProcessing", "cls": cls, "sep": sep}:
             return _first(cls), _first(sep)
         case {"type": "Sequence", "processors": [*processors]}:
-            # Those of bytes put nothing around a text.
+            # The ByteLevel processor puts nothing around a text.
             all_around = [_around(processor) for processor in processors]
             return max(all_around, key=lambda pair: pair != (None, None), default=_NONE)
         case {"type": "TemplateProcessing", "single": [*single]}:
@@ -163,7 +162,7 @@ _NONE = (None, None)
 
 
 def _template_name(part: Any) -> str | None:
-    """The special piece of a part of a template; None for the text."""
+    """The special piece in a part of a template; None for the text."""
     match part:
         case {"SpecialToken": {"id": str(name)}}:
             return name
@@ -185,6 +184,6 @@ def _piece(tokenizer: TokenizerModel, name: str) -> str | None:
 
 
 def _content(told: Any) -> str | None:
-    """A token as a file names it, alone or with its flags."""
+    """The content of a token entry, which is a string or an object with flags."""
     told = told.get("content") if isinstance(told, Mapping) else told
     return told if isinstance(told, str) else None if told is None else shown(told)

@@ -1,1 +1,1 @@
-"""From the shards of records to batches, in an order that the seed alone decides."""
+"""Batches from shards of records, in an order that only the seed determines."""

@@ -1,11 +1,11 @@
 """Batches of records, in an order that is a function of the seed alone.
 
-The position in that order is one number, the batches read so far, so a training that
-stopped can go on at exactly the next batch, also with another number of workers.
+The position in that order is one number, the batches read so far. So an interrupted
+training resumes at exactly the next batch, also with another number of workers.
 
-The records of each length in each data set are a stream of their own
-(`transbeam.trainer.input.streams`); a batch is of one stream, and which one that is has
-been settled beforehand (`transbeam.trainer.input.dataset_mixture`).
+The records of each length in each data set form a stream
+(`transbeam.trainer.input.streams`). A batch is drawn from one stream; a fixed schedule
+determines which (`transbeam.trainer.input.dataset_mixture`).
 """
 
 import math
@@ -25,18 +25,18 @@ from transbeam.trainer.input.streams import RecordStream, streams_of
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]
-# One data set, or several with how large a share of the batches each of them gives.
+# One data set, or several, each with its relative weight among the batches.
 Data = Manifest | Sequence[tuple[Manifest, float]]
 
-# More than any stream reads; keeps the places of records of two streams apart.
+# More than the records of any stream; keeps the positions of two streams apart.
 _STREAM = 2**40
 
 
 def check_contract(manifest: Manifest, expected: tuple[Feature, ...]) -> None:
-    """Refuses records that the model could not read or would misunderstand.
+    """Checks that records have the features that the model expects.
 
     Raises:
-        ArtifactError: Other features, or other shapes.
+        ArtifactError: Features or shapes differ.
     """
     if wrong := differences(manifest.features, expected):
         raise ArtifactError(
@@ -57,36 +57,37 @@ def training_batches(
     accumulation: int = 1,
     worker: tuple[int, int] = (0, 1),
 ) -> tf.data.Dataset:
-    """Batches without end: each epoch has every training record once, stirred anew.
+    """Infinite training batches: each epoch has every record once, in a new order.
 
-    Records of several lengths, and of several data sets, have epochs of their own. A
-    data set gives batches in proportion to its weight, and of these each length in
-    proportion to its records. Of shorter records a batch has more, so that every batch
-    has about as many tokens.
+    Record lengths and data sets have separate epochs. The batches of a data set are
+    proportional to its weight, and within it those of each length to its records. A
+    batch of shorter records has more of them, so that all batches have about as many
+    tokens.
 
-    To enter at a later batch costs about the same anywhere: each stream opens the files
-    it was reading, eight at most, and reads over their first records unparsed.
+    Resuming costs about the same at any batch: each stream opens the files it was
+    reading, eight at most, and skips their first records unparsed.
 
     Args:
-        data: The records; or several data sets with their weights, which are relative.
-        batch_size: Records per batch, of the longest; a batch may straddle two epochs.
-        shuffle_records: How many records are held in memory and stirred at once, of all
-            streams together.
+        data: The records; or several data sets with relative weights.
+        batch_size: Records per batch, for the longest records; a batch may straddle two
+            epochs.
+        shuffle_records: Records that are held in memory and shuffled together, over all
+            streams.
         seed: The run's seed.
-        batches_read: Where to go on: batches an earlier run has read.
-        masking: Hides tokens, if the records have none hidden.
-        accumulation: Micro-batches that every batch can be cut into.
-        worker: Which of the workers this is, from 0, and how many share each batch:
-            worker w gets the w-th part of its rows. The batches are the same for any
-            number that divides `batch_size`; with shorter records, for 1, 2, 4 and 8,
-            since others may round their batches otherwise.
+        batches_read: Number of batches already read, after which to resume.
+        masking: Dynamic masking, for records without static masks.
+        accumulation: Number of micro-batches into which every batch can be split.
+        worker: This worker's rank and the number of workers: worker w gets the w-th
+            part of each batch's rows. The batches are the same for any number that
+            divides `batch_size`; with shorter records, for 1, 2, 4 and 8, since other
+            numbers may round the batches of shorter records differently.
 
     Returns:
         A dataset of dicts: feature name -> (rows of this worker, ...).
 
     Raises:
-        ArtifactError: A data set has no training record, or other features than the
-            first.
+        ArtifactError: A data set has no training record, or its features differ from
+            the first's.
         ConfigError: A weight is not a positive number, or the workers cannot share a
             batch equally.
     """
@@ -114,13 +115,13 @@ def training_batches(
 def rows_of_batches(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> list[int]:
-    """Records of a batch of each stream: where these are the same, so are the batches.
+    """Records per batch of each stream; if they are equal, so are the batches.
 
     Args:
         data: The records, as in `training_batches`.
-        batch_size: Records per batch, of the longest.
-        accumulation: Micro-batches that every batch can be cut into.
-        workers: How many share each batch.
+        batch_size: Records per batch, for the longest records.
+        accumulation: Number of micro-batches into which every batch can be split.
+        workers: Number of workers that share each batch.
     """
     streams, _ = _streams(data, batch_size, accumulation, workers)
     return [stream.batch_size for stream in streams]
@@ -129,7 +130,7 @@ def rows_of_batches(
 def _streams(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> tuple[list[RecordStream], list[float]]:
-    """The streams of all data sets, and the share of the batches that each gives."""
+    """The streams of all data sets, and each one's share of the batches."""
     sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
     _check_sets(sets)
     total = sum(weight for _, weight in sets)
@@ -156,17 +157,17 @@ def validation_batches(
     masking: DynamicMasking | None = None,
     worker: tuple[int, int] = (0, 1),
 ) -> tf.data.Dataset:
-    """The validation split once, a record from each shard in turn.
+    """Batches of one pass over the validation split, a record from each shard in turn.
 
-    Batches of different lengths alternate, evenly over the whole. The first batches are
-    thus a fair sample. The last of each length may be short, even without a row for
-    some worker. If tokens have yet to be hidden, they are the same each time.
+    Batches of different lengths alternate evenly, so the first batches are a fair
+    sample. The last batch of each length may be short, and may have no row for some
+    workers. Dynamic masking selects the same tokens each time.
 
     Args:
         manifest: The records.
-        batch_size: Records per batch, of the longest; more of shorter ones.
-        masking: Hides tokens, if the records have none hidden.
-        worker: Which of the workers this is, from 0, and how many share each batch.
+        batch_size: Records per batch, for the longest records; more of shorter ones.
+        masking: Dynamic masking, for records without static masks.
+        worker: This worker's rank and the number of workers.
 
     Returns:
         A dataset of known length, of dicts: feature name -> (rows, ...).
@@ -186,13 +187,13 @@ def validation_batches(
     if len(parts) > 1:
         choices = tf.data.Dataset.from_tensor_slices(order)
         batches = tf.data.Dataset.choose_from_datasets(parts, choices)
-    # Stated, because Keras warns at the end of a dataset whose length it cannot tell.
+    # Stated, because Keras warns at the end of a dataset of unknown length.
     length = tf.data.experimental.assert_cardinality(len(order))
     return _ready(batches).apply(length)
 
 
 def _spread(streams: Sequence[RecordStream]) -> np.ndarray:
-    """int64 (batches,): which stream each is of, evenly over the whole."""
+    """The stream of each batch, with streams evenly interleaved: int64 (batches,)."""
     numbers, places = [], []
     for stream in streams:
         count = math.ceil(stream.batches)
@@ -202,10 +203,10 @@ def _spread(streams: Sequence[RecordStream]) -> np.ndarray:
 
 
 def validation_order(manifest: Manifest, batch_size: int) -> list[tuple[str, int]]:
-    """Which record each row of `validation_batches` is, for one worker.
+    """Locates the record of each row of `validation_batches`, for a single worker.
 
     Returns:
-        The shard's path and the record's number in it, of all rows of all batches.
+        The shard's path and the record's number in it, for all rows of all batches.
 
     Raises:
         ArtifactError: There is no validation record.
@@ -233,18 +234,18 @@ def _check_sets(sets: Sequence[tuple[Manifest, float]]) -> None:
 
 @dataclass(frozen=True)
 class _View:
-    """What a worker sees of the batches, and how."""
+    """A worker's rows of the batches, parsed and masked."""
 
     masking: DynamicMasking | None
     worker: int
     workers: int
 
     def apply(self, stream: RecordStream, batches: tf.data.Dataset) -> tf.data.Dataset:
-        """Parses numbered batches of a stream, after cutting out the worker's rows."""
+        """Parses the worker's rows of a stream's numbered batches."""
 
         @as_written
         def parse(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
-            # Of batches that are all of one size, rows are a number and not a tensor.
+            # For batches of constant size, the number of rows is static.
             rows = serialized.shape[0] or tf.size(serialized)
             begin = rows * self.worker // self.workers
             end = rows * (self.worker + 1) // self.workers
@@ -258,9 +259,10 @@ class _View:
 
 
 def _ready(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Batches made ahead of their use."""
+    """Prefetches batches, in a deterministic order."""
     options = tf.data.Options()
-    # Its thread sleeps in ever longer steps, and dropping an iterator waits for it.
+    # Autotune's thread sleeps for ever longer times, and deleting an iterator waits
+    # for it.
     options.autotune.enabled = False
     options.deterministic = True
     return batches.prefetch(8).with_options(options)

@@ -1,9 +1,9 @@
-"""Whose turn it is: which stream of records gives which batch of a training.
+"""Mixture of record streams: the schedule that assigns each batch to a stream.
 
-Turns come in cycles. Within one they are stirred by (seed, cycle), and by the end of
-each every stream has had its share of all turns so far, to the nearest whole number. So
-how many turns a stream had before a batch is arithmetic, and a training that stopped
-goes on in the middle of the order without going through it.
+The schedule consists of cycles. Each cycle is shuffled by (seed, cycle), and at its end
+every stream has had its share of all batches so far, rounded to the nearest integer. So
+the number of a stream's batches before any batch is computed directly, and a training
+resumes in the middle of the schedule without iterating over it.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ import tensorflow as tf
 FOREVER = 2**31
 # TensorFlow makes this module at import, where pyright cannot see it.
 _experimental = tf.random.experimental  # pyright: ignore[reportAttributeAccessIssue]
-# For what tf.data calls. Nothing of ours needs its Python read, rewritten and imported
-# once more, as tf.data would: that took 0.4 of 0.54 s until tiny_masked's first batch.
+# For functions that tf.data calls: none of ours needs AutoGraph's conversion, which
+# took 0.4 of 0.54 s until tiny_masked's first batch.
 as_written = tf.autograph.experimental.do_not_convert
 _LONGEST_CYCLE = 1000.0
 
 
 def stirred(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
-    """Values in another order, which is a function of two seeds.
+    """Shuffles values; the order is a function of two seeds.
 
     Stateless, because the order of tf.data's own shuffle depends on the global seed and
-    on how often a dataset has been gone through.
+    on the number of earlier iterations over the dataset.
     """
     seed = tf.stack([tf.cast(one, tf.int64) for one in seeds])
     return _experimental.stateless_shuffle(values, seed)
@@ -33,10 +33,10 @@ def stirred(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
 
 @dataclass(frozen=True)
 class DatasetMixture:
-    """An order of streams without end.
+    """An infinite schedule of streams.
 
     Attributes:
-        rates: Turns of each stream in a cycle, on average.
+        rates: Batches of each stream in a cycle, on average.
         seed: The run's seed.
 
     Example:
@@ -54,13 +54,13 @@ class DatasetMixture:
     def by_share(
         cls, shares: Sequence[float], batches: float, seed: int
     ) -> "DatasetMixture":
-        """Turns in proportion to shares.
+        """Builds a mixture whose batches are proportional to given shares.
 
         Args:
-            shares: Of each stream; positive numbers.
-            batches: How many make an epoch of all streams together. A cycle is as
-                long, so that each stream goes through its records at an even pace, but
-                it has 1,000 turns at most, which are stirred at once.
+            shares: Share of each stream; positive numbers.
+            batches: Number of batches in an epoch of all streams together. A cycle has
+                this length, so that each stream advances at an even pace, but at most
+                1,000, as a cycle is shuffled as a whole.
             seed: The run's seed.
         """
         cycle = min(max(batches, 1.0), _LONGEST_CYCLE)
@@ -68,14 +68,14 @@ class DatasetMixture:
         return cls(tuple(cycle * share / total for share in shares), seed)
 
     def before(self, batch: int) -> np.ndarray:
-        """int64 (streams,). The turns each stream has had before a batch."""
+        """Number of each stream's batches before a batch: int64 (streams,)."""
         cycle, turns = self._enter(batch)
         streams = self._cycle(tf.constant(cycle, tf.int64)).numpy()[:turns]
         within = np.bincount(streams, minlength=len(self.rates))
         return self._by_the_end(cycle).numpy() + within
 
     def order(self, batch: int) -> tf.data.Dataset:
-        """The stream of each batch from `batch` on: int64 scalars without end."""
+        """The stream of each batch from `batch` on: infinite int64 scalars."""
         cycle, turns = self._enter(batch)
         cycles = tf.data.Dataset.range(cycle, FOREVER)
         return cycles.flat_map(
@@ -85,9 +85,9 @@ class DatasetMixture:
         ).skip(turns)
 
     def _enter(self, batch: int) -> tuple[int, int]:
-        """The cycle that a batch is in, and the turns before it in that cycle."""
+        """The cycle that a batch is in, and its index in that cycle."""
         cycle = int(batch / sum(self.rates))
-        # Roundings may have moved its ends by some turns.
+        # Rounding may have moved the cycle's ends by some batches.
         while self._turns(cycle) > batch:
             cycle -= 1
         while self._turns(cycle + 1) <= batch:
@@ -98,13 +98,13 @@ class DatasetMixture:
         return int(self._by_the_end(cycles).numpy().sum())
 
     def _by_the_end(self, cycles: int | tf.Tensor) -> tf.Tensor:
-        """int64 (streams,). The turns of each stream in so many cycles."""
+        """Batches of each stream in the first `cycles` cycles: int64 (streams,)."""
         turns = tf.constant(self.rates, tf.float64) * tf.cast(cycles, tf.float64)
         return tf.cast(tf.floor(turns + 0.5), tf.int64)
 
     def _cycle(self, cycle: tf.Tensor) -> tf.Tensor:
-        """int64 (turns,). The streams of a cycle in the order of their turns."""
-        # On the CPU, where tf.data works, also when it is called beside it.
+        """The stream of each batch of a cycle: int64 (batches,)."""
+        # On the CPU, where tf.data runs, also if it is called outside of tf.data.
         with tf.device("CPU"):
             counts = self._by_the_end(cycle + 1) - self._by_the_end(cycle)
             streams = tf.range(len(self.rates), dtype=tf.int64)

@@ -1,4 +1,4 @@
-"""The records that a training reads: its run's own, and those of other runs."""
+"""Data sets of a training: the records of its own run and of other runs."""
 
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,17 @@ from transbeam.trainer.input.batches import check_contract
 
 
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
-    """All records to train on, with how large a share of the batches each gives.
+    """Lists all records to train on, with relative weights among the batches.
 
-    Whether the files of the records are whole is not looked at.
+    It reads manifests only, and does not check that the record files are complete.
 
     Args:
         config: The run.
         own: Its own records, whose weight is 1.
 
     Raises:
-        ArtifactError: A run of `training.datasets` has no records, or others than this
-            one: of another tokenizer, objective or length.
+        ArtifactError: A run of `training.datasets` has no records, or its records
+            differ from this run's in tokenizer, objective or features.
     """
     sets = [(own, 1.0)]
     for number, dataset in enumerate(config.training.datasets):
@@ -44,7 +44,7 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
 
 
 def sha256_of_records(dataset: DatasetConfig) -> str | None:
-    """The fingerprint of another run's records; None if they are not there."""
+    """The fingerprint of another run's records; None if it has none."""
     stage = data_stage(Path(dataset.run))
     if not (stage.path / "stage.json").is_file():
         return None
@@ -52,7 +52,7 @@ def sha256_of_records(dataset: DatasetConfig) -> str | None:
 
 
 def _check(manifest: Manifest, own: Manifest, config: RunConfig) -> None:
-    """Their ids and labels mean what those of the run's own records mean."""
+    """Checks that a data set's ids and labels mean the same as in the run's own."""
     there, here = (m.vocabulary["fingerprint"] for m in (manifest, own))
     if there != here:
         raise ArtifactError(

@@ -1,8 +1,8 @@
-"""Dynamic masking: other tokens are hidden each time a record is read.
+"""Dynamic masking: other tokens are masked each time a record is read.
 
-The numbers come from the seed and the record's place in the whole training, so batch n
-has the same tokens hidden however often a training was stopped. What is hidden is
-chosen as in `transbeam.pipeline.objectives.base.mask_selection`, here as a TensorFlow
+The random numbers depend on the seed and the record's position in the whole training,
+so batch n has the same masks however often a training was resumed. The selection is
+that of `transbeam.pipeline.objectives.base.mask_selection`, here as a TensorFlow
 function ([Liu et al., 2019](https://arxiv.org/abs/1907.11692), 4.1).
 """
 
@@ -25,27 +25,28 @@ Tensors = dict[str, tf.Tensor]
 
 @dataclass(frozen=True, eq=False)
 class DynamicMasking:
-    """Hides tokens of batches.
+    """Masks tokens of batches.
 
     Attributes:
-        config: How many, and what is shown in their place.
-        hiding: The seed and the pieces. Its `starts_word` has no say here: the words
-            are in the records.
+        config: The fraction of tokens to mask, and their replacements.
+        hiding: The seed, and the ids of the mask and of ordinary pieces. Its
+            `starts_word` is not used here, as the records contain word ids.
     """
 
     config: MaskedConfig
     hiding: Hiding
 
     def __call__(self, records: Tensors, places: tf.Tensor) -> Tensors:
-        """Hides tokens of a batch.
+        """Masks tokens of a batch.
 
         Args:
-            records: As `transbeam.pipeline.objectives.masked.features` has them for
-                dynamic masking, each (batch, L).
-            places: int64 (batch,). The place of each record in the training.
+            records: The features that `transbeam.pipeline.objectives.masked.features`
+                lists for dynamic masking, each (batch, L).
+            places: int64 (batch,). The position of each record in the training.
 
         Returns:
-            As `transbeam.pipeline.objectives.masked.masked_features`, each (batch, …).
+            The features of `transbeam.pipeline.objectives.masked.masked_features`, each
+            (batch, …).
         """
         config, words = self.config, records["word_ids"]
         length = _length(words)
@@ -92,7 +93,7 @@ class DynamicMasking:
         return _join_words(words, document_ids, _to_unit(bits), self.config.ngram)
 
     def _shown(self, real: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
-        """What stands in the place of the tokens that are asked for."""
+        """The replacements of masked tokens: mask, random or unchanged ids."""
         config = self.config
         upper = tf.bitwise.right_shift(bits, _uint64(32))
         draw = tf.cast(upper, tf.float64) * 2.0**-32
@@ -106,11 +107,11 @@ class DynamicMasking:
 
 
 def dynamic_masking(run: RunConfig, data: Path) -> DynamicMasking | None:
-    """What hides tokens in the training of a run; None where the records have it.
+    """Builds the dynamic masking of a run; None if it has none or static masks.
 
     Args:
         run: The run.
-        data: The folder of its records, with the tokenizer they were made with.
+        data: The folder of its records and of their tokenizer.
     """
     config = run.objective
     if not isinstance(config, MaskedConfig) or config.masking == "static":
@@ -121,7 +122,7 @@ def dynamic_masking(run: RunConfig, data: Path) -> DynamicMasking | None:
 
 
 def _length(values: tf.Tensor) -> int:
-    """Columns of (batch, L): the records are of one length, which is known."""
+    """The static length L of a (batch, L) tensor of records."""
     return int(values.shape[1])  # pyright: ignore[reportArgumentType]
 
 
@@ -140,7 +141,7 @@ def _mix(bits: tf.Tensor) -> tf.Tensor:
 def _bits(key: int, places: tf.Tensor, length: int) -> tf.Tensor:
     """Draws the bits of `transbeam.pipeline.documents.randomness.uniform`.
 
-    The record's place stands for the document, the column for the counter.
+    The record's position takes the place of the document, the column of the counter.
     """
     by_record = _mix(tf.bitwise.bitwise_xor(tf.cast(places, tf.uint64), _uint64(key)))
     by_column = np.arange(1, length + 1, dtype=np.uint64) * GOLDEN
@@ -155,11 +156,11 @@ def _to_unit(bits: tf.Tensor) -> tf.Tensor:
 def _join_words(
     words: tf.Tensor, document_ids: tf.Tensor, draws: tf.Tensor, longest: int
 ) -> tf.Tensor:
-    """`mask_selection.join_words`: (batch, L), all columns at once.
+    """Vectorized `mask_selection.join_words`: (batch, L), all columns at once.
 
-    How many words a unit has after a column depends on how many it had before. So each
-    column is a function of that number, and columns side by side are joined to one
-    function, twice as many with every step.
+    The number of words in a unit after a column depends on the number before it. So
+    each column is a function of that number, and the functions are composed by a
+    parallel prefix scan, over twice as many columns with every step.
     """
     length = _length(words)
 
@@ -183,7 +184,7 @@ def _join_words(
 
 
 def _random_order(is_choice: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
-    """`mask_selection.random_order`: int32 (batch, L)."""
+    """Batched `mask_selection.random_order`: int32 (batch, L)."""
     length = _length(bits)
     width = max(1, (length - 1).bit_length())
     scores = tf.cast(tf.bitwise.right_shift(bits, _uint64(33)), tf.int64)
@@ -195,13 +196,13 @@ def _random_order(is_choice: tf.Tensor, bits: tf.Tensor) -> tf.Tensor:
 def _choose(
     units: tf.Tensor, bits: tf.Tensor, wanted: tf.Tensor, slots: int
 ) -> tf.Tensor:
-    """`mask_selection.choose`: int32 (batch, slots)."""
+    """Batched `mask_selection.choose`: int32 (batch, slots)."""
     length = _length(units)
     previous = tf.pad(units[:, :-1], [[0, 0], [1, 0]])
     starts = (units > 0) & (units != previous)
     order = _random_order(starts, bits)
 
-    # Each unit of the batch gets a number of its own.
+    # Each unit gets a number that is unique in the batch.
     batch = tf.shape(units)[0]
     numbers = units + tf.range(batch)[:, tf.newaxis] * (length + 1)
     total = batch * (length + 1)
@@ -211,7 +212,7 @@ def _choose(
     sizes = tf.where(is_unit, tf.gather(sizes, in_order), 0)
     goal = tf.cast(wanted, tf.int32)
 
-    # One unit after another, until every record has all it wants or no more units.
+    # One unit after another, until every record has enough tokens or no more units.
     sizes = tf.transpose(sizes)
     last = tf.reduce_max(tf.math.count_nonzero(starts, axis=1, dtype=tf.int32))
 
@@ -239,6 +240,6 @@ def _choose(
 
 
 def _first_columns(order: tf.Tensor, wanted: tf.Tensor, slots: int) -> tf.Tensor:
-    """`mask_selection.first_columns`: int32 (batch, slots)."""
+    """Batched `mask_selection.first_columns`: int32 (batch, slots)."""
     used = tf.range(slots, dtype=tf.int64) < wanted[:, tf.newaxis]
     return tf.sort(tf.where(used, order[:, :slots], _length(order)), axis=1)

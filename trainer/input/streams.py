@@ -1,7 +1,7 @@
 """Streams of serialized records: each epoch has every record once, in a new order.
 
-The order is a function of (seed, epoch) alone. It can be entered at any record without
-reading all those before it, for how many each file has stands in the manifest.
+The order is a function of (seed, epoch) alone. Reading can start at any record without
+reading all earlier ones, because the manifest has the record count of each file.
 """
 
 import functools
@@ -18,8 +18,8 @@ from transbeam.pipeline.records.shards import Shard
 from transbeam.trainer.input.dataset_mixture import FOREVER, as_written, stirred
 
 _FILES_AT_ONCE = 8
-_BLOCK = 16  # records taken from one file before the next has its turn
-_LARGE_PRIME = 1_000_003  # keeps the seeds of neighbouring runs and pieces apart
+_BLOCK = 16  # consecutive records read from one file
+_LARGE_PRIME = 1_000_003  # keeps the seeds of neighboring runs and pieces apart
 _LARGE_POWER = 2**32  # keeps the seeds of epochs and streams apart
 _USUAL_WORKERS = 8
 
@@ -29,8 +29,8 @@ class RecordStream:
     """The records of one length in a split of a data set.
 
     Attributes:
-        number: Its place among the streams of a training.
-        folder: Where the files are.
+        number: Its index among the streams of a training.
+        folder: The folder of the files.
         shards: The files.
         features: The record contract.
         batch_size: Records per batch.
@@ -44,20 +44,20 @@ class RecordStream:
 
     @property
     def records(self) -> int:
-        """How many make an epoch."""
+        """Number of records in an epoch."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def batches(self) -> float:
-        """How many make an epoch, the last one in part."""
+        """Number of batches in an epoch, with a fraction for the last one."""
         return self.records / self.batch_size
 
     def once(self) -> tf.data.Dataset:
-        """Every record once, one from each file in turn; always in the same order."""
+        """Reads every record once, one from each file in turn, in a fixed order."""
         return self._read(tf.constant(self._files), len(self.shards), block=1)
 
     def places(self) -> list[tuple[str, int]]:
-        """Path and number of each record, in the order of `once`."""
+        """Shard path and number in the shard of each record, in the order of `once`."""
         places = [
             (number, place)
             for place, shard in enumerate(self.shards)
@@ -68,13 +68,13 @@ class RecordStream:
     def epochs(
         self, shuffle_records: int, seed: int, records_read: int
     ) -> tf.data.Dataset:
-        """Epochs without end, in pieces of up to `shuffle_records` records each.
+        """Infinite epochs, in shuffled pieces of up to `shuffle_records` records each.
 
         Args:
-            shuffle_records: How many records are held in memory and stirred at once.
+            shuffle_records: Records that are held in memory and shuffled together.
             seed: The run's seed.
-            records_read: Where to enter. Of the files that were read, only those that
-                were read at the time are opened again.
+            records_read: Number of records already read, after which to resume. Only
+                the files that were open at that point are opened again.
         """
         first_epoch, offset = divmod(records_read, self.records)
         first_piece, start = divmod(offset, shuffle_records)
@@ -107,7 +107,7 @@ class RecordStream:
         return [str(self.folder / shard.path) for shard in self.shards]
 
     def _from(self, order: tf.Tensor, record: tf.Tensor) -> tf.data.Dataset:
-        """The records of files in some order, a group after another, from one on."""
+        """Reads files in a given order, group by group, from a given record on."""
         files = tf.gather(self._files, order)
         sizes = tf.constant([shard.records for shard in self.shards], tf.int64)
         sizes = tf.gather(sizes, order)
@@ -141,16 +141,16 @@ def streams_of(
     parts: int = 1,
     first: int = 0,
 ) -> list[RecordStream]:
-    """A stream for each length of record in a split, the shortest first.
+    """Builds a stream for each record length in a split, the shortest first.
 
     Args:
         manifest: The records.
         split: `"train"` or `"validation"`.
-        batch_size: Records per batch, of the longest. Of shorter ones there are more,
-            so that every batch has about as many tokens.
-        workers: How many share each batch.
-        parts: Micro-batches that each of them reads its share in; `workers` times
-            `parts` divides `batch_size`.
+        batch_size: Records per batch, for the longest records. Batches of shorter
+            records have more, so that all batches have about as many tokens.
+        workers: Number of workers that share each batch.
+        parts: Number of micro-batches per worker; `workers` times `parts` must divide
+            `batch_size`.
         first: The number of the first stream.
 
     Raises:
@@ -180,10 +180,9 @@ def streams_of(
 
 
 def _records_per_batch(batch_size: int, longest: int, length: int, parts: int) -> int:
-    """As many as fit into a batch of the longest, and as can be cut into the parts."""
+    """Records that fit into the tokens of a longest batch, rounded to equal parts."""
     if length == longest:
         return batch_size
-    # The same for all usual numbers of workers, so that another number does not make
-    # other batches.
+    # Equal for all usual numbers of workers, so that batches do not depend on it.
     multiple = math.lcm(parts, math.gcd(batch_size, _USUAL_WORKERS))
     return batch_size * longest // length // multiple * multiple

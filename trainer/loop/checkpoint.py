@@ -1,10 +1,10 @@
-"""Checkpoints: the whole state of a training in one folder that appears at once.
+"""Checkpoints: the whole state of a training in one folder, written atomically.
 
 A checkpoint holds the weights with the random state of every dropout, the optimizer,
-the moving averages, the counters of the update, and the step; the position in the data
-is a function of that. It is written under a temporary name and renamed when it is
-complete, so one that was cut off is never read. Writing takes place beside the
-training: what a step waits for is a copy in memory.
+the moving averages, the counters of the update, and the step, which determines the
+position in the data. It is written under a temporary name and renamed when it is
+complete, so an incomplete one is never read. A background thread writes it: the
+training waits only for a copy in memory.
 """
 
 import hashlib
@@ -35,18 +35,18 @@ _ADVICE = (
     "Remove this folder to go on from the checkpoint before it, or the whole training "
     "folder to start afresh"
 )
-# What Keras puts behind the name of the second layer of a kind in one process.
+# Suffixes that Keras appends to the names of further layers of a kind in a process.
 _COUNTER = re.compile(r"\b(dropout|seed_generator)_\d+\b")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A state at rest: what it holds does not change with the training.
+    """A copy of a training's state, which later updates do not change.
 
     Attributes:
         step: Optimizer updates done, and batches read.
-        tensors: By a name that says the part and the place in it.
-        described: What each is called in the model, its shape and its dtype.
+        tensors: Arrays by `PART/NUMBER`, such as `model/00003`.
+        described: Each tensor's path in the model, shape and dtype.
     """
 
     step: int
@@ -55,20 +55,22 @@ class Snapshot:
 
 
 def take_snapshot(state: TrainState, step: int) -> Snapshot:
-    """Copies a state out of the training."""
+    """Copies a training's state to the host."""
     tensors = {name: numbers_of(variable) for name, variable in _named(state).items()}
     return Snapshot(step, tensors, _described(state))
 
 
 class Checkpoints:
-    """The checkpoints of a run: the last few, and the best.
+    """Keeps the last few checkpoints of a run, and the best one.
 
     Args:
-        folder: Where they live.
-        keep: How many of the last to leave.
-        writes: Whether to; one worker of several does.
-        rows: Records of a batch of each stream, without which a step is no position.
-        matmul_dtype: What bfloat16 matrices are multiplied in, if there are any.
+        folder: The folder of the checkpoints.
+        keep: Number of latest checkpoints to keep.
+        writes: True for the chief, the only worker that writes.
+        rows: Records per batch of each stream, which with the step determine the
+            position in the data.
+        matmul_dtype: The dtype in which bfloat16 matrices are multiplied, if there are
+            any.
     """
 
     def __init__(
@@ -92,16 +94,17 @@ class Checkpoints:
     def save(
         self, state: TrainState, step: int, validation_loss: float | None = None
     ) -> None:
-        """Begins to write `step-…`; waits for the one before it.
+        """Starts writing `step-…`; first waits for the previous write to finish.
 
         Args:
-            state: The training's.
-            step: Where it is.
-            validation_loss: If it was measured here; the least of all is kept.
+            state: The training's state.
+            step: Updates done.
+            validation_loss: The loss, if measured at this step; the checkpoint with the
+                lowest one is kept.
 
         Raises:
-            ArtifactError: The disk is full or the folder cannot be written; it may be
-                the write before this one that failed.
+            ArtifactError: The disk is full or the folder cannot be written; this may
+                report a failure of the previous write.
         """
         if not self.writes:
             return
@@ -112,13 +115,13 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, snapshot, validation_loss)
 
     def wait(self) -> None:
-        """Until all is on the disk; raises what `save` raises."""
+        """Waits until the checkpoint is on the disk; raises what `save` raises."""
         if self._writing is not None:
             writing, self._writing = self._writing, None
             writing.result()
 
     def close(self) -> None:
-        """Waits, and lets the thread go."""
+        """Waits for the last write, and ends the thread."""
         try:
             self.wait()
         finally:
@@ -144,7 +147,7 @@ def write_checkpoint(
     rows: Sequence[int] = (),
     matmul_dtype: str | None = None,
 ) -> Path:
-    """Writes `folder/step-…`, whole or not at all.
+    """Writes `folder/step-…` atomically.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.
@@ -185,7 +188,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def step_of(path: Path) -> int:
-    """The step that a checkpoint was taken at.
+    """The step of a checkpoint, from its folder's name.
 
     Example:
     >>> step_of(Path("checkpoints/step-00000040"))
@@ -195,22 +198,22 @@ def step_of(path: Path) -> int:
 
 
 def best_checkpoint(folder: Path) -> Path | None:
-    """The complete checkpoint with the least validation loss, if one was measured."""
+    """The complete checkpoint with the lowest validation loss, if one was measured."""
     paths = list_checkpoints(folder)
     losses = {path: loss for path in paths if (loss := _loss(path)) is not None}
     return min(losses, key=losses.__getitem__) if losses else None
 
 
 def restore_checkpoint(path: Path, state: TrainState) -> int:
-    """Puts what a checkpoint holds into a state.
+    """Loads a checkpoint into a training's state.
 
     Returns:
-        The step it was taken at.
+        The step of the checkpoint.
 
     Raises:
-        ArtifactError: A file is missing or damaged; or it belongs to another model or
-            optimizer, and then which tensors differ; or to a newer version; or a weight
-            is not finite. The state is as it was.
+        ArtifactError: A file is missing or damaged; the checkpoint is of another model
+            or optimizer (the message names tensors that differ) or of another format
+            version; or a weight is not finite. The state is then unchanged.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -241,14 +244,14 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
 
 
 def check_rows(path: Path, rows: Sequence[int]) -> None:
-    """Refuses to enter batches that are not those a checkpoint was made with.
+    """Checks that batches have the sizes with which a checkpoint was made.
 
     Args:
         path: The checkpoint.
-        rows: Records of a batch of each stream.
+        rows: Records per batch of each stream.
 
     Raises:
-        ArtifactError: Some would be read twice, and some not at all.
+        ArtifactError: They differ, so that records would be read twice or skipped.
     """
     there = json.loads((path / _REST).read_text("utf-8")).get("rows")
     if there and list(rows) != there:
@@ -260,10 +263,10 @@ def check_rows(path: Path, rows: Sequence[int]) -> None:
 
 
 def read_matmul_dtype(path: Path) -> str | None:
-    """Reads what bfloat16 matrices were multiplied in when a checkpoint was written.
+    """Reads the dtype in which bfloat16 matrices were multiplied, from a checkpoint.
 
     Returns:
-        None if it does not say so.
+        The dtype; None if the checkpoint does not record it.
 
     Raises:
         ArtifactError: The checkpoint is damaged.
@@ -280,7 +283,7 @@ def read_matmul_dtype(path: Path) -> str | None:
 
 
 def _named(state: TrainState) -> dict[str, keras.Variable]:
-    """Every variable by its part and place: paths hold counters of the process."""
+    """Variables by part and index, since paths contain counters of the process."""
     return {
         f"{part}/{number:05d}": variable
         for part, variables in state.variables.items()
@@ -305,7 +308,7 @@ def _described(state: TrainState) -> dict[str, Any]:
 
 
 def _differences(found: dict[str, Any], expected: dict[str, Any]) -> Sequence[str]:
-    """In words, what two descriptions do not share; the first few."""
+    """Describes the first few differences of two descriptions of a state's tensors."""
     there, here = (
         {of["path"]: of for name, of in described.items() if name.startswith("model/")}
         for described in (found, expected)
@@ -336,7 +339,7 @@ def _loss(path: Path) -> float | None:
     try:
         return json.loads((path / _REST).read_text("utf-8"))["validation_loss"]
     except (OSError, ValueError, KeyError):
-        return None  # damaged; whoever restores it will say so
+        return None  # damaged; `restore_checkpoint` reports it
 
 
 def _sha256(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The dtype of a training's bfloat16 products, one for all workers and attempts."""
+"""Chooses the dtype of bfloat16 matrix products, equal on all workers and restarts."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ from transbeam.trainer.loop.checkpoint import list_checkpoints, read_matmul_dtyp
 
 
 def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> str:
-    """Decides what bfloat16 matrices are multiplied in, for all workers.
+    """Chooses the dtype in which all workers multiply bfloat16 matrices.
 
-    A training that goes on keeps what its last checkpoint was made with, or it would
-    not have the bits of one that was never stopped. A new one takes what is faster on
-    the chief's machine.
+    A resumed training keeps the dtype of its last checkpoint: otherwise its results
+    would not be bitwise equal to an uninterrupted training. A new one takes the dtype
+    that is faster on the chief's machine.
 
     Args:
-        checkpoints: The folder of the training's.
-        workers: All that train.
-        console: Is told, and warned if the measurement failed.
+        checkpoints: The folder of the training's checkpoints.
+        workers: All workers of the training.
+        console: Prints the choice, as a warning if the measurement failed.
 
     Returns:
-        `bfloat16`, or `float32` if they are widened.
+        `bfloat16`, or `float32` if the factors are widened.
 
     Raises:
         ArtifactError: The last checkpoint is damaged.

@@ -1,4 +1,4 @@
-"""The numbers of a training, written down while it runs."""
+"""Log of a training's metrics: `metrics.jsonl` and TensorBoard."""
 
 import json
 import math
@@ -27,22 +27,22 @@ from transbeam.trainer.step.state import TrainState
 
 
 class TrainingLog:
-    """Shows a training's numbers, and writes `metrics.jsonl` and TensorBoard's files.
+    """Shows a training's metrics, and writes `metrics.jsonl` and TensorBoard files.
 
-    Steps are added as they come, without waiting for their results; these are fetched
-    for several at a time, since a device goes on working meanwhile. A line holds the
-    means over all targets since the line before, without the steps that were skipped.
+    Steps are added without waiting for their results. These are fetched for several
+    steps at a time, while the device continues to compute. A line holds the means over
+    all targets since the previous line, without skipped steps.
 
     Args:
-        folder: Where the files go.
-        progress: The bar to move.
-        state: For the learning rate, and how many steps were skipped.
+        folder: Folder of the files.
+        progress: The progress bar to advance.
+        state: Holds the learning rate and the count of skipped steps.
         step: Updates done before.
         every: Steps per line.
-        max_skipped: How many steps in a row may be skipped.
-        writes: Whether to; one worker of several does.
-        step_seconds: How long a step would take if the devices did nothing but its
-            arithmetic at their best: what `mfu` is a share of.
+        max_skipped: Largest number of consecutive skipped steps.
+        writes: True for the chief, the only worker that writes.
+        step_seconds: Seconds of a step at the devices' peak throughput, for `mfu`;
+            0 leaves `mfu` out.
     """
 
     def __init__(
@@ -69,18 +69,18 @@ class TrainingLog:
             with self._writing():
                 self._tensorboard = TensorBoard(folder / TENSORBOARD)
         before = time_and_tokens(read_metrics(folder))
-        self._tokens = before["tokens"]  # real ones, of the steps written down
+        self._tokens = before["tokens"]  # real tokens of the logged steps
         self._start = time.perf_counter() - before["seconds"]
         self._waiting: list[Any] = []
         self._input_seconds = 0.0
         self._began = time.perf_counter()
 
     def add(self, numbers: Mapping[str, Any], input_seconds: float) -> None:
-        """Counts a step.
+        """Adds a step.
 
         Args:
-            numbers: As an update gives them.
-            input_seconds: How long it waited for its batch.
+            numbers: The results of the update; see `build_step`.
+            input_seconds: Seconds that the step waited for its batch.
 
         Raises:
             NotFiniteError: Too many steps in a row were skipped.
@@ -90,13 +90,13 @@ class TrainingLog:
         self._input_seconds += input_seconds
         self.progress.advance(1)
         is_line = self.step % self.every == 0
-        # Not at each step: it waits for the device.
+        # Not checked at each step, because reading the count waits for the device.
         is_check = self.step % self.max_skipped == 0
         if is_line or (is_check and self._skipped_in_a_row() >= self.max_skipped):
             self.flush()
 
     def flush(self) -> None:
-        """Writes a line of the steps since the last."""
+        """Writes a line on the steps since the last line."""
         if not self._waiting:
             return
         steps = [_fetch(numbers) for numbers in self._waiting]
@@ -124,10 +124,10 @@ class TrainingLog:
         self._check_skipped()
 
     def _utilization(self, steps_per_second: float) -> dict[str, float]:
-        """`mfu`, unless the devices are found to be faster than when they were tried.
+        """Computes `mfu`, unless it exceeds 1, which shows the peak was underestimated.
 
-        Other work on the machine slows the trial down; what is measured against it is
-        wrong from the beginning, but known to be so from here on.
+        Other load on the machine slows the measurement of the peak down. Once a value
+        above 1 reveals this, `mfu` is left out for the rest of the training.
         """
         used = steps_per_second * self.step_seconds
         if used > 1:
@@ -135,20 +135,20 @@ class TrainingLog:
         return {"mfu": round(used, 4)} if 0 < used <= 1 else {}
 
     def restart_clock(self) -> None:
-        """Leaves what has happened since the last line out of the rates."""
+        """Excludes the time since the last line from the rates."""
         self._began, self._input_seconds = time.perf_counter(), 0.0
 
     def validated(self, found: EvaluationMetrics) -> None:
-        """Writes down what a validation found, but for what is not finite."""
+        """Writes a line with the finite metrics of a validation."""
         numbers = {f"val_{name}": value for name, value in found.as_json().items()}
         finite = {name: x for name, x in numbers.items() if math.isfinite(x)}
         self.write("validation", **finite)
 
     def write(self, part: str, **numbers: float) -> None:
-        """Appends a line; a crash can at worst cut the last one short.
+        """Appends a line; a crash can at worst truncate the last one.
 
         Raises:
-            ArtifactError: The disk refuses.
+            ArtifactError: The files cannot be written.
         """
         if self._tensorboard is None:
             return
@@ -194,7 +194,7 @@ TENSORBOARD = "tensorboard"
 
 
 def read_metrics(folder: Path) -> list[dict[str, float]]:
-    """The lines of a training's log, but for one that a crash cut short."""
+    """Reads the lines of a training's log, except one that a crash truncated."""
     path = folder / METRICS
     rows = []
     for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
@@ -206,9 +206,10 @@ def read_metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """How long the steps of a training took, and how many real tokens they read.
+    """Time and real tokens of a training's steps.
 
-    Stops in between do not count, nor do steps that a kill made be done again.
+    Pauses between attempts are excluded, and so are steps that were lost in a crash and
+    repeated.
 
     Args:
         rows: The lines of `metrics.jsonl`.
@@ -227,7 +228,7 @@ def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def cut_metrics(folder: Path, step: int) -> None:
-    """Drops what was written of later steps: they will be done again."""
+    """Removes log entries of later steps, which will be repeated."""
     cut_events(folder / TENSORBOARD, step)
     kept = [
         json.dumps(row) + "\n" for row in read_metrics(folder) if row["step"] <= step
@@ -237,7 +238,7 @@ def cut_metrics(folder: Path, step: int) -> None:
 
 
 def _told(line: Mapping[str, float]) -> str:
-    """What stands beside the bar.
+    """The text beside the progress bar.
 
     Example:
     >>> _told({"tokens_per_second": 5800, "learning_rate": 3e-4, "mfu": 0.41,
@@ -256,7 +257,7 @@ def _told(line: Mapping[str, float]) -> str:
 
 
 def _fetch(numbers):
-    """Out of the device's memory: Python's numbers."""
+    """Copies nested scalars from the device to Python numbers."""
     return keras.tree.map_structure(
         lambda x: keras.ops.convert_to_numpy(x).item(), dict(numbers)
     )

@@ -1,4 +1,4 @@
-"""How much of a device's arithmetic a training makes use of."""
+"""Model FLOPs utilization (MFU): FLOPs of a step, and a device's measured peak."""
 
 import time
 from functools import cache
@@ -11,32 +11,32 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.model.cost.report import count_cost
 
 _SIDES = (1_024, 2_048, 4_096, 8_192)
-_LONG_ENOUGH = 0.01  # seconds; shorter products are mostly their start
-# Seconds of trying: with other work on the machine most tries are slower than it can.
+_LONG_ENOUGH = 0.01  # seconds; shorter products are mostly launch overhead
+# Seconds of repetition: with other load on the machine most tries are slowed down.
 _PATIENCE = 0.3
 
 
 def least_step_seconds(config: RunConfig, vocabulary_size: int, replicas: int) -> float:
-    """How long an update takes if devices do its arithmetic alone, and at their best.
+    """Seconds of an update if the devices ran its FLOPs at their peak throughput.
 
     Args:
         config: The run.
-        vocabulary_size: Of its tokenizer.
-        replicas: How many devices share the work.
+        vocabulary_size: Vocabulary size of its tokenizer.
+        replicas: Number of devices that share the work.
     """
     dtype = config.training.precision.removeprefix("mixed_")
     return step_flops(config, vocabulary_size) / (peak_flops(dtype) * replicas)
 
 
 def step_flops(config: RunConfig, vocabulary_size: int) -> float:
-    """FLOPs of an update's forward and backward passes, without their repetition.
+    """FLOPs of an update's forward and backward passes, without rematerialization.
 
-    Those of `transbeam cost` for a batch of whole records; batches of shorter records
-    have as many tokens.
+    These are the FLOPs that `transbeam cost` counts for a batch of full-length records;
+    batches of shorter records have about as many tokens.
 
     Args:
         config: The run.
-        vocabulary_size: Of its tokenizer; without effect for images.
+        vocabulary_size: Vocabulary size of its tokenizer; without effect for images.
     """
     images = isinstance(config.objective, ImageObjective)
     cost = count_cost(config, vocabulary_size=None if images else vocabulary_size)
@@ -47,10 +47,10 @@ def step_flops(config: RunConfig, vocabulary_size: int) -> float:
 
 @cache
 def peak_flops(dtype: str) -> float:
-    """FLOPs per second that a device reaches in a large product, by trying.
+    """Measures the FLOPs per second that a device reaches in large matrix products.
 
     Args:
-        dtype: Of the factors, such as `bfloat16`.
+        dtype: Dtype of the factors, such as `bfloat16`.
     """
     multiply = _compiled(ops.matmul)
     best = 0.0
@@ -77,7 +77,7 @@ def _compiled(function):
 
 
 def _seconds(multiply, factor) -> float:
-    """Of one product, waited for by reading a number of it."""
+    """Times one product, including the wait for one number of its result."""
     # NumPy cannot take a bfloat16 from TensorFlow that is not in an array.
     began = time.perf_counter()
     ops.convert_to_numpy(ops.cast(multiply(factor, factor)[0, 0], "float32"))

@@ -1,4 +1,4 @@
-"""More steps for a training that was planned with fewer."""
+"""Extends a training to more steps than it was planned with."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,19 +11,19 @@ from transbeam.trainer.loop.checkpoint import list_checkpoints, step_of
 
 
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
-    """Tells whether what is there is the beginning of a training of other steps.
+    """Tells if an earlier training can be continued to another number of steps.
 
-    It is where the number of steps alone differs, and each step until the last
-    checkpoint had the learning rate that it has in the other as well.
+    It can if only the number of steps differs, and every step up to the last checkpoint
+    has the same learning rate in both plans.
 
     Args:
-        stage: The training's, finished or not.
-        inputs: What is asked for.
-        schedule: Of it, with the steps of its warm-up as a number.
+        stage: The training's stage, finished or not.
+        inputs: The inputs of the new plan.
+        schedule: The schedule of the new plan, with its warm-up as a number of steps.
 
     Raises:
-        ArtifactError: It is finished, more steps are asked for, and its learning rates
-            were those of a training that ends.
+        ArtifactError: The training is finished, the new plan has more steps, and the
+            learning rate has already decayed toward the earlier plan's end.
     """
     there = stage.inputs()
     checkpoints = list_checkpoints(stage.path / "checkpoints")

@@ -1,4 +1,4 @@
-"""What is said when a device has no memory left."""
+"""Advice when a device runs out of memory in a training."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,24 +15,24 @@ from transbeam.trainer.loop.checkpoint import list_checkpoints
 
 
 class OutOfMemoryError(UserError):
-    """A device had no memory left for a training."""
+    """A device ran out of memory in a training."""
 
 
 @contextmanager
 def memory_advice(
     config: RunConfig, checkpoints: Path, replicas: int
 ) -> Generator[None, None, None]:
-    """Inside, an error for want of memory becomes one that says what to change.
+    """A context that converts out-of-memory errors to advice on what to change.
 
     Args:
         config: The run.
-        checkpoints: Where its checkpoints are.
-        replicas: How many devices share a batch.
+        checkpoints: The folder of its checkpoints.
+        replicas: Number of devices that share a batch.
 
     Raises:
-        OutOfMemoryError: There was not enough.
+        OutOfMemoryError: A device or the host ran out of memory.
     """
-    # Before: what failed still holds its memory when the error is here.
+    # Measured beforehand, as a failed step still holds its memory at the error.
     found = find_memory(accelerators=has_gpu())
     try:
         yield
@@ -58,7 +58,7 @@ def _what_is_left(checkpoints: Path) -> str:
 
 def _is_for_want_of_memory(error: Exception) -> bool:
     kinds = MemoryError | tf.errors.ResourceExhaustedError
-    # JAX has one type for all that goes wrong on a device.
+    # JAX has one error type for all failures on a device.
     return isinstance(error, kinds) or "RESOURCE_EXHAUSTED" in str(error)
 
 

@@ -1,4 +1,4 @@
-"""A training's numbers for TensorBoard."""
+"""TensorBoard event files of a training."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from transbeam.configs.base.atomic_files import writing
 
 
 class TensorBoard:
-    """Numbers of a training for TensorBoard, by optimizer step."""
+    """Writes a training's metrics as TensorBoard scalars, by optimizer step."""
 
     def __init__(self, folder: Path):
         import tensorflow as tf
@@ -33,10 +33,10 @@ class TensorBoard:
 
 
 def cut_events(folder: Path, step: int) -> None:
-    """Drops what is of later steps: they will be done again, and drawn twice.
+    """Removes events of later steps, which will be repeated and would appear twice.
 
     Raises:
-        ArtifactError: The disk refuses.
+        ArtifactError: A file cannot be written.
     """
     import tensorflow as tf
 
@@ -58,7 +58,7 @@ def cut_events(folder: Path, step: int) -> None:
 
 
 def _records(file: Path) -> Generator[bytes, None, None]:
-    """The records of a file, of which a kill may have cut the last one short."""
+    """Reads the records of an event file whose last one a kill may have truncated."""
     import tensorflow as tf
 
     with suppress(tf.errors.DataLossError):
@@ -68,9 +68,9 @@ def _records(file: Path) -> Generator[bytes, None, None]:
 
 @contextmanager
 def tensorflow_as_os_errors() -> Generator[None, None, None]:
-    """Inside, what TensorFlow says of a disk is said as the operating system does.
+    """A context that converts TensorFlow's disk errors to `OSError`.
 
-    Its word for a full disk is that for a device without memory.
+    TensorFlow reports a full disk as `ResourceExhaustedError`, like a full device.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The steps of a training, one after another, to an orderly end."""
+"""Training loop with validation, checkpoints, and a clean stop on signals."""
 
 import signal
 import threading
@@ -16,22 +16,22 @@ from transbeam.trainer.step.state import TrainState
 
 
 class Stop:
-    """Whether somebody asked the training to stop, at whichever worker.
+    """A request to stop the training, which may arrive at any worker.
 
     Args:
-        workers: All that train.
+        workers: All workers of the training.
     """
 
     def __init__(self, workers: Workers):
         self.workers = workers
-        self.asked = False  # here
+        self.asked = False  # at this worker
 
     def is_due(self) -> bool:
-        """Whether to stop after this step; all workers have the same answer."""
+        """Tells if to stop after this step; the result is the same on all workers."""
         return self.workers.hears(self.asked)
 
     def leave(self) -> NoReturn:
-        """Ends the training, when all workers are ready for it."""
+        """Waits for all workers, then ends the training."""
         self.workers.wait()
         raise KeyboardInterrupt
 
@@ -47,24 +47,25 @@ def run_steps(
     checkpoints: Checkpoints,
     stopping: AbstractContextManager[Stop],
 ) -> None:
-    """Updates from `log.step` to the last step of the configuration.
+    """Runs updates from `log.step` to the last step of the configuration.
 
-    Each `evaluate_every` steps, and after the last, there is a validation and a
+    Every `evaluate_every` steps, and after the last, it validates and saves a
     checkpoint.
 
     Args:
         update: From `transbeam.trainer.step.build.build_step`.
-        batches: From where the training is.
-        validate: Measures the model as it is.
-        state: What updates change.
+        batches: Batches from the current step on.
+        validate: Evaluates the current model.
+        state: The state that updates change.
         config: The `training` section.
-        log: Counts the steps.
-        checkpoints: Where they are saved.
+        log: Counts and logs the steps.
+        checkpoints: Saves checkpoints.
         stopping: From `stop_on_signals`.
 
     Raises:
-        KeyboardInterrupt: After a stop that was asked for.
-        UserError: The disk refuses, or the loss is not finite for too long.
+        KeyboardInterrupt: The training was asked to stop.
+        UserError: The disk cannot be written, or the loss was not finite for too many
+            steps.
     """
     with stopping as stop:
         log.restart_clock()
@@ -94,11 +95,11 @@ def run_steps(
 def stop_on_signals(
     say: Callable[[str], None], workers: Workers
 ) -> Generator[Stop, None, None]:
-    """Inside, a first SIGINT (Ctrl-C) or SIGTERM asks to stop, and a second one stops.
+    """A context in which a first SIGINT or SIGTERM requests a stop, and a second stops.
 
     Args:
-        say: Tells the user that a stop is under way.
-        workers: All that train; who asks one of them, asks all.
+        say: Prints to the user that the training will stop.
+        workers: All workers of the training; a signal to one of them stops all.
     """
     stop = Stop(workers)
     if threading.current_thread() is not threading.main_thread():

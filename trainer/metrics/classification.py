@@ -1,4 +1,4 @@
-"""Classification: of texts, pairs or images, or of each word of a sentence."""
+"""Classification metrics, for texts, pairs, images, or the words of a sentence."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ from transbeam.trainer.metrics.counts import (
 
 @dataclass(frozen=True)
 class ClassificationScores:
-    """Accuracy, macro F1 and Matthews' correlation of one answer or many per unit.
+    """Accuracy, macro F1 and Matthews' correlation of one or more targets per unit.
 
-    They need no confusion matrix, only three counts per class: how often it was
-    predicted and right, predicted, and asked for.
+    They need no confusion matrix, only three counts per class: correct predictions,
+    predictions, and targets.
 
     Args:
-        labels: The names of the classes; an id is a place among them.
+        labels: The names of the classes; an id is an index into them.
     """
 
     labels: tuple[str, ...]
@@ -37,9 +37,9 @@ class ClassificationScores:
         """The counts of each unit.
 
         Args:
-            predictions: Ids of classes: (n,), or (n, T) with several answers per unit.
+            predictions: Class ids: (n,), or (n, T) with several targets per unit.
             targets: Ids of the same shape.
-            weights: Of the same shape, 0 where nothing is asked for; None: all is real.
+            weights: Of the same shape, 0 for padding; None if all targets are real.
 
         Returns:
             float64 (n, 3C).
@@ -62,7 +62,7 @@ class ClassificationScores:
         )
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `accuracy`, `macro_f1` and `matthews_correlation` of sums (..., 3C).
+        """Computes `accuracy`, `macro_f1`, `matthews_correlation` from sums (..., 3C).
 
         Example:
         >>> metric = ClassificationScores(("no", "yes"))
@@ -80,23 +80,23 @@ class ClassificationScores:
         }
 
     def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of every class, of sums (3C,)."""
+        """Precision, recall, F1 and support of every class, from sums (3C,)."""
         return ClassCounts.from_sums(sums).table(self.labels)
 
 
 def macro_f1(counts: ClassCounts) -> np.ndarray:
-    """The mean F1 of the classes that were asked for or predicted at all."""
+    """Mean F1 of the classes that occur among targets or predictions."""
     met = (counts.predicted + counts.asked > 0).sum(axis=-1)
     return mean(counts.f1().sum(axis=-1), met)
 
 
 def matthews_correlation(counts: ClassCounts) -> np.ndarray:
-    """How much predictions tell about targets: 1 all, 0 nothing, below 0 misleading.
+    """Matthews' correlation coefficient, for any number of classes.
 
-    For any number of classes the correlation coefficient of
-    [Gorodkin, 2004](https://doi.org/10.1016/j.compbiolchem.2004.09.006), for two
-    classes the one of Matthews. 0 where all predictions or all targets are of one
-    class.
+    1 for perfect predictions, 0 for uninformative ones. For two classes it is the
+    coefficient of Matthews, for more that of
+    [Gorodkin, 2004](https://doi.org/10.1016/j.compbiolchem.2004.09.006). 0 if all
+    predictions or all targets are of one class.
 
     Args:
         counts: Counts per class, each (..., C).
@@ -117,17 +117,17 @@ def confusion(
     labels: tuple[str, ...],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """How often each class was taken for each.
+    """Computes the confusion matrix.
 
     Args:
-        predictions: As for `ClassificationScores`.
+        predictions: As in `ClassificationScores`.
         targets: As there.
         labels: As there.
         weights: As there.
 
     Returns:
-        int64 (C, C), targets in rows and predictions in columns. Those of parts of
-        the data add up.
+        int64 (C, C), targets in rows and predictions in columns. The matrices of parts
+        of the data add up.
 
     Raises:
         DataError: An id has no label.

@@ -1,11 +1,11 @@
-"""How sure a score is: intervals by the bootstrap, for one system and between two.
+"""Bootstrap confidence intervals of scores, of one system and between two.
 
-The units that were evaluated stand for all that could have been. Drawing as many of
-them again and again, with replacement, shows how much the score depends on which ones
-were met ([Efron, 1979](https://doi.org/10.1214/aos/1176344552); for BLEU
-[Koehn, 2004](https://aclanthology.org/W04-3250)). As statistics add up, a draw is a row
-of counts times the statistics, and nothing is scored twice. How far another training
-run would be away is another question: that takes several seeds.
+The evaluated units are a sample of all possible ones. Repeatedly drawing as many of
+them, with replacement, shows how much a score depends on the sample
+([Efron, 1979](https://doi.org/10.1214/aos/1176344552); for BLEU
+[Koehn, 2004](https://aclanthology.org/W04-3250)). As statistics are additive, a
+resample is a row of counts times the statistics, and no unit is scored twice. The
+variance between training runs is not included: measuring it takes several seeds.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ _MOST_DRAWN = 1 << 22
 
 
 class Interval(NamedTuple):
-    """A score and where it lies.
+    """A score with its confidence interval.
 
     Attributes:
-        score: Of all units.
-        low: The lower end.
+        score: The score over all units.
+        low: The lower end of the interval.
         high: The upper end.
     """
 
@@ -42,18 +42,18 @@ def intervals(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> dict[str, Interval]:
-    """Percentile intervals of every score of a metric.
+    """Computes percentile intervals of every score of a metric.
 
     Args:
         statistics: (n, k). A metric's statistics of `n` units.
         scores: The metric's function from sums (..., k) to scores (...) by name.
         seed: The same seed and statistics give the same intervals.
-        resamples: How many times `n` units are drawn.
-        confidence: The share of resamples' scores between the ends. Resamples
-            without a finite score are left out, as a mean of no tokens.
+        resamples: Number of resamples of `n` units.
+        confidence: The share of the resamples' scores between the ends. Resamples
+            without a finite score, such as a mean of no tokens, are left out.
 
     Returns:
-        An interval for each score; its ends are not a number if the score is none.
+        An interval for each score; its ends are NaN if the score is not finite.
 
     Raises:
         DataError: There are no units.
@@ -82,14 +82,15 @@ def intervals_of_draws(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> dict[str, Interval]:
-    """The same for scores whose statistics do not add up.
+    """Computes intervals of scores whose statistics are not additive.
 
     Args:
-        units: `n`.
-        scores: From how often each unit counts, float64 (r, n), to scores (r,) by name.
-        seed: As for `intervals`.
-        resamples: As for `intervals`.
-        confidence: As for `intervals`.
+        units: Number of units, `n`.
+        scores: Function from the count of each unit, float64 (r, n), to scores (r,) by
+            name.
+        seed: As in `intervals`.
+        resamples: As in `intervals`.
+        confidence: As in `intervals`.
 
     Raises:
         DataError: There are no units.
@@ -118,25 +119,26 @@ def differences(
     resamples: int = 1000,
     confidence: float = 0.95,
 ) -> dict[str, Interval]:
-    """Intervals of how much better one system is than another on the same units.
+    """Computes intervals of the score difference of two systems on the same units.
 
-    Both are scored on the same resamples, so what makes a unit hard for both does not
-    blur the difference. Where 0 lies outside, the difference is significant.
+    This is the paired bootstrap: both are scored on the same resamples, so units that
+    are hard for both do not widen the interval. If 0 lies outside of it, the difference
+    is significant.
 
     Args:
-        statistics: (n, k). The one system's statistics.
-        others: (n, k). The other one's, of the same units in the same order.
-        scores: As for `intervals`.
-        seed: As for `intervals`.
-        resamples: As for `intervals`.
-        confidence: As for `intervals`.
+        statistics: (n, k). The first system's statistics.
+        others: (n, k). The second one's, of the same units in the same order.
+        scores: As in `intervals`.
+        seed: As in `intervals`.
+        resamples: As in `intervals`.
+        confidence: As in `intervals`.
 
     Returns:
         An interval of the difference for each score.
 
     Raises:
         DataError: There are no units.
-        ValueError: The statistics are not of as many units.
+        ValueError: The shapes of the statistics differ.
 
     Example:
     >>> from transbeam.trainer.metrics.language_modeling import TokenAccuracy
@@ -163,7 +165,7 @@ def differences(
 
 
 def _draws(units: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
-    """How often each of `n` units is drawn, with replacement: float64 (some, n)."""
+    """Draws counts of `n` units, with replacement: float64 (resamples, n), in parts."""
     if not units:
         raise DataError(
             "evaluation: found nothing to score, expected at least one record. Look at "

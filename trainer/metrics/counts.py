@@ -1,4 +1,4 @@
-"""What metrics are made of: real targets, counts of them, and ratios of counts."""
+"""Helpers of the metrics: selection of real targets, counts, ratios of counts."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from transbeam.configs.base.errors import DataError
 
 
 class TargetPairs(NamedTuple):
-    """The real targets of all units in one row of `M`, and what was predicted.
+    """The `M` real targets of all units, with their predictions.
 
     Attributes:
-        unit: int64 (M,), ascending. Which unit each is of.
-        predicted: int64 (M,). What the model says.
-        asked: int64 (M,). What is right.
+        unit: int64 (M,), ascending. The unit of each target.
+        predicted: int64 (M,). The predicted ids.
+        asked: int64 (M,). The target ids.
     """
 
     unit: np.ndarray
@@ -25,12 +25,12 @@ class TargetPairs(NamedTuple):
 def real_pairs(
     predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
 ) -> TargetPairs:
-    """Leaves out padding and whatever else nobody asked for.
+    """Selects real targets, without padding and other positions of weight 0.
 
     Args:
-        predictions: Integers (n,), or (n, T) for units with several answers.
+        predictions: Integers (n,), or (n, T) for units with several targets.
         targets: Integers of the same shape.
-        weights: Of the same shape, 0 where nothing is asked for; None: all is real.
+        weights: Of the same shape, 0 for padding; None if all targets are real.
 
     Raises:
         ValueError: The shapes differ.
@@ -54,10 +54,10 @@ def real_pairs(
 
 
 def require_labels(ids: np.ndarray, labels: tuple[str, ...], what: str) -> None:
-    """Refuses ids without a label, which would be counted as another one's.
+    """Checks that all ids have a label; others would be counted as another class's.
 
     Raises:
-        DataError: One of them is outside the range.
+        DataError: An id is out of range.
     """
     outside = (ids < 0) | (ids >= len(labels))
     if outside.any():
@@ -69,7 +69,7 @@ def require_labels(ids: np.ndarray, labels: tuple[str, ...], what: str) -> None:
 
 
 def tally(units: np.ndarray, classes: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """float64 of this shape, (n, C): how often each unit has each class.
+    """Counts how often each unit has each class: float64 of the given shape (n, C).
 
     Example:
     >>> tally(np.array([0, 0, 1]), np.array([1, 1, 0]), (2, 2))
@@ -81,7 +81,7 @@ def tally(units: np.ndarray, classes: np.ndarray, shape: tuple[int, int]) -> np.
 
 
 def ratio(above: np.ndarray, below: np.ndarray, empty: float = 0.0) -> np.ndarray:
-    """Quotients of equal shapes, and `empty` where there is nothing to divide by.
+    """Elementwise quotient, with `empty` where the denominator is 0.
 
     Example:
     >>> ratio(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
@@ -92,18 +92,18 @@ def ratio(above: np.ndarray, below: np.ndarray, empty: float = 0.0) -> np.ndarra
 
 
 def mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """`ratio` for means: the mean of nothing is not a number."""
+    """Elementwise mean, with NaN where the count is 0."""
     return ratio(total, count, empty=np.nan)
 
 
 class ClassScores(NamedTuple):
-    """How one class fares; ratios without a denominator are 0.
+    """Scores of one class; ratios without a denominator are 0.
 
     Attributes:
-        precision: Share of its predictions that are right.
-        recall: Share of what was asked for that was found.
+        precision: Share of its predictions that are correct.
+        recall: Share of its targets that are found.
         f1: Their harmonic mean.
-        support: How often it was asked for.
+        support: Number of its targets.
     """
 
     precision: float
@@ -113,12 +113,12 @@ class ClassScores(NamedTuple):
 
 
 class ClassCounts(NamedTuple):
-    """Counts per class, each `(..., C)`; what statistics of classes add up to.
+    """Counts per class, each `(..., C)`: the summed statistics of class metrics.
 
     Attributes:
-        correct: Predicted and right.
-        predicted: Predicted at all.
-        asked: To be found.
+        correct: Correct predictions (true positives).
+        predicted: All predictions.
+        asked: Targets.
     """
 
     correct: np.ndarray
@@ -127,11 +127,11 @@ class ClassCounts(NamedTuple):
 
     @classmethod
     def from_sums(cls, sums: np.ndarray) -> "ClassCounts":
-        """Reads statistics `(..., 3C)` with the counts one behind the other."""
+        """Splits statistics `(..., 3C)`, a concatenation of the three counts."""
         return cls(*np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0))
 
     def together(self) -> "ClassCounts":
-        """Summed over the classes, each `(...)`."""
+        """Sums over the classes, each `(...)`."""
         return ClassCounts(*(count.sum(axis=-1) for count in self))
 
     def precision(self) -> np.ndarray:
@@ -144,7 +144,7 @@ class ClassCounts(NamedTuple):
         return ratio(2 * self.correct, self.predicted + self.asked)
 
     def table(self, names: Iterable[str]) -> dict[str, ClassScores]:
-        """The scores of every class, for counts of one evaluation, each (C,)."""
+        """Scores of every class, by name, from counts of shape (C,)."""
         rows = zip(
             names,
             self.precision().tolist(),

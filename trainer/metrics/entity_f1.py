@@ -1,13 +1,14 @@
-"""Entities in tagged sentences, found by the rules of CoNLL's shared tasks.
+"""Entity F1 of tagged sentences, by the rules of CoNLL's shared tasks.
 
     Angela  Merkel  visits  Paris
-    B-PER   I-PER   O       B-LOC      asked for: PER 0-1, LOC 3
+    B-PER   I-PER   O       B-LOC      targets:   PER 0-1, LOC 3
     B-PER   O       O       I-LOC      predicted: PER 0,   LOC 3
 
-An entity is right if its type and both ends are. As `conlleval` and seqeval do, an
-entity is read from any tags, also where a scheme forbids them: it starts at B and S,
-after E and S, and wherever there was no entity of its type just before. With `strict`
-only those count that B or S begin and, where tags close an entity, E or S end.
+An entity is correct if its type and both ends are. Like `conlleval` and seqeval, this
+reads entities also from tag sequences that the scheme forbids: an entity starts at B
+and S, after E and S, and wherever the previous tag is not of its type. With `strict`
+only entities count that start with B or S and, in schemes with closing tags, end with
+E or S.
 """
 
 from dataclasses import dataclass
@@ -31,12 +32,12 @@ class TaggingScores:
     """Accuracy of tags, and precision, recall and F1 of entities over all types.
 
     Args:
-        labels: The tags, in a scheme of `transbeam.configs.base.bio_tags`; an id is a
-            place among them.
-        strict: Whether only entities count whose tags are as the scheme wants them.
+        labels: The tags, in a scheme of `transbeam.configs.base.bio_tags`; an id is an
+            index into them.
+        strict: If true, only entities with valid tag sequences count.
 
     Raises:
-        ConfigError: The tags mark no entities.
+        ConfigError: The tags are not of an entity scheme.
     """
 
     labels: tuple[str, ...]
@@ -51,7 +52,7 @@ class TaggingScores:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of entities, in order."""
+        """Entity types, in order."""
         return EntityTags(self.labels).types
 
     def statistics(
@@ -63,14 +64,15 @@ class TaggingScores:
         """The counts of each sentence.
 
         Args:
-            predictions: Ids of tags (n, T).
-            targets: Ids of tags (n, T).
-            weights: (n, T), 0 where no tag is asked for, as at the later pieces of a
-                word; the tags between are neighbours. None: all is real.
+            predictions: Tag ids (n, T).
+            targets: Tag ids (n, T).
+            weights: (n, T), 0 for positions without a target, such as the later pieces
+                of a word; the tags around them count as neighbors. None if all targets
+                are real.
 
         Returns:
-            float64 (n, 2 + 3E) for E types: right tags, tags, then for each type how
-            many entities are right, predicted and asked for.
+            float64 (n, 2 + 3E) for E types: correct tags, tags, then the correct
+            entities of each type, the predicted ones, and the targets.
 
         Raises:
             DataError: An id has no label.
@@ -111,7 +113,7 @@ class TaggingScores:
         )
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `accuracy`, `entity_precision`, `_recall` and `_f1` of sums.
+        """Computes `accuracy`, `entity_precision`, `_recall` and `_f1` from sums.
 
         Example:
         >>> metric = TaggingScores(("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
@@ -130,20 +132,20 @@ class TaggingScores:
         }
 
     def per_type(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of every type, of sums (2 + 3E,)."""
+        """Precision, recall, F1 and support of every type, from sums (2 + 3E,)."""
         return ClassCounts.from_sums(sums[2:]).table(self.types)
 
 
 def _entity_ends(
     types: np.ndarray, opens: np.ndarray, closes: np.ndarray, begins: np.ndarray
 ) -> np.ndarray:
-    """int64 (M,): where an entity starts its last place, elsewhere -1.
+    """The last position of each entity, at the entity's first one: int64 (M,), else -1.
 
     Args:
         types: int64 (M,). The type of each tag, -1 outside of entities.
-        opens: bool (M,). Whether the tag opens an entity.
-        closes: bool (M,). Whether it closes one.
-        begins: bool (M,). Whether a sentence does here.
+        opens: bool (M,). True where the tag opens an entity.
+        closes: bool (M,). True where the tag closes an entity.
+        begins: bool (M,). True where a sentence begins.
 
     Example:
     >>> yes, no = True, False
@@ -157,7 +159,7 @@ def _entity_ends(
     """
     inside = types >= 0
     other_type = np.diff(types, prepend=-1) != 0
-    after_close = np.roll(closes, 1)  # at the very first place a sentence starts anyway
+    after_close = np.roll(closes, 1)  # at the first position a sentence starts anyway
     starts = inside & (opens | after_close | other_type | begins)
     goes_on = inside & ~starts
     ends = inside & ~np.append(goes_on[1:], False)
@@ -169,7 +171,7 @@ def _entity_ends(
 def _well_formed(
     ends: np.ndarray, opens: np.ndarray, closes: np.ndarray, *, closed: bool
 ) -> np.ndarray:
-    """Those of `_entity_ends` whose first tag opens, and whose last closes if `closed`.
+    """Filters `_entity_ends`: the first tag must open, the last close if `closed`.
 
     Example:
     >>> yes, no = True, False

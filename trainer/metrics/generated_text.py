@@ -1,8 +1,9 @@
-"""Texts beside reference texts: BLEU and chrF by sacrebleu, ROUGE by rouge-score.
+"""Metrics of generated texts: BLEU and chrF by sacrebleu, ROUGE by rouge-score.
 
-The libraries count and score, so that numbers are those that others publish; here they
-are given the shape of all metrics. Each says with a signature how it was counted. They
-are in the extra `evaluation` and imported when first needed.
+The libraries count and score, so that numbers are comparable with published ones; this
+module wraps them in the common metric interface. The signature of each metric documents
+its settings. The libraries are in the extra `evaluation` and imported when first
+needed.
 """
 
 import importlib.metadata
@@ -18,11 +19,11 @@ from transbeam.trainer.metrics.counts import mean
 
 @dataclass(frozen=True)
 class BLEU:
-    """[BLEU](https://aclanthology.org/P02-1040) of up to 4 words, between 0 and 100.
+    """[BLEU](https://aclanthology.org/P02-1040) with up to 4-grams, from 0 to 100.
 
     Args:
-        tokenize: "13a" for plain text; "none" for words with spaces between them.
-        lowercase: Whether case does not matter.
+        tokenize: "13a" for plain text; "none" for text that is tokenized with spaces.
+        lowercase: If true, case is ignored.
 
     Example:
     >>> metric = BLEU()
@@ -40,16 +41,16 @@ class BLEU:
 
     @property
     def signature(self) -> str:
-        """How it was counted, in sacrebleu's words."""
+        """The settings and version, in sacrebleu's notation."""
         return _signature(self._scorer())
 
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[str]
     ) -> np.ndarray:
-        """Counts of each pair: lengths, then right and all 1-grams to 4-grams.
+        """Counts of each pair: lengths, then correct and all 1-grams to 4-grams.
 
         Args:
-            predictions: A text each.
+            predictions: The generated texts.
             targets: The reference of each.
 
         Returns:
@@ -62,11 +63,11 @@ class BLEU:
         return _statistics(self._scorer(), predictions, targets)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `bleu` of sums (..., 10)."""
+        """Computes `bleu` from sums (..., 10)."""
         return {"bleu": _score(self._scorer(), sums)}
 
     def _scorer(self) -> Any:
-        # Forced: it would warn that the text looks like words with spaces between.
+        # Forced, because it would warn that the text looks tokenized.
         forced = self.tokenize == "none"
         metrics = _library("sacrebleu").metrics
         return metrics.BLEU(self.lowercase, tokenize=self.tokenize, force=forced)
@@ -74,7 +75,7 @@ class BLEU:
 
 @dataclass(frozen=True)
 class ChrF:
-    """[chrF2](https://aclanthology.org/W15-3049) of up to 6 characters, 0 to 100.
+    """[chrF2](https://aclanthology.org/W15-3049) with up to 6-grams, from 0 to 100.
 
     Example:
     >>> metric = ChrF()
@@ -85,16 +86,16 @@ class ChrF:
 
     @property
     def signature(self) -> str:
-        """How it was counted, in sacrebleu's words."""
+        """The settings and version, in sacrebleu's notation."""
         return _signature(self._scorer())
 
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[str]
     ) -> np.ndarray:
-        """Counts of each pair: for each order predicted, asked for and right.
+        """Counts of each pair: predicted, reference and matching n-grams of each order.
 
         Args:
-            predictions: A text each.
+            predictions: The generated texts.
             targets: The reference of each.
 
         Returns:
@@ -107,7 +108,7 @@ class ChrF:
         return _statistics(self._scorer(), predictions, targets)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `chrf` of sums (..., 18)."""
+        """Computes `chrf` from sums (..., 18)."""
         return {"chrf": _score(self._scorer(), sums)}
 
     def _scorer(self) -> Any:
@@ -118,11 +119,11 @@ class ChrF:
 class Rouge:
     """[ROUGE](https://aclanthology.org/W04-1013): mean F1 of texts, between 0 and 1.
 
-    Of words, pairs of words and the longest common subsequence. Letters other than a
-    to z are no part of words, so it is for English.
+    ROUGE-1, ROUGE-2 and ROUGE-L, over words, word pairs and the longest common
+    subsequence. Only the letters a to z are parts of words, so it is for English.
 
     Args:
-        stem: Whether "runs" and "running" are the same word, by Porter's stemmer.
+        stem: If true, Porter's stemmer makes "runs" and "running" the same word.
 
     Example:
     >>> metric = Rouge()
@@ -136,7 +137,7 @@ class Rouge:
 
     @property
     def signature(self) -> str:
-        """How it was counted."""
+        """The stemming setting and the library's version."""
         _library("rouge_score.rouge_scorer")
         version = importlib.metadata.version("rouge-score")
         return f"stem:{'yes' if self.stem else 'no'}|rouge-score:{version}"
@@ -144,10 +145,10 @@ class Rouge:
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[str]
     ) -> np.ndarray:
-        """Four for each pair: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, and 1.
+        """Four numbers per pair: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, and 1.
 
         Args:
-            predictions: A text each.
+            predictions: The generated texts.
             targets: The reference of each.
 
         Returns:
@@ -166,7 +167,7 @@ class Rouge:
         return np.array(rows, np.float64).reshape(-1, len(_ROUGE) + 1)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `rouge1`, `rouge2` and `rougeL` of sums (..., 4)."""
+        """Computes `rouge1`, `rouge2` and `rougeL` from sums (..., 4)."""
         return {
             kind: mean(sums[..., place], sums[..., -1])
             for place, kind in enumerate(_ROUGE)
@@ -190,7 +191,7 @@ def _library(module: str) -> Any:
 def _statistics(
     scorer: Any, predictions: Sequence[str], targets: Sequence[str]
 ) -> np.ndarray:
-    """What sacrebleu counts of each pair, as for its own tests of significance."""
+    """Statistics of each pair, from sacrebleu's code for significance tests."""
     if len(predictions) != len(targets):
         raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
     rows = scorer._extract_corpus_statistics(predictions, [targets])
@@ -198,12 +199,12 @@ def _statistics(
 
 
 def _score(scorer: Any, sums: np.ndarray) -> np.ndarray:
-    """float64 (...): sacrebleu's score for each of the sums (..., k)."""
+    """Computes sacrebleu's score from each of the sums (..., k): float64 (...)."""
     rows = sums.reshape(-1, sums.shape[-1]).tolist()
     found = [scorer._compute_score_from_stats(row).score for row in rows]
     return np.array(found).reshape(sums.shape[:-1])
 
 
 def _signature(scorer: Any) -> str:
-    scorer.corpus_score(["one"], [["one"]])  # tells it the number of references
+    scorer.corpus_score(["one"], [["one"]])  # sets the number of references
     return str(scorer.get_signature())

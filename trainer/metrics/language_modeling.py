@@ -1,4 +1,4 @@
-"""How well a model knows a language: likelihoods, and guesses that are right."""
+"""Language modeling metrics: perplexity, bits per byte, token accuracy."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from transbeam.trainer.metrics.counts import mean, real_pairs
 
 @dataclass(frozen=True)
 class Perplexity:
-    """What a token costs: in nats, and as a number of equally likely choices."""
+    """Negative log likelihood per token in nats, and perplexity."""
 
     def statistics(self, nats: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Two for each record.
+        """Two numbers per record: nats and tokens.
 
         Args:
-            nats: (n,). The real targets' negative log likelihoods, added up.
-            tokens: (n,). How many real targets there are.
+            nats: (n,). Summed negative log likelihoods of each record's real targets.
+            tokens: (n,). Number of real targets.
 
         Returns:
             float64 (n, 2).
@@ -25,7 +25,7 @@ class Perplexity:
         return np.stack([nats, tokens], axis=-1).astype(np.float64)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `nats_per_token` and `perplexity` of sums (..., 2).
+        """Computes `nats_per_token` and `perplexity` from sums (..., 2).
 
         Example:
         >>> metric = Perplexity()
@@ -34,23 +34,23 @@ class Perplexity:
         4.0
         """
         nats = mean(sums[..., 0], sums[..., 1])
-        with np.errstate(over="ignore"):  # a model that diverged: infinite
+        with np.errstate(over="ignore"):  # infinite for a model that diverged
             return {"nats_per_token": nats, "perplexity": np.exp(nats)}
 
 
 @dataclass(frozen=True)
 class BitsPerByte:
-    """What a byte of text costs, which is the same unit for every vocabulary.
+    """Negative log likelihood per byte of text, comparable between vocabularies.
 
-    The nats are those of all targets of a text, end marks included, since without them
-    the text is not told; so every token of it must be a target.
+    Every token of a text must be a target, with its end token, since only these
+    together encode the text.
     """
 
     def statistics(self, nats: np.ndarray, utf8_bytes: np.ndarray) -> np.ndarray:
-        """Two for each record.
+        """Two numbers per record: nats and bytes.
 
         Args:
-            nats: (n,). As for `Perplexity`.
+            nats: (n,). As in `Perplexity`.
             utf8_bytes: (n,). The length of the record's text in UTF-8.
 
         Returns:
@@ -59,7 +59,7 @@ class BitsPerByte:
         return np.stack([nats, utf8_bytes], axis=-1).astype(np.float64)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `bits_per_byte` of sums (..., 2).
+        """Computes `bits_per_byte` from sums (..., 2).
 
         Example:
         >>> metric = BitsPerByte()
@@ -72,7 +72,7 @@ class BitsPerByte:
 
 @dataclass(frozen=True)
 class TokenAccuracy:
-    """Share of right first guesses, of masked or next tokens, from any vocabulary."""
+    """Top-1 accuracy of masked or next tokens, for any vocabulary."""
 
     def statistics(
         self,
@@ -80,12 +80,12 @@ class TokenAccuracy:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Two for each record: how many are right, of how many.
+        """Two numbers per record: correct predictions and targets.
 
         Args:
             predictions: Ids (n,) or (n, P).
             targets: Ids of the same shape.
-            weights: Of the same shape, 0 where nothing is asked for; None: all is real.
+            weights: Of the same shape, 0 for padding; None if all targets are real.
 
         Returns:
             float64 (n, 2).
@@ -99,7 +99,7 @@ class TokenAccuracy:
         return np.stack(each, axis=-1).astype(np.float64)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `accuracy` of sums (..., 2).
+        """Computes `accuracy` from sums (..., 2).
 
         Example:
         >>> metric = TokenAccuracy()

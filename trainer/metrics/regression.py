@@ -1,4 +1,4 @@
-"""How near numbers come to those that are right."""
+"""Regression metrics: errors, R², Pearson's and Spearman's correlation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 
 from transbeam.trainer.metrics.counts import mean, ratio
 
-# Float32 tells numbers apart to a 10^-7 of their size; what varies less than ten times
-# that, all squared, is taken for constant.
+# The relative precision of float32 is about 10^-7; numbers that vary by less than ten
+# times that, all squared, are treated as constant.
 _LEAST_VARIANCE = 1e-12
 
 
@@ -17,7 +17,7 @@ class RegressionScores:
     """Mean squared and absolute error, R², and Pearson's correlation."""
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Eight for each unit: 1, both numbers, their products, and both errors.
+        """Eight numbers per unit: 1, both numbers, their products, and both errors.
 
         Args:
             predictions: (n,).
@@ -35,11 +35,11 @@ class RegressionScores:
         return np.stack(columns, axis=-1)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `mse`, `mae`, `r_squared` and `pearson_correlation` of sums (..., 8).
+        """Computes `mse`, `mae`, `r_squared`, `pearson_correlation` from sums (..., 8).
 
-        R² is the share of the targets' variance that is explained: 0 for one who always
-        says their mean, below 0 for one who is worse; not a number where they are all
-        the same. The correlation is 0 where targets or predictions are.
+        R² is the share of the targets' variance that is explained: 0 for a constant
+        prediction of their mean, below 0 for worse ones; NaN if all targets are equal.
+        The correlation is 0 if all targets or all predictions are equal.
 
         Example:
         >>> metric = RegressionScores()
@@ -49,7 +49,7 @@ class RegressionScores:
         {'mse': 0.6667, 'mae': 0.6667, 'r_squared': 0.75, 'pearson_correlation': 0.9449}
         """
         count, p, t, pp, tt, pt, squares, distances = np.moveaxis(sums, -1, 0)
-        # All three times the square of the count.
+        # All three are scaled by the square of the count.
         of_predictions = _variance(count, p, pp)
         of_targets = _variance(count, t, tt)
         together = count * pt - p * t
@@ -65,29 +65,29 @@ class RegressionScores:
 
 
 def _variance(count: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Times the square of the count; 0 where only rounding makes a difference."""
+    """Variance times the squared count; 0 where it is only rounding error."""
     found = count * squares - sums**2
     return np.where(found <= _LEAST_VARIANCE * count * squares, 0.0, found)
 
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's correlation: Pearson's of the ranks, equal numbers sharing theirs.
+    """Spearman's correlation: Pearson's correlation of ranks, with mean ranks for ties.
 
-    A rank depends on all units that are there. So there is nothing to add up, and
-    scores are made of the units and how often each is drawn.
+    A rank depends on all units, so statistics are not additive. Scores are computed
+    from the units and the count of each in a resample.
     """
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Both numbers of each unit, float64 (n, 2); see `RegressionScores`."""
+        """Prediction and target of each unit, float64 (n, 2)."""
         return _as_pairs(predictions, targets)
 
     def scores_of_draws(
         self, statistics: np.ndarray
     ) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-        """From how often each unit counts, (r, n), to `spearman_correlation` (r,).
+        """Builds the function from unit counts (r, n) to `spearman_correlation` (r,).
 
-        0 where all ranks of one kind are the same.
+        The correlation is 0 if all predictions or all targets have the same rank.
 
         Example:
         >>> metric = RankCorrelation()
@@ -108,7 +108,7 @@ class RankCorrelation:
 
 
 def _ranks(values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """From how often each value is drawn, (r, n), to its mean rank among those."""
+    """Builds the function from the counts of values, (r, n), to their mean ranks."""
     order = np.argsort(values, kind="stable")
     _, first, group = np.unique(values[order], return_index=True, return_inverse=True)
     place = np.empty(len(values), np.int64)

@@ -1,7 +1,7 @@
-"""Answers to questions: SQuAD's exact match and F1.
+"""SQuAD's exact match and F1, for extractive question answering.
 
 As in the [official script for version 2.0](https://rajpurkar.github.io/SQuAD-explorer/),
-where a question may have no answer; with an answer to each it is that of version 1.1.
+where a question may have no answer; if all have one, it equals that of version 1.1.
 """
 
 import re
@@ -19,7 +19,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize_answer(text: str) -> str:
-    """Without case, punctuation of ASCII, English articles and needless space.
+    """Normalizes an answer: no case, ASCII punctuation, English articles, extra space.
 
     Example:
     >>> normalize_answer("The  U.S. Senate!")
@@ -29,7 +29,7 @@ def normalize_answer(text: str) -> str:
 
 
 def token_f1(prediction: str, target: str) -> float:
-    """The F1 of the words that two answers share; of two empty answers 1.
+    """F1 of the words that two answers share; 1 for two empty answers.
 
     Example:
     >>> round(token_f1("the red squirrel", "a squirrel"), 4)
@@ -45,18 +45,18 @@ def token_f1(prediction: str, target: str) -> float:
 
 @dataclass(frozen=True)
 class SpanAnswerScores:
-    """Share of answers that are right to the letter, and mean F1 of their words."""
+    """Exact match after normalization, and mean word F1, of answers."""
 
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
     ) -> np.ndarray:
-        """Three for each question: exact match, F1 and 1.
+        """Three numbers per question: exact match, F1 and 1.
 
         Args:
             predictions: An answer to each question, empty for none.
-            targets: All answers that are right, of which the nearest counts; none if
-                the text has no answer. Those of which nothing is left when normalised
-                do not count.
+            targets: All correct answers of each question, of which the best match
+                counts; none if the text has no answer. Answers that are empty after
+                normalization are ignored.
 
         Returns:
             float64 (n, 3).
@@ -74,7 +74,7 @@ class SpanAnswerScores:
         return np.array(rows, np.float64).reshape(-1, 3)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes `exact_match` and `f1`, between 0 and 1, of sums (..., 3).
+        """Computes `exact_match` and `f1`, between 0 and 1, from sums (..., 3).
 
         Example:
         >>> metric = SpanAnswerScores()

@@ -1,4 +1,4 @@
-"""What a loss is held against: the best guess of one who looks at no input."""
+"""Input-free baselines of a loss: unigram entropy, or the targets' variance."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,12 +7,12 @@ import numpy as np
 
 
 class Baseline(NamedTuple):
-    """What a loss is held against.
+    """The loss of the best constant prediction, as a baseline.
 
     Attributes:
-        unit: Of both.
-        name: Of what is reached by who looks at no input.
-        loss: What that is.
+        unit: Unit of the model's loss and of the baseline.
+        name: Name of the baseline.
+        loss: Loss of the baseline.
     """
 
     unit: str
@@ -21,10 +21,10 @@ class Baseline(NamedTuple):
 
 
 def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
-    """What the losses of a training are held against.
+    """Reads the baseline of a training's losses from its evaluation.
 
     Args:
-        evaluation: As `Evaluation.as_json` gives it.
+        evaluation: The result of `Evaluation.as_json`.
 
     Example:
     >>> yardstick({"loss": 0.5, "variance": 2.0})
@@ -53,7 +53,7 @@ def number_sums(targets: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def variance(sums: np.ndarray) -> float:
-    """The variance of numbers of which `number_sums` are known.
+    """Variance from the sums of `number_sums`.
 
     Example:
     >>> variance(np.array([2.0, -1.0, 13.0]))

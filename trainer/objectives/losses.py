@@ -1,8 +1,9 @@
-"""What a model's answers cost: sums over real targets, and how many these are.
+"""Losses as sums over real targets, divided by the target count of the whole batch.
 
 The loss of a batch is a sum divided by the number of targets in the whole batch, of all
-its micro-batches and on all its replicas. So what is computed of a part are sums, and
-the division comes from outside. Padding counts neither above nor below the line.
+its micro-batches and on all its replicas. So each part of a batch computes sums, and
+gets the count of the whole batch as an argument. Padding counts neither in the
+numerator nor in the denominator.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,24 +18,23 @@ from transbeam.model.functional.deferred_logits import DeferredLogits
 from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
 from transbeam.trainer.objectives.targets import Target, TargetCosts, asks_of
 
-# By the output asked: cost, count, and what the answers are judged by, `correct` or
-# `absolute_error`. What is made small beside the answers, and is no part of the loss
-# that is told, is not judged.
+# By model output: `cost`, `count`, and the sum of the metric, `correct` or
+# `absolute_error`. Further terms of the training loss, which the reported loss
+# excludes, have no metric.
 Sums = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss that a training makes small.
-
-    A choice costs its cross-entropy, a number the square of its error.
+    """The training loss: cross-entropy of classes, squared error of numbers.
 
     Attributes:
-        asks: What is asked; each is a mean over its own targets, and they are added.
+        asks: The targets; the loss of each is a mean over its real targets, and the
+            means are added.
         label_smoothing: Share of a target that is spread evenly over all classes
             ([Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7).
-        z_loss: What the square of the logarithm of the softmax's denominator costs,
-            which keeps scores from drifting
+        z_loss: Coefficient of the squared logarithm of the softmax's denominator,
+            which keeps logits from drifting
             ([Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5).
     """
 
@@ -44,24 +44,24 @@ class Loss:
 
     @property
     def reads_scores(self) -> bool:
-        """Whether it wants all scores, and cannot do with `DeferredLogits`."""
+        """True if the loss needs all logits and cannot take `DeferredLogits`."""
         return False
 
     @property
     def variables(self) -> Sequence[keras.Variable]:
-        """What `prepare` reads, and no update changes."""
+        """Variables that `prepare` reads and that updates do not change."""
         return ()
 
     def prepare(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Some records with all that the loss reads, before gradients are taken."""
+        """Adds features that the loss reads to a batch, before gradients are taken."""
         return batch
 
     def counts(self, batch: Mapping[str, Any]) -> list[Any]:
-        """How many targets there are of each ask: float32 scalars."""
+        """Number of real targets per entry of `asks`: float32 scalars."""
         return [ops.sum(ask.read(batch)[1]) for ask in self.asks]
 
     def no_sums(self) -> Sums:
-        """What `sums` of no records are."""
+        """The sums of an empty batch: zeros in the structure of `Sums`."""
         return {
             ask.output: {
                 name: ops.zeros((), "float32") for name in ("cost", ask.judged, "count")
@@ -75,17 +75,17 @@ class Loss:
         batch: Mapping[str, Any],
         counts: Sequence[Any],
     ) -> tuple[Any, Sums]:
-        """The share that some records have in the loss of a batch.
+        """Computes the contribution of some records to the loss of a batch.
 
         Args:
-            outputs: The model's, for these records; or `DeferredLogits` of a
-                vocabulary in place of them.
+            outputs: The model's outputs for these records; vocabulary logits may be
+                `DeferredLogits`.
             batch: Their features.
-            counts: Of the whole batch that they are part of, as `counts` gives them.
+            counts: The target counts of the whole batch, from `counts`.
 
         Returns:
-            The loss, a float32 scalar; and for each ask of these records, by output,
-            `cost` (without smoothing or z-loss), `count`, and `correct` of choices or
+            The loss, a float32 scalar; and sums over these records' targets, by output:
+            `cost` (without smoothing or z-loss), `count`, and `correct` of classes or
             `absolute_error` of numbers.
 
         Example:
@@ -102,7 +102,7 @@ class Loss:
             targets, weights = ask.read(batch)
             answers = outputs[ask.output]
             cost, told, judged = self._of_all(ask, answers, targets, weights)
-            # Without any target there is nothing to divide, and nothing to learn.
+            # A batch without targets has the loss 0.
             total = total + cost / ops.maximum(count, 1.0)
             sums[ask.output] = {
                 "cost": told,
@@ -114,17 +114,18 @@ class Loss:
     def answers(
         self, outputs: Mapping[str, Any], batch: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """What each record's answers were.
+        """Predictions and losses of each record, for an evaluation.
 
         Args:
-            outputs: The model's.
+            outputs: The model's outputs.
             batch: Features by name.
 
         Returns:
-            For each ask, by output: `guesses`, of the targets' shape, int32 of choices
-            and float32 of numbers; what each target costs, `costs` float32 of this
-            shape, without smoothing or z-loss; and added up for each record, float32
-            `(B,)`: `cost`, `count`, and `correct` or `absolute_error`.
+            For each target, by output: `guesses`, the predictions, of the targets'
+            shape, int32 for classes and float32 for numbers; `costs`, the loss of each
+            target, float32 of this shape, without smoothing or z-loss; and sums over
+            each record, float32 `(B,)`: `cost`, `count`, and `correct` or
+            `absolute_error`.
         """
         found = {}
         for ask in self.asks:
@@ -140,7 +141,7 @@ class Loss:
         return found
 
     def _of_all(self, ask: Target, scores, targets, weights) -> tuple[Any, Any, Any]:
-        """What all targets cost, the same as it is told, and how they are judged."""
+        """Sums of the training loss, of the reported loss, and of the metric."""
         if isinstance(scores, DeferredLogits):
             width = scores.vectors.shape[-1]
             return vocabulary_loss(
@@ -168,6 +169,6 @@ def _per_record(x):
 
 
 def loss_of(config: RunConfig) -> Loss:
-    """What the training of a run makes small."""
+    """Builds the training loss of a run."""
     training = config.training
     return Loss(asks_of(config.objective), training.label_smoothing, training.z_loss)

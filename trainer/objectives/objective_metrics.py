@@ -1,4 +1,4 @@
-"""Which metrics belong to an objective, and what they read of a model's answers."""
+"""Metrics of each objective, and their statistics from a model's predictions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,24 +28,24 @@ from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccurac
 from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
 from transbeam.trainer.objectives.targets import Target, asks_of
 
-Answers = Mapping[str, Mapping[str, np.ndarray]]  # as `Loss.answers` gives them
+Answers = Mapping[str, Mapping[str, np.ndarray]]  # the result of `Loss.answers`
 Batch = Mapping[str, np.ndarray]
 
 
 class Metric(Protocol):
-    """See `transbeam.trainer.metrics`."""
+    """A metric; see `transbeam.trainer.metrics`."""
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """A metric, and the statistics that it has of a batch of records.
+    """A metric, with the function that computes its statistics for a batch of records.
 
     Attributes:
-        metric: Makes scores of sums.
-        statistics: Of answers and their batch, float64 `(B, k)`.
-        prefix: What its scores' names begin with.
+        metric: Computes scores from summed statistics.
+        statistics: Function from predictions and their batch to float64 `(B, k)`.
+        prefix: Prefix of its scores' names.
     """
 
     metric: Metric
@@ -55,14 +55,14 @@ class Scorer:
     def intervals(
         self, statistics: Sequence[np.ndarray], seed: int
     ) -> dict[str, Interval]:
-        """Its scores over all batches, each with an interval of 95%."""
+        """Scores over all batches, each with a 95% confidence interval."""
         found = intervals(np.concatenate(statistics), self.metric.scores, seed)
         return {self.prefix + name: interval for name, interval in found.items()}
 
 
 @dataclass(frozen=True)
 class RankScorer(Scorer):
-    """A metric of ranks, which only all units together have."""
+    """A rank metric, which cannot be computed from summed statistics."""
 
     metric: RankCorrelation
 
@@ -77,11 +77,11 @@ class RankScorer(Scorer):
 def scorers_of(
     objective: Objective, *, strict_entities: bool = False
 ) -> tuple[Scorer, ...]:
-    """What an evaluation of an objective reports beside the loss.
+    """The metrics that an evaluation of an objective reports beside the loss.
 
     Args:
-        objective: What the model is trained for.
-        strict_entities: As in `evaluation`.
+        objective: The model's objective.
+        strict_entities: The configuration key `evaluation.strict_entities`.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import ClassificationConfig
@@ -146,7 +146,7 @@ def _numbers(ask: Target) -> tuple[Scorer, Scorer]:
 
 
 def _both_places(start: Target, end: Target) -> Scorer:
-    """How often a window's answer begins and ends where it should."""
+    """Share of windows whose predicted start and end are both correct."""
     metric = TokenAccuracy()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the records of each objective ask of a model."""
+"""Targets of each objective: model output, target feature and weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Target:
     weights: str | None = None
 
     def read(self, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Targets and their weights, float32, in a batch.
+        """Reads targets and their float32 weights from a batch.
 
         Example:
         >>> import numpy as np
@@ -114,7 +114,7 @@ class Target:
 
 @dataclass(frozen=True)
 class NumberTarget(Target):
-    """One number that records ask for, and not a choice.
+    """A numeric target, for regression.
 
     Attributes:
         output: The model's output with the numbers, float32 `(B, ...)`.
@@ -151,7 +151,7 @@ _MASKED = Target("logits", "masked_ids", "masked_weights")
 
 
 def asks_of(objective: Objective) -> tuple[Target, ...]:
-    """What the records of an objective ask; the loss is the sum over these.
+    """The targets of an objective; the loss is the sum of their losses.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig

@@ -1,1 +1,1 @@
-"""What moves weights, how far, and which weights may shrink."""
+"""Optimizers, learning rate schedules, and the choice of decayed weights."""

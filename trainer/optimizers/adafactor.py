@@ -1,4 +1,4 @@
-"""Adafactor: adaptive updates with next to no state."""
+"""Adafactor: adaptive updates with sublinear optimizer state."""
 
 import keras
 from keras import ops
@@ -6,21 +6,21 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Adafactor(keras.optimizers.Optimizer):
-    """Scales gradients by running mean squares, kept for rows and columns alone.
+    """Scales gradients by running mean squares of rows and columns only.
 
     A matrix of shape (n, m) has n + m numbers of state, where Adam has 2 n m. Keras'
-    own Adafactor keeps the product of the two as well, n m numbers more, and does not
-    go faster than 1 / sqrt(step) whatever the schedule; hence this one.
+    own Adafactor also stores the product of the two, n m further numbers, and limits
+    the step size to 1 / sqrt(step) whatever the schedule; hence this one.
 
     Args:
-        learning_rate: float or schedule: the paper's relative step size ρ. A weight
-            moves by that share of its own root mean square.
-        decay_exponent: The mean squares of step t are new by a share of
-            `t ** -decay_exponent`.
+        learning_rate: float or schedule: the paper's relative step size ρ, relative to
+            the root mean square of a weight.
+        decay_exponent: At step t the new squares have the weight
+            `t ** -decay_exponent` in the running mean.
         epsilon_1: Added to squared gradients.
-        epsilon_2: Smallest root mean square that a weight is taken to have.
+        epsilon_2: Lower bound of a weight's root mean square.
         clip_threshold: Largest root mean square of an update before it is scaled.
-        weight_decay: Share of a weight taken off per step, times the learning rate.
+        weight_decay: Share of a weight subtracted per step, times the learning rate.
         name: The optimizer's name.
 
     Example:
@@ -70,7 +70,7 @@ class Adafactor(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         step = ops.cast(self.iterations + 1, "float32")
         news = step**-self.decay_exponent
-        # A table's gradient may come as the rows that were looked up.
+        # The gradient of an embedding may be sparse.
         gradient = ops.convert_to_tensor(gradient, sparse=False)
         squares = ops.square(gradient) + self.epsilon_1
         means = []
@@ -101,12 +101,12 @@ class Adafactor(keras.optimizers.Optimizer):
 
 
 def _mean_axes(variable) -> tuple[int | None, ...]:
-    """Axes that the means of squares are taken over; None keeps every square."""
+    """Axes over which squares are averaged; None stores every square."""
     return (-1, -2) if len(variable.shape) >= 2 else (None,)
 
 
 def _product(means):
-    """Mean squares of single numbers: the best guess from those of rows and columns."""
+    """Reconstructs elementwise mean squares from those of rows and columns."""
     if len(means) == 1:
         return means[0]
     rows, columns = means

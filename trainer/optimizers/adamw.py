@@ -1,4 +1,4 @@
-"""AdamW with one kernel for each weight."""
+"""AdamW with one fused kernel per weight."""
 
 import keras
 from keras import ops
@@ -7,9 +7,9 @@ from transbeam.model.kernels.adam import adam_update
 
 
 class AdamW(keras.optimizers.AdamW):
-    """As Keras's optimizer, to the rounding: decay and step in one pass.
+    """Keras's AdamW with weight decay and update in one pass, equal up to rounding.
 
-    Args are those of Keras's.
+    The arguments are those of `keras.optimizers.AdamW`.
 
     References:
         - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
@@ -20,7 +20,7 @@ class AdamW(keras.optimizers.AdamW):
         moments = self._momentums[index], self._velocities[index]
         rate, step = ops.cast(learning_rate, "float32"), self.iterations + 1
         step = ops.cast(step, "float32")
-        # Both means begin at zero, and are too small by this much.
+        # Bias correction, as both means start at zero.
         mean_bias = 1.0 - ops.power(self.beta_1, step)
         square_bias = 1.0 - ops.power(self.beta_2, step)
         decay = self.weight_decay if self._use_weight_decay(variable) else 0.0
@@ -38,10 +38,10 @@ class AdamW(keras.optimizers.AdamW):
             self.assign(old, value)
 
     def _apply_weight_decay(self, variables):
-        """Nothing: an update decays what it changes."""
+        """Does nothing, as `update_step` includes the decay."""
 
 
 def _read(variable):
-    """Its value; TensorFlow's strategies hand us its own variables, not Keras's."""
+    """The value of a variable; under `tf.distribute` it may be TensorFlow's own."""
     inner = variable.value if isinstance(variable, keras.Variable) else variable
     return ops.convert_to_tensor(inner)

@@ -1,4 +1,4 @@
-"""Optimizers, and which weights they may shrink."""
+"""Builds optimizers, and selects the weights that are decayed."""
 
 import re
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from transbeam.configs.schema.optimizers import (
 from transbeam.trainer.optimizers.adafactor import Adafactor
 from transbeam.trainer.optimizers.adamw import AdamW
 
-# Layers that give scores. Muon is for what lies between them and the embeddings, which
-# Keras knows by their paths.
+# Output layers. Muon is for the weights between them and the embeddings; Keras excludes
+# both by path.
 SCORING = ["logits/", "classifier/", "regressor/"]
 
 
 def is_decayed(path: str, not_decayed: Sequence[str]) -> bool:
-    """Whether weight decay applies to a weight.
+    """Tells if weight decay applies to a weight.
 
     Args:
         path: Its path, such as `encoder_layer_0/feedforward/output/kernel`.
-        not_decayed: Regular expressions; one that is found in the path says no.
+        not_decayed: Regular expressions; weights whose path matches one are excluded.
 
     Example:
     >>> is_decayed("head_dense/kernel", ["bias$"]), is_decayed("query/bias", ["bias$"])
@@ -40,14 +40,14 @@ def build_optimizer(
     schedule: keras.optimizers.schedules.LearningRateSchedule,
     variables: Sequence[keras.Variable],
 ) -> keras.optimizers.Optimizer:
-    """An optimizer on a model's trainable variables, built and ready to be restored.
+    """Creates an optimizer and builds it for a model's trainable variables.
 
-    It neither clips gradients nor averages weights: it takes finished gradients.
+    It neither clips gradients nor averages weights: `UpdateRule` does both.
 
     Args:
         config: The `training.optimizer` section of a run.
         schedule: The learning rate of each step.
-        variables: What it is to update.
+        variables: The variables to update.
 
     Example:
     >>> from transbeam.trainer.optimizers.schedules import Warmup

@@ -1,4 +1,4 @@
-"""Learning rates over time."""
+"""Learning rate schedules."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from transbeam.configs.schema.schedules import (
     warmup_of,
 )
 
-# What is left of the way down, after a share of the steps that it takes.
+# The remaining share of the decay, after a share of the decay's steps.
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "cosine": lambda progress: 0.5 * (1.0 + ops.cos(math.pi * progress)),
     "linear": lambda progress: 1.0 - progress,
@@ -28,11 +28,11 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Warmup(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises in a line to the peak, and stays there.
+    """Linear warm-up to a constant peak.
 
     Args:
         peak: Largest learning rate.
-        warmup_steps: Updates until it is reached; the first update already uses
+        warmup_steps: Updates until the peak; the first update already uses
             `peak / warmup_steps`.
 
     Call arguments:
@@ -56,7 +56,7 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
         return self.peak * share
 
     def share_after(self, step):
-        """What is left of the peak at a step after the warm-up."""
+        """The rate at a step after the warm-up, as a share of the peak."""
         return ops.ones_like(step)
 
     def get_config(self):
@@ -65,16 +65,16 @@ class Warmup(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class WarmupDecay(Warmup):
-    """Rises in a line to the peak, and comes down in the last steps of a run.
+    """Linear warm-up to a peak, and a decay in the last steps of a run.
 
     Args:
         peak: See `Warmup`.
         warmup_steps: See `Warmup`.
-        steps: Updates in all.
-        decay_steps: Updates at the end in which the rate comes down.
-        shape: How: along half a `"cosine"`, in a `"linear"` way, or as one minus the
+        steps: Updates in total.
+        decay_steps: Updates at the end in which the rate decays.
+        shape: Shape of the decay: half a `"cosine"`, `"linear"`, or one minus the
             square root (`"sqrt"`).
-        final_fraction: What is left of the peak at the end.
+        final_fraction: The final rate, as a fraction of the peak.
 
     Example:
     >>> schedule = WarmupDecay(1.0, 2, steps=6, decay_steps=4, shape="cosine")
@@ -121,7 +121,7 @@ class WarmupDecay(Warmup):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class WarmupInverseSqrt(Warmup):
-    """Rises in a line to the peak, and falls as one by the root of the step.
+    """Linear warm-up to a peak, and a decay by the inverse square root of the step.
 
     The n-th update, counted from 1, has `peak * sqrt(warmup_steps / n)`.
 
@@ -144,12 +144,12 @@ class WarmupInverseSqrt(Warmup):
 
 
 def build_schedule(config: Schedule, steps: int, hidden_dim: int) -> Warmup:
-    """The schedule a configuration asks for.
+    """Builds the schedule of a configuration.
 
     Args:
         config: The `training.schedule` section of a run.
-        steps: Updates in all.
-        hidden_dim: The model's width, which Noam's peak depends on.
+        steps: Updates in total.
+        hidden_dim: The model's width, on which Noam's peak depends.
 
     Example:
     >>> schedule = build_schedule(NoamScheduleConfig(warmup_steps=4), 10, hidden_dim=16)

@@ -1,1 +1,1 @@
-"""What a training looks like: pages that need no script and no network."""
+"""HTML reports of trainings and sweeps, without scripts or network access."""

@@ -1,4 +1,4 @@
-"""The published configuration that a run is most like."""
+"""Finds the published configuration that is most similar to a run's."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -24,17 +24,17 @@ def _presets() -> Mapping[str, RunConfig]:
 
 
 def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | None:
-    """The preset of a run's family with the fewest other keys of `model`.
+    """Finds the preset of a run's model kind whose `model` section differs least.
 
-    Those with the run's objective come before all others.
+    Presets with the run's objective are preferred.
 
     Args:
         run: Any run.
 
     Returns:
-        Its name; and each key beside `data` in which the run differs, with the preset's
-        value and the run's, None for a key that one of them has not. None where no
-        preset is of the run's family.
+        Its name; and each key outside of `data` in which the run differs, with the
+        preset's value and the run's, or None for a key that one of them lacks. None if
+        no preset has the run's model kind.
 
     Example:
     >>> name, differences = nearest_preset(_presets()["gpt2_small"])

@@ -1,4 +1,4 @@
-"""What is left of a training to look at: a picture and a page."""
+"""Writes the report files of a training: a loss curve and an HTML page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,14 +22,14 @@ def write_report(
     """Writes `loss.png` and `report.html`.
 
     Args:
-        folder: The training's.
+        folder: The training stage's folder.
         config: The run.
         rows: The lines of `metrics.jsonl`.
-        result: What the training stage says of itself.
-        samples: HTML of what the model says of some documents.
+        result: The result of the training stage.
+        samples: HTML of sample predictions.
 
     Returns:
-        The files by name.
+        The paths of the files, by name.
     """
     picture, page = folder / "loss.png", folder / "report.html"
     draw_loss(rows, yardstick(result["evaluation"]), picture)
@@ -44,12 +44,11 @@ def draw_loss(
 ) -> None:
     """Draws training and validation loss against the step, as a PNG.
 
-    The dashed line is what a model reaches that knows the targets on the whole, and
-    nothing of its input.
+    The dashed line is the input-free baseline.
 
     Args:
         rows: The lines of `metrics.jsonl`.
-        least: Where that line is.
+        least: The baseline.
         picture: The file to write.
     """
     import io

@@ -1,4 +1,4 @@
-"""Numbers against the step as an SVG picture, for pages without a script."""
+"""Line charts of metrics against the step, as SVG, for pages without scripts."""
 
 import html
 import math
@@ -23,13 +23,13 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve of a picture.
+    """A curve of a chart.
 
     Attributes:
-        name: Stands at its end.
+        name: The label at its end.
         points: Step and value, in order.
-        dots: Whether each point is marked, where there are few of them. One that is
-            alone always is: it would not be seen.
+        dots: If true, each point is marked. A single point always is, as it would be
+            invisible otherwise.
     """
 
     name: str
@@ -43,9 +43,9 @@ def curves(
     """Draws curves over one axis of steps.
 
     Args:
-        lines: Those without a finite point are left out.
-        what: Says in words what the picture shows, and its unit.
-        limit: A name and a value to draw as a dashed line across.
+        lines: The curves; those without a finite point are left out.
+        what: Description of the chart with its unit, for `aria-label`.
+        limit: Name and value of a dashed horizontal line.
 
     Returns:
         An `<svg>` element; empty when there is nothing to draw.
@@ -90,7 +90,7 @@ def curves(
 
 
 def short(value: float) -> str:
-    """A number of four digits at most, for an axis.
+    """Formats a number for an axis, with about four significant digits.
 
     Example:
     >>> [short(value) for value in (0.00025, 3.14159, 12345.6, 0.0)]
@@ -102,7 +102,7 @@ def short(value: float) -> str:
 
 
 def _spread(heights: Sequence[float], least: float = 14.0) -> list[float]:
-    """Heights at which labels can be read: moved until none covers another.
+    """Moves the heights of labels until none overlaps another.
 
     Example:
     >>> _spread([50.0, 20.0, 51.0])
@@ -133,7 +133,7 @@ def _level(value: float, low: float, high: float) -> str:
 
 
 def _dot(at: str, point: Point, number: int) -> str:
-    """A disk of radius 3, all of it stroke, so that it has its line's colour."""
+    """A dot of radius 3, drawn by its stroke, so that it has the color of its line."""
     x, y = at.split(",")
     told = f"<title>step {point[0]:,.0f}: {short(point[1])}</title>"
     return f"<circle class='c{number}' cx='{x}' cy='{y}' r='1.5'>{told}</circle>"

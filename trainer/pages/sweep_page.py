@@ -1,4 +1,4 @@
-"""The page about a sweep: a table of its runs, best first, and their curves."""
+"""HTML page of a sweep: a table of its runs, best first, and their loss curves."""
 
 import html
 import math
@@ -14,7 +14,7 @@ from transbeam.trainer.pages.svg_curves import STYLE, Curve, curves, short
 
 _MOST_CURVES = 8
 _MOST_DOTS = 30  # more would hide the line
-# What they decide the loss is about.
+# Sections on which the meaning of the loss depends.
 _OF_THE_LOSS = ("data", "tokenizer", "objective")
 _STYLE = (
     STYLE
@@ -31,11 +31,11 @@ svg.curves .c7 { stroke: #7a6a5a }
 
 
 def sweep_page(plan: Sweep, runs: Sequence[Mapping[str, Any]]) -> str:
-    """The page.
+    """Renders the page.
 
     Args:
         plan: The sweep.
-        runs: Those done so far, as `transbeam.trainer.sweep` tells of them.
+        runs: The entries of `sweep.json` for the runs done so far.
     """
     ended = [run for run in runs if run["error"] is None]
     ranked = sorted(ended, key=lambda run: run["loss"])
@@ -60,7 +60,7 @@ def _told_failed(failed: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _told_what_differs(plan: Sweep) -> str:
-    """That losses cannot be compared, where they are not of the same thing."""
+    """A warning if the sweep varies sections that make losses incomparable."""
     keys = [key for key in plan.grid if key.partition(".")[0] in _OF_THE_LOSS]
     if not keys:
         return ""
@@ -115,7 +115,7 @@ def _row(number: int, run: Mapping[str, Any], scores: Sequence[str]) -> str:
 
 
 def _number(score: float | None) -> str:
-    """A score; one that is not there, or no number, is a dash."""
+    """Formats a score; a missing or non-finite one is a dash."""
     return "–" if score is None or not math.isfinite(score) else short(score)
 
 
@@ -125,5 +125,5 @@ def _values(run: Mapping[str, Any]) -> str:
 
 
 def _shown(title: str) -> str:
-    # A long key may be broken at its points.
+    # Allows line breaks at the dots of a long key.
     return html.escape(title.replace("_", " ")).replace(".", ".<wbr>")

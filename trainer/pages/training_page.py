@@ -1,4 +1,4 @@
-"""The report of a training: its curves, its rates and its keys on one page."""
+"""HTML report of a training: curves, speed, samples and configuration."""
 
 import html
 import statistics
@@ -23,14 +23,14 @@ def training_report(
     facts: Mapping[str, str],
     samples: str = "",
 ) -> str:
-    """The page.
+    """Renders the page.
 
     Args:
         config: The run.
         rows: The lines of `metrics.jsonl`.
-        result: What the training stage says of itself.
-        facts: More to tell, by name.
-        samples: HTML of what the model says of some documents.
+        result: The result of the training stage.
+        facts: Further rows of the facts table, by name.
+        samples: HTML of sample predictions.
     """
     least = yardstick(result["evaluation"])
     parts = [
@@ -93,7 +93,7 @@ def _limit_told(clip_norm: float | None) -> str:
 
 def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
     trained = [row for row in rows if "tokens_per_second" in row]
-    # The first line has the compilation in it.
+    # The first line of the log includes the compilation.
     speeds = [row["tokens_per_second"] for row in trained[1:] or trained]
     waits = [row["input_wait"] for row in trained[1:] or trained]
     found = {
@@ -106,7 +106,7 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
         middle = statistics.median(speeds)
         found["tokens per second, median"] = f"{middle:,.0f}"
         shares = [row["mfu"] for row in trained[1:] or trained if "mfu" in row]
-        # Elsewhere the peak was found to be higher than it was measured.
+        # Some line lacks `mfu` if the measured peak turned out too low.
         if len(shares) == len(speeds):
             use = statistics.median(shares)
             found["share of what products of matrices reach (MFU), median"] = (
@@ -120,7 +120,7 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _preset(config: RunConfig) -> str:
-    """How the run differs from the published model it is most like."""
+    """Table of the differences to the most similar published configuration."""
     if (found := nearest_preset(config)) is None:
         return ""
     name, differences = found

@@ -1,4 +1,4 @@
-"""A batch on its way through a model: what is read, in parts, and how much it is."""
+"""Batch helpers: model inputs, token counts, micro-batches, and training outputs."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,12 +15,12 @@ Numbers = dict[str, Any]
 
 
 def inputs_of(model: keras.Model, batch: Batch) -> Batch:
-    """The features that the model reads."""
+    """Selects the features that are inputs of a model."""
     return {tensor.name: batch[tensor.name] for tensor in model.inputs}
 
 
 def tokens_in(batch: Batch) -> Any:
-    """Real tokens of a batch, of both sides of a pair; of images, how many: float32."""
+    """Number of real tokens of a batch, on both sides; or of images. float32."""
     rows = [ids for name, ids in batch.items() if name.endswith("document_ids")]
     if not rows:
         return ops.cast(ops.shape(next(iter(batch.values())))[0], "float32")
@@ -28,7 +28,7 @@ def tokens_in(batch: Batch) -> Any:
 
 
 def in_parts(batch: Batch, parts: int) -> Batch:
-    """Each feature with a new first axis: (B, ...) becomes (parts, B / parts, ...)."""
+    """Adds a first axis to each feature: (B, ...) becomes (parts, B / parts, ...)."""
     return {
         name: ops.reshape(x, (parts, -1, *x.shape[1:])) for name, x in batch.items()
     }
@@ -37,15 +37,16 @@ def in_parts(batch: Batch, parts: int) -> Batch:
 def outputs_to_learn_from(
     model: keras.Model, loss: Loss, whole: bool = False, training: bool = True
 ) -> Callable[[Batch], Mapping[str, Any]]:
-    """From a batch to what the loss reads of a model that gradients are taken of.
+    """Builds the function from a batch to the model outputs that the loss reads.
 
-    Scores of a vocabulary are left to the loss, unless it reads them.
+    Vocabulary logits are deferred to the loss, which computes them in chunks, unless it
+    needs all of them.
 
     Args:
-        model: Is trained.
-        loss: What it makes small.
-        whole: Whether scores are to be made in one piece in any case.
-        training: Whether dropout is in force.
+        model: The model to train.
+        loss: The loss to minimize.
+        whole: If true, logits are always computed in one piece.
+        training: If true, dropout is active.
     """
     whole = whole or loss.reads_scores or is_plain()
     unscored = None if whole else without_scores(model)

@@ -1,4 +1,4 @@
-"""Updates and evaluations as compiled functions, by the backend there is."""
+"""Compiled update and evaluation functions of the current backend."""
 
 import keras
 
@@ -12,19 +12,19 @@ from transbeam.trainer.step.update_rule import UpdateRule
 def build_step(
     state: TrainState, loss: Loss, config: TrainingConfig, workers: Workers = ALONE
 ):
-    """The update as one compiled function of a batch.
+    """Builds the update as one compiled function of a batch.
 
     Args:
-        state: What it changes.
-        loss: What it makes small.
+        state: The state that it changes.
+        loss: The loss to minimize.
         config: The `training` section: accumulation, clipping, averages.
-        workers: Who shares the batches; `state` was made in their scope.
+        workers: The workers that share the batches; `state` was created in their scope.
 
     Returns:
         A function from this worker's rows of a batch, features by name, to numbers of
-        the whole batch that are not waited for:
+        the whole batch. It returns without waiting for their values:
         `loss` (with smoothing and z-loss), `gradient_norm` (before clipping),
-        `skipped` (0 or 1), `tokens` (real ones read), and `sums` as `Loss` has them.
+        `skipped` (0 or 1), `tokens` (real tokens read), and `sums` as in `Loss`.
     """
     rules = UpdateRule(state, config)
     if keras.backend.backend() == "jax":
@@ -35,9 +35,9 @@ def build_step(
 
 
 def build_evaluation(model: keras.Model, loss: Loss, workers: Workers = ALONE):
-    """A compiled function from a batch to the `answers` of `Loss`.
+    """Builds a compiled function from a batch to the `answers` of `Loss`.
 
-    Each worker has the whole batch, answers for its rows, and gets the answers of all.
+    Each worker has the whole batch, predicts for its rows, and gets all predictions.
     """
     if keras.backend.backend() == "jax":
         from transbeam.trainer.step.on_jax import build_forward

@@ -31,7 +31,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
     groups = (trained, others, changed)
     mesh = workers if isinstance(workers, MeshWorkers) else None
 
-    # Rows that lie on several devices are not cut into chunks.
+    # Logits of rows on several devices are not computed in chunks.
     outputs_of = outputs_to_learn_from(model, loss, whole=mesh is not None)
 
     def share(values, other_values, batch, counts, scale):
@@ -97,7 +97,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         }
         return (new[: len(trained)], other_values, new[len(trained) :]), numbers
 
-    # On a mesh, variables come out where they went in.
+    # On a mesh, variables keep their shardings.
     shardings = [[v.value.sharding for v in group] for group in groups]
     out = (tuple(shardings), mesh.whole) if mesh else None
     compiled = jax.jit(pure, donate_argnums=(0, 1, 2), out_shardings=out)

@@ -1,4 +1,4 @@
-"""The update as a graph of TensorFlow's."""
+"""The update as a TensorFlow graph."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
             [weight.value for weight in weights],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        # Of an embedding that is only looked up come some rows: here all of them.
+        # The gradient of an embedding lookup is sparse (IndexedSlices): make it dense.
         return [tf.convert_to_tensor(g) for g in gradients], value, sums
 
     def of_all_parts(batch: Batch, counts: list[Any]):
@@ -56,7 +56,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         return loop[1]
 
     def share(rows: Batch) -> tuple[list[Any], Numbers]:
-        """On a replica: from its rows to the gradients and numbers of the batch."""
+        """Computes the batch's gradients and numbers; runs on each replica."""
         rows = workers.rows_of_replica(rows)
         counts = workers.add_up(loss.counts(rows))
         work = of_all_parts if accumulation > 1 else gradients_of

@@ -1,4 +1,4 @@
-"""What an update changes, and what a validation exchanges."""
+"""State of a training, and the swap to averaged weights for a validation."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ _FIRST_LOSS_SCALE = 2.0**15
 
 
 class TrainState:
-    """All that an update changes, and a checkpoint holds.
+    """Everything that an update changes and a checkpoint holds.
 
     Attributes:
-        model: Its weights, and the random state of its dropout.
-        optimizer: Built.
-        averages: The moving average of each trainable weight; none without
+        model: The model, with the random state of its dropout.
+        optimizer: The built optimizer.
+        averages: The moving average of each trainable weight; empty without
             `training.ema_decay`.
-        loss_scale: float32. What the loss is multiplied with before gradients are
-            taken, so that float16 can hold them; 1 in other formats.
+        loss_scale: float32. Factor of the loss before gradients are taken, so that
+            float16 can represent them; 1 in other formats.
         since_skipped: int32. Updates since the loss scale last changed.
-        skipped: int32. Updates left out so far, because they were not finite.
-        skipped_in_a_row: int32. Of these, the last ones without one in between.
+        skipped: int32. Updates skipped so far, because they were not finite.
+        skipped_in_a_row: int32. Consecutive skipped updates at the end.
     """
 
     def __init__(
@@ -47,23 +47,23 @@ class TrainState:
                 keras.Variable(
                     ops.copy(weight.value),
                     trainable=False,
-                    layout=getattr(weight, "_layout", None),  # on JAX: where it lies
+                    layout=getattr(weight, "_layout", None),  # on JAX: its sharding
                     name=f"average_{number}",
                 )
                 for number, weight in enumerate(model.trainable_variables)
             ]
 
     def last_learning_rate(self) -> float:
-        """What the last update was made with; before the first, what that one will be.
+        """The learning rate of the last update; before the first, that of the first.
 
-        The optimizer's own word is for the update to come.
+        The optimizer's own `learning_rate` is that of the next update.
         """
         schedule = self.optimizer._learning_rate
         return float(schedule(ops.maximum(self.optimizer.iterations - 1, 0)))
 
     @property
     def counters(self) -> list[keras.Variable]:
-        """What is neither of the model nor of the optimizer nor an average."""
+        """The variables beside model, optimizer and averages."""
         return [
             self.loss_scale,
             self.since_skipped,
@@ -73,7 +73,7 @@ class TrainState:
 
     @property
     def variables(self) -> dict[str, Sequence[keras.Variable]]:
-        """Everything, by the part it belongs to."""
+        """All variables, by part."""
         return {
             "model": self.model.variables,
             "optimizer": self.optimizer.variables,
@@ -84,8 +84,8 @@ class TrainState:
 
 @contextmanager
 def averaged(state: TrainState) -> Generator[None, None, None]:
-    """Inside, the model has the moving averages in place of its weights, if any."""
-    # Those of now: inside, adapters may be merged and be gone.
+    """A context in which the model's weights are the moving averages, if it has any."""
+    # Listed beforehand: merging the adapters inside the context removes variables.
     weights = state.model.trainable_variables if state.averages else []
     pairs = list(zip(weights, state.averages, strict=True))
     _exchange(pairs)

@@ -1,4 +1,4 @@
-"""What an update does with gradients, the same on every backend."""
+"""The update rule from gradients to new weights, the same on every backend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +12,9 @@ _STEPS_TO_DOUBLE = 2_000
 
 
 class UpdateRule:
-    """What is done with gradients before the optimizer has them, and after it.
+    """The update around the optimizer: unscaling, clipping, averages, counters.
 
-    Everything here is `keras.ops` on variables, for both backends to trace.
+    Everything here uses `keras.ops` on variables, which both backends can trace.
     """
 
     def __init__(self, state: TrainState, config: TrainingConfig):
@@ -23,7 +23,11 @@ class UpdateRule:
         self.ema_decay = config.ema_decay
 
     def finish(self, gradients: Sequence[Any]) -> tuple[list[Any], Any, Any]:
-        """Gradients unscaled and clipped, their norm, and whether it is finite."""
+        """Unscales and clips gradients.
+
+        Returns:
+            The gradients, their norm before clipping, and a bool: if it is finite.
+        """
         scale = 1.0 / self.state.loss_scale.value
         if self.state.scales:
             gradients = [gradient * scale for gradient in gradients]
@@ -52,7 +56,7 @@ class UpdateRule:
             state.since_skipped.assign(ops.where(full, 0, steps))
 
     def skip(self) -> None:
-        """Counts an update that is left out; float16 tries a smaller scale next."""
+        """Counts a skipped update, and halves the loss scale of float16."""
         state = self.state
         state.skipped.assign_add(1)
         state.skipped_in_a_row.assign_add(1)

@@ -1,1 +1,1 @@
-"""The kinds of `objective`, without labels and with."""
+"""The kinds of `objective`: self-supervised and supervised ones."""

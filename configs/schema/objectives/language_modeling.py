@@ -1,4 +1,4 @@
-"""`objective`: what a language model without labels is asked to predict."""
+"""`objective`: self-supervised language modeling objectives."""
 
 import math
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class MaskingConfig:
             )
 
     def predictions_per_record(self, sequence_length: int) -> int:
-        """The fixed number of slots for asked-for tokens in a record.
+        """The fixed number of slots for masked tokens in a record.
 
         Example:
         >>> MaskedConfig().predictions_per_record(128)
@@ -88,7 +88,7 @@ class MaskedConfig(MaskingConfig):
 class SentencePairsConfig(MaskingConfig):
     """Masked language modelling on pairs of segments (BERT, ALBERT).
 
-    The model also says what the second segment is to the first.
+    The model also predicts the relation of the second segment to the first.
     """
 
     kind: Literal["sentence_pairs"] = "sentence_pairs"
@@ -133,7 +133,7 @@ class CausalConfig:
 class PrefixConfig:
     """Prefix language modelling: a document's end is predicted from its beginning.
 
-    Within the beginning, tokens may see each other in both directions.
+    Attention is bidirectional within the beginning.
     """
 
     kind: Literal["prefix"] = "prefix"
@@ -143,7 +143,7 @@ class PrefixConfig:
 class SpanCorruptionConfig:
     """Span corruption (T5): spans are cut out of a text and asked for.
 
-    `data.sequence_length` is the encoder's.
+    `data.sequence_length` is the encoder's length.
     """
 
     kind: Literal["span_corruption"] = "span_corruption"
@@ -164,10 +164,10 @@ class SpanCorruptionConfig:
     )
 
     def target_length(self, encoder_length: int) -> int:
-        """Tokens of a record for the decoder.
+        """Decoder tokens per record.
 
-        Left to itself it is what one text needs that fills the encoder, and half as
-        much more: several short texts in its place need more sentinels and ends.
+        By default it is 1.5 times the need of one text that fills the encoder, because
+        several short texts need more sentinels and end tokens.
 
         Example:
         >>> SpanCorruptionConfig().target_length(512)
@@ -180,7 +180,7 @@ class SpanCorruptionConfig:
         return 8 * math.ceil(target * 1.5 / 8)
 
     def longest_text(self, encoder_length: int) -> int:
-        """The most tokens of text that surely fit both sides, whatever is cut out."""
+        """The largest number of text tokens that always fit both sides."""
         target_length = self.target_length(encoder_length)
         longest = 1
         while True:
@@ -193,7 +193,7 @@ class SpanCorruptionConfig:
             longest = tokens
 
     def num_sentinels(self, encoder_length: int) -> int:
-        """The number of sentinels that the spans of one text may take.
+        """The largest number of sentinels that the spans of one text may need.
 
         Example:
         >>> SpanCorruptionConfig().num_sentinels(512)
@@ -202,7 +202,7 @@ class SpanCorruptionConfig:
         return self._most(self.longest_text(encoder_length))[1]
 
     def _most(self, tokens: int) -> tuple[int, int]:
-        """Noise tokens and spans of a text of so many tokens, at most."""
+        """Largest numbers of noise tokens and of spans, for a text of given length."""
         noise = math.ceil(tokens * self.noise_density)
-        # One span may be cut in two where the text begins and ends.
+        # A span that wraps around the text's end counts as two.
         return noise, math.ceil(noise / self.mean_noise_span_length) + 1

@@ -1,4 +1,4 @@
-"""`objective`: what a model with labelled examples is asked to predict."""
+"""`objective`: supervised objectives, for labeled data."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -72,8 +72,8 @@ class ClassificationConfig:
 class PairClassificationConfig:
     """The class of two texts: `text` and `second_text` give `label`.
 
-    A pair that is too long loses tokens at the end of its longer text, until both are
-    equally long; then of both in turn.
+    A pair that is too long is truncated at the end of its longer text, until both are
+    equally long; then at the ends of both in turn.
     """
 
     kind: Literal["pair_classification"] = "pair_classification"
@@ -94,8 +94,8 @@ class RegressionConfig:
 class PairRegressionConfig:
     """A number for two texts, such as how alike they are (STS-B).
 
-    `text` and `second_text` give `label`, as it stands. A pair that is too long is cut
-    as for `pair_classification`.
+    `text` and `second_text` give `label`, as written. A pair that is too long is
+    truncated as in `pair_classification`.
     """
 
     kind: Literal["pair_regression"] = "pair_regression"
@@ -122,7 +122,7 @@ class TokenClassificationConfig:
 class SpanQAConfig:
     """The place of an answer: `text` and the question `second_text` give a span.
 
-    A text that is longer than a record is read in windows, one record for each.
+    A text that is longer than a record is split into windows, one record for each.
     """
 
     kind: Literal["span_qa"] = "span_qa"
@@ -140,7 +140,7 @@ class SpanQAConfig:
 
     @property
     def minimum_sequence_length(self) -> int:
-        """The least `data.sequence_length`: question, specials, a token of text.
+        """The smallest `data.sequence_length`: question, special tokens, a text token.
 
         Example:
         >>> SpanQAConfig(max_question_length=64).minimum_sequence_length

@@ -1,1 +1,1 @@
-"""Attention layers: one file a kind, over one base class."""
+"""Attention layers: a module per kind, with a common base class."""

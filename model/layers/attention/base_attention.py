@@ -22,15 +22,13 @@ from transbeam.model.layers.sequence_info import check_places
 
 
 class Attention(keras.layers.Layer):
-    """Lets each token take a weighted mean of what the others hold out.
+    """Multi-head attention: base class with projections and heads.
 
-    A token asks with its query, is found by its key and gives its value. The heads do
-    this side by side, each in its own slice of the vector, so that one token can
-    follow several relations at once. Groups of query heads may share a head of keys
-    and values, which makes the cache of a decoder smaller.
+    Each token's output is a mean of values, weighted by the match of its query with the
+    keys, per head. Groups of query heads may share a key-value head, which makes the
+    cache of a decoder smaller.
 
-    This is the base of the kinds, which say who looks at whom: a subclass writes
-    `attend`.
+    A subclass defines in `attend` which keys each query attends to.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `H` query heads, `G` heads of keys
     and values, `K` head width.
@@ -40,34 +38,34 @@ class Attention(keras.layers.Layer):
         num_heads: int. `H`.
         num_key_value_heads: int or None. `G`, a divisor of `H`; None for `H`.
         head_dim: int or None. `K`; None for `D / H`.
-        projection_bias: bool. Whether queries, keys and values get a bias.
-        output_bias: bool. Whether the output gets one.
+        projection_bias: bool. If true, queries, keys and values have a bias.
+        output_bias: bool. If true, the output has a bias.
         dropout: float in `[0, 1)`. Share of the probabilities dropped in training.
-        causal: bool. Whether a token is kept from seeing those after it.
-        scale_scores: bool. Whether scores are divided by `sqrt(K)`.
+        causal: bool. If true, a token does not attend to later ones.
+        scale_scores: bool. If true, scores are divided by `sqrt(K)`.
         kernel_initializer: Keras initializer of the projections; None for BERT's.
         output_initializer: The output projection's; None for the same.
-        rotary: layer or None. Called with `(B, T, H, K)` and the positions; turns
+        rotary: layer or None. Called with `(B, T, H, K)` and the positions; rotates
             queries and keys.
-        score_bias: layer or None. Called with the positions of queries and keys; gives
-            what is added to their scores.
+        score_bias: layer or None. Called with the positions of queries and keys;
+            returns a bias of their scores.
         seed: int or None. Seed of the initial weights and of the dropout.
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        places: dict of int `(B, T)` tensors that say where each token stands; see
+        places: dict of int `(B, T)` tensors: masks and positions of the tokens; see
             `transbeam.model.layers.sequence_info`.
 
     Returns:
         `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.
-        What is given for padding is finite and means nothing.
+        Outputs for padding are finite and have no meaning.
 
     Raises:
         ConfigError: The heads do not fit the width.
-        ValueError: `inputs` is not of rank 3, or `places` are not those of its tokens.
+        ValueError: `inputs` is not of rank 3, or `places` does not fit it.
 
-    Masking: only `places` counts. A Keras mask on the inputs is not read, and Keras
-    warns of it.
+    Masking: only `places` is used. A Keras mask on the inputs is ignored, with a
+    warning of Keras.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2
@@ -93,8 +91,8 @@ class Attention(keras.layers.Layer):
         seed: int | None = None,
         **kwargs,
     ):
-        # What `places` has of floats, a table of biases, stays float32; all else goes
-        # through layers that cast for themselves.
+        # The only float tensor of `places`, the bias table, must stay float32; all
+        # other inputs go to layers that cast by themselves.
         super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
@@ -118,7 +116,7 @@ class Attention(keras.layers.Layer):
         self.query = self.projection("query", self.num_heads * self.head_dim)
         self.key = self.projection("key", keys_dim)
         self.value = self.projection("value", keys_dim)
-        # Keras keeps the attribute `output` for itself; the weights are under it.
+        # The attribute `output` is reserved by Keras; the weights' paths use the name.
         self.output_projection = Dense(
             hidden_dim,
             use_bias=output_bias,
@@ -134,7 +132,7 @@ class Attention(keras.layers.Layer):
         )
 
     def projection(self, name: str, units: int) -> Dense:
-        """A dense layer as queries, keys and values have it."""
+        """Makes a dense layer for queries, keys or values."""
         return Dense(
             units,
             use_bias=self.projection_bias,
@@ -172,7 +170,7 @@ class Attention(keras.layers.Layer):
         return self.join(outputs)
 
     def project(self, inputs, position_ids=None):
-        """Queries, keys and values of one sequence.
+        """Computes queries, keys and values of one sequence.
 
         Args:
             inputs: float `(B, T, D)`.
@@ -204,7 +202,7 @@ class Attention(keras.layers.Layer):
         return self.head_dim**-0.5 if self.scale_scores else 1.0
 
     def scale(self, query):
-        """Scales queries rather than the scores, which are more."""
+        """Scales queries rather than the more numerous scores."""
         return query * self.score_scale
 
     def split(self, x):
@@ -225,7 +223,7 @@ class Attention(keras.layers.Layer):
             key: float `(B, T, G, K)`.
             value: float `(B, T, G, K)`.
             places: See the class.
-            training: Whether dropout is in force.
+            training: If true, dropout is active.
 
         Returns:
             float `(B, T, H, K)`.

@@ -1,4 +1,4 @@
-"""Blocks of tokens look at their neighbours, the outermost, and some at random."""
+"""Block sparse attention (BigBird): neighboring, outermost and random blocks."""
 
 import random
 
@@ -27,39 +27,39 @@ from transbeam.model.layers.attention.local_attention import (
     window_of,
 )
 
-# A prime such that its square and the number of a block stay within int32.
+# A prime whose square plus a block number stays within int32.
 PRIME = 32_749
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class BlockSparseAttention(Attention):
-    """Attention from block to block, with shortcuts (BigBird's internal construction).
+    """Attention between blocks of tokens (BigBird's internal construction).
 
-    A document is cut into blocks from its first token on. A block sees itself and its
-    two neighbours, the first and the last block of its document, and some blocks drawn
-    at random. The first and the last block see the whole document.
+    A document is split into blocks from its first token on. A block attends to itself
+    and its two neighbors, to the first and the last block of its document, and to some
+    random blocks. The first and the last block attend to the whole document.
 
-    Everything is counted within a document, so that packed into a row it is the same as
-    alone. The work is nevertheless done in blocks of the row. Where documents begin
-    anywhere, a block of the row holds pieces of two of their blocks: it is multiplied
-    with five blocks around it in place of three, and with twice as many drawn ones.
-    Of documents longer than two blocks, it touches two at most: the one that it begins
-    in and the one that it ends in. What lies far away is looked up for these.
+    All positions are relative to the document, so packing does not change the result.
+    The computation nevertheless uses blocks of the row. If documents start anywhere, a
+    block of the row contains parts of two of their blocks: it is multiplied with five
+    blocks around it instead of three, and with twice as many random ones. It overlaps
+    at most two documents that are longer than two blocks: the one that it starts in and
+    the one that it ends in. Distant blocks are gathered for these.
 
-    Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` blocks
-    drawn for each.
+    Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` random
+    blocks for each.
 
     Args:
         block_size: int. `b`.
-        num_random_blocks: int. `r`. Which ones is drawn once, for each head, from the
-            seed, and depends on the number of blocks of the document. They are none of
-            those that a block sees anyway, and fewer where there are not so many.
-        seed: int or None. None draws one, which the config keeps: the layer must draw
-            the same blocks when it is loaded.
+        num_random_blocks: int. `r`. They are drawn once, for each head, from the seed,
+            and depend on the number of blocks of the document. They exclude the blocks
+            that a block attends to anyway, and are fewer if there are not enough.
+        seed: int or None. None draws a seed, which the config stores: the layer must
+            have the same blocks when it is loaded.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` is called twice: with those of all queries, `(N, B, H, b, keys)`, of
-    which those of outermost blocks do not count; then with those of outermost blocks,
+    `probabilities` is called twice: for all queries, `(N, B, H, b, keys)`, where the
+    rows of outermost blocks are not used; then for queries of outermost blocks,
     `(N, B, H, queries, b)`, which add up to one over all blocks.
 
     Example:
@@ -99,7 +99,7 @@ class BlockSparseAttention(Attention):
             )
         self.block_size = block_size
         self.num_random_blocks = num_random_blocks
-        # Each head and each of its draws has a function of its own, x -> a x + c.
+        # Each head and each of its draws has its own hash function x -> a x + c.
         generator = np.random.default_rng(derive_seed(seed, "random_blocks"))
         shape = (num_heads, num_random_blocks)
         self.factors = generator.integers(1, PRIME, shape, dtype="int32")
@@ -124,7 +124,7 @@ class BlockSparseAttention(Attention):
         )
         scattered = self._looking_on(documents, last, query, key, value)
         outer = attend_from_scattered(self, scattered, bias_table, training)
-        # The whole of a short document is near to each of its blocks.
+        # In a short document all blocks are near to each other.
         number = documents.positions // size
         outermost = ops.logical_or(ops.equal(number, 0), ops.equal(number, last))
         outermost = ops.logical_and(outermost, last > 1)
@@ -132,7 +132,7 @@ class BlockSparseAttention(Attention):
         return ops.where(outermost, outer, inner)
 
     def _near(self, documents, last, window: LocalWindow):
-        """Keys of a window that are in a neighbouring block or an outermost one."""
+        """Marks keys of a window that are in a neighboring or an outermost block."""
         number = documents.positions // self.block_size
         keys, last_keys = window.around(number), window.around(last)
         queries = ops.expand_dims(self._cut(number), 3)  # (N, B, b, 1)
@@ -143,7 +143,7 @@ class BlockSparseAttention(Attention):
         )
 
     def _far(self, documents, last, window: LocalWindow) -> Far:
-        """The outermost blocks outside of the windows, and the drawn ones."""
+        """The outermost blocks outside of the windows, and the random ones."""
         size = self.block_size
         blocks, last = documents.cut(size), self._cut(last)
         tokens = np.arange(size, dtype="int32")
@@ -153,8 +153,8 @@ class BlockSparseAttention(Attention):
             keys = ops.expand_dims(documents.ids_at(index), 2)
             return documents.visible(keys, ids)  # (N, B, b, S)
 
-        # A window that does not reach the first block is of the document that the
-        # block begins in; one that does not reach the last, of the one it ends in.
+        # If a window does not reach the first block of a document, that is the document
+        # in which the block starts; if it does not reach the last, in which it ends.
         first = blocks.starts[:, :, :1] + tokens
         final = blocks.starts[:, :, -1:] + last[:, :, -1:] * size + tokens
         begin = block_starts(first, size)
@@ -174,9 +174,9 @@ class BlockSparseAttention(Attention):
         )
 
     def _drawn(self, documents, blocks: DocumentMasks, last) -> Far:
-        """The drawn blocks of the document that a block of the row begins in.
+        """The random blocks of the document in which a block of the row starts.
 
-        Of any other document it holds the first block at most, which draws none.
+        Of any other document it contains at most the first block, which has none.
         """
         rows, batch, size = ops.shape(blocks.ids)
         all_blocks = rows * batch  # TFLite's flags have four axes at most
@@ -201,15 +201,15 @@ class BlockSparseAttention(Attention):
         return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
 
     def _draw(self, number, count):
-        """Draws blocks for a block that is not an outermost one.
+        """Draws random blocks for a block that is not an outermost one.
 
-        Those between the outermost, and the neighbours left out, stand in a circle
-        that begins behind the neighbours. Each draw has a piece of it for itself, so
-        that none is drawn twice.
+        The candidates are the blocks between the outermost ones, without the block's
+        neighbors, in circular order from behind the neighbors. Each draw has its own
+        section of the circle, so that no block is drawn twice.
 
         Args:
             number: int32 `(N B, 1, 1)`, the number of the block in its document.
-            count: int32 `(N B, 1, 1)`, how many blocks the document has.
+            count: int32 `(N B, 1, 1)`, the number of blocks of the document.
 
         Returns:
             int32 `(N B, H, r)`, the numbers of blocks; -1 for none.

@@ -1,13 +1,13 @@
-"""Rows cut into blocks: attention to what is near, at the cost of what is near.
+"""Blockwise operations for local attention, with cost linear in the length.
 
-Each block of queries is multiplied with a window of blocks of keys, its own and some
-on either side. So `T` queries have `T` times a window's scores, never `T x T`.
+Each block of queries is multiplied with a window of key blocks: its own and some on
+either side. So there are `T` times a window's scores, never `T x T`.
 
 Shapes: `B` batch, `T` length, `N` blocks of a row, `b` tokens of a block, `W` blocks of
-a window, `H` query heads, `G` heads of keys and values, `R = H / G`, `K` head width. A
-window's keys are called columns, with blocks before and after the row that hold
-nothing: `(N + W - 1, ...)`. Blocks are the first axis, so that the same columns one
-block on are the same memory.
+a window, `H` query heads, `G` key-value heads, `R = H / G`, `K` head width. The keys of
+windows are called columns; they include empty blocks before and after the row:
+`(N + W - 1, ...)`. Blocks are the first axis, so that shifting the columns by a block
+needs no copy.
 """
 
 from keras import ops
@@ -16,13 +16,13 @@ from transbeam.model.kernels.dispatch import is_plain
 
 
 def cut(x, size: int, before: int = 0, after: int = 0):
-    """Cuts rows into blocks, the last one filled up with zeros.
+    """Splits rows into blocks, the last one padded with zeros.
 
     Args:
         x: `(B, T, ...)`.
         size: `b`.
-        before: How many blocks of zeros to put before the row.
-        after: How many to put after it.
+        before: Number of zero blocks before the row.
+        after: Number of zero blocks after it.
 
     Returns:
         `(B, before + N + after, b, ...)`.
@@ -46,7 +46,7 @@ def count_blocks(length, size: int):
 
 
 def block_starts(ids, size: int):
-    """The index in the row that each block begins at.
+    """The index in the row at which each block starts.
 
     Args:
         ids: `(N, ...)`, for its shape.
@@ -64,18 +64,18 @@ def block_starts(ids, size: int):
 
 
 def cut_ids(ids, size: int, before: int = 0, after: int = 0):
-    """Cuts what each token has one number of: `(B, T)` to `(N, B, b)`."""
+    """Splits one integer per token into blocks: `(B, T)` to `(N, B, b)`."""
     blocks = cut(ids, size, before, after)
     batch, number, _ = ops.shape(blocks)
-    # Taken and not transposed: of whole numbers oneDNN does that with AVX-512 only, and
-    # says so on all other machines.
+    # Gathered instead of transposed: oneDNN transposes integers with AVX-512 only, and
+    # prints a message on all other machines.
     rows = ops.expand_dims(ops.arange(number, dtype="int32"), 1)
     rows = rows + ops.arange(batch, dtype="int32") * number  # (N, B)
     return rows_at(ops.reshape(blocks, (batch * number, size)), rows)
 
 
 def rows_at(x, index):
-    """Takes rows by their index: `(M, ...)` at `(N, B, ...)` gives `(N, B, ..., ...)`.
+    """Gathers rows: `(M, ...)` at indices `(N, B, ...)` gives `(N, B, ..., ...)`.
 
     Example:
     >>> ops.convert_to_numpy(rows_at(ops.array([5, 6, 7]), ops.array([[2], [0]])))
@@ -83,17 +83,17 @@ def rows_at(x, index):
            [5]], dtype=int32)
     """
     taken = ops.take(x, index, axis=0)
-    # Where there are none to take from, JAX forgets the shape of the index.
+    # If there are no rows, JAX loses the shape of the index.
     return ops.reshape(taken, (*ops.shape(index), *ops.shape(x)[1:]))
 
 
 def cut_heads(x, size: int, before: int = 0, after: int = 0):
-    """Cuts keys or values: `(B, T, G, K)` to `(N, B, G, b, K)`."""
+    """Splits keys or values into blocks: `(B, T, G, K)` to `(N, B, G, b, K)`."""
     return ops.transpose(cut(x, size, before, after), (1, 0, 3, 2, 4))
 
 
 def cut_queries(query, groups: int, size: int):
-    """Cuts queries, those that share a head of keys below each other.
+    """Splits queries into blocks, and stacks those that share a key head.
 
     Args:
         query: `(B, T, H, K)`.
@@ -112,7 +112,7 @@ def cut_queries(query, groups: int, size: int):
 
 
 def join_queries(outputs, length, size: int):
-    """The way back of `cut_queries`: `(N, B, G, R b, K)` to `(B, T, H, K)`."""
+    """The inverse of `cut_queries`: `(N, B, G, R b, K)` to `(B, T, H, K)`."""
     blocks, batch, groups, rows, width = ops.shape(outputs)
     shared = rows // size
     outputs = ops.reshape(outputs, (blocks, batch, groups, shared, size, width))
@@ -122,19 +122,19 @@ def join_queries(outputs, length, size: int):
 
 
 def by_head(scores, size: int):
-    """From `(N, B, G, R b, S)` to `(N, B, H, b, S)`, which lie alike in memory."""
+    """Reshapes `(N, B, G, R b, S)` to `(N, B, H, b, S)`, without a copy."""
     blocks, batch, groups, rows, keys = ops.shape(scores)
     return ops.reshape(scores, (blocks, batch, groups * (rows // size), size, keys))
 
 
 def by_group(scores, groups: int):
-    """The way back of `by_head`."""
+    """The inverse of `by_head`."""
     blocks, batch, heads, size, keys = ops.shape(scores)
     return ops.reshape(scores, (blocks, batch, groups, heads // groups * size, keys))
 
 
 def windows(columns, width: int, axis: int):
-    """Lines up the columns that each block of queries sees.
+    """Gathers the columns of each query block's window.
 
     Args:
         columns: `(N + W - 1, ...)`.
@@ -156,7 +156,7 @@ def windows(columns, width: int, axis: int):
 
 
 def overlap(parts, width: int):
-    """Adds up what the windows say of each column: the transpose of `windows`.
+    """Sums the windows' parts of each column: the transpose of `windows`.
 
     Args:
         parts: `(N, ..., W b, K)`.
@@ -173,10 +173,10 @@ def overlap(parts, width: int):
 
 
 def window_scores(rows, columns, width: int):
-    """Scores of each block of queries with its window of keys.
+    """Computes the scores of each block of queries with its window of keys.
 
-    The gradient lines up the columns anew. Left to the backend, it would keep the
-    lined-up ones from the forward pass, which are `W` times the keys.
+    The gradient gathers the windows again. The backend's own gradient would store those
+    of the forward pass, which are `W` times the keys.
 
     Args:
         rows: `(N, B, G, R b, K)`.
@@ -202,7 +202,7 @@ def window_scores(rows, columns, width: int):
 
 
 def window_mean(probabilities, columns, width: int):
-    """The means of the windows' values; see `window_scores` for the gradient.
+    """Computes weighted means of the windows' values; for the gradient `window_scores`.
 
     Args:
         probabilities: `(N, B, G, R b, W b)`.

@@ -1,8 +1,8 @@
-"""Products of features in chunks of tokens, with sums carried from chunk to chunk.
+"""Linear attention in chunks of tokens, with a state carried between chunks.
 
-Within a chunk queries and keys are multiplied pair by pair. Keys of other chunks come
-as sums, of features times values. Only the document that a chunk begins in has keys in
-chunks before it, so that one sum is carried on, and dropped where its document ends.
+Within a chunk all pairs of queries and keys are multiplied. Keys of other chunks enter
+as sums of features times values. Only the document in which a chunk starts has keys in
+earlier chunks, so one sum is carried from chunk to chunk, until its document ends.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
 keys and values, `F` features, `V` numbers of a value.
@@ -21,9 +21,9 @@ from transbeam.model.layers.attention.blockwise import (
     join_queries,
 )
 
-# Within a chunk a token costs as much as `CHUNK` keys do, between chunks as `F`.
+# A token costs as much as `CHUNK` keys within its chunk, and as `F` between chunks.
 CHUNK = 128
-# As many as are reckoned with where the length is only known at run time.
+# Largest number of chunks if the length is only known at run time.
 MOST_CHUNKS = 2**13
 
 
@@ -31,9 +31,9 @@ class Links(NamedTuple):
     """Masks between the tokens of different chunks.
 
     Attributes:
-        leaving: bool `(N, B, C)`, whose document goes on in the next chunk.
-        through: bool `(N, B, 1)`, which chunks are one document that does so.
-        reading: bool `(N, B, C)`, whose document is that of the chunk's first token.
+        leaving: bool `(N, B, C)`, tokens whose document continues in the next chunk.
+        through: bool `(N, B, 1)`, chunks within a single document that continues.
+        reading: bool `(N, B, C)`, tokens of the document of the chunk's first token.
     """
 
     leaving: Any
@@ -42,19 +42,20 @@ class Links(NamedTuple):
 
 
 def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
-    """Sums up, for each query, the values of its keys by the products of features.
+    """Sums values for each query, weighted by products of query and key features.
 
     Args:
         query: float32 `(B, T, H, F)`.
         key: float32 `(B, T, G, F)`, zeros for padding.
         value: float32 `(B, T, G, V)`.
-        ids: int32 `(B, T)`, the documents of packed rows; None when each row is one.
-        causal: Whether a query is kept from keys after it.
-        sums: float32 `(B, G, F, V)` of the keys before the row, when each row is one
+        ids: int32 `(B, T)`, the documents of packed rows; None if each row is one
+            document.
+        causal: If true, queries do not attend to later keys.
+        sums: float32 `(B, G, F, V)` of the keys before the row, if each row is one
             document; None for none.
 
     Returns:
-        `(B, T, H, V)`, and the sums with the row's own; None of packed rows.
+        `(B, T, H, V)`, and the sums including the row's own; None for packed rows.
     """
     length, groups = ops.shape(query)[1], key.shape[2]
     size = min(CHUNK, length) if isinstance(length, int) else CHUNK
@@ -79,7 +80,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
 def seen_in_chunk(size: int, ids, causal: bool):
     """Marks the keys of its chunk that a query attends to.
 
-    Broadcasts to `(N, B, H, C, C)`.
+    The mask broadcasts to `(N, B, H, C, C)`.
     """
     index = ops.arange(size, dtype="int32")
     seen = ops.expand_dims(index, 1) >= (index if causal else 0)
@@ -91,7 +92,7 @@ def seen_in_chunk(size: int, ids, causal: bool):
 
 
 def _chunk_sums(keys, values):
-    """Features times values, summed up over a chunk: `(N, B, G, F, V)`."""
+    """Sums features times values over a chunk: `(N, B, G, F, V)`."""
     return ops.matmul(ops.swapaxes(keys, -1, -2), values)
 
 
@@ -111,7 +112,7 @@ def _from_other_chunks(rows, keys, values, ids, reverse: bool):
         keys: `(N, B, G, C, F)`.
         values: `(N, B, G, C, V)`.
         ids: int32 `(N, B, C)`.
-        reverse: Whether sums are carried from the last chunk to the first.
+        reverse: If true, sums are carried from the last chunk to the first.
 
     Returns:
         `(N, B, G, R C, V)`.
@@ -129,7 +130,7 @@ def _from_other_chunks(rows, keys, values, ids, reverse: bool):
 
 
 def follow_documents(ids, reverse: bool) -> Links:
-    """Says which documents go on from chunk to chunk.
+    """Computes the masks of documents that continue from chunk to chunk.
 
     Args:
         ids: int32 `(N, B, C)`.
@@ -150,14 +151,14 @@ def follow_documents(ids, reverse: bool) -> Links:
 def _carry(own, through, reverse: bool):
     """Computes the state that each chunk passes on.
 
-    In steps of 1, 2, 4, ... chunks, all chunks at a time: a loop over chunks would not
-    compile with XLA under TensorFlow, and a difference of running sums would lose the
-    sums of small documents behind large ones.
+    This is a parallel scan with strides of 1, 2, 4, ... chunks: a loop over chunks
+    would not compile with XLA on TensorFlow, and a difference of cumulative sums would
+    lose precision for small documents after large ones.
 
     Args:
         own: float32 `(N, B, G, F, V)`.
         through: float32 `(N, B, 1, 1, 1)`, 1 or 0.
-        reverse: Whether the one before is the one that follows in the row.
+        reverse: If true, the state is passed to the previous chunk in the row.
 
     Returns:
         As `own`.
@@ -172,7 +173,7 @@ def _carry(own, through, reverse: bool):
 
 
 def shifted(x, steps: int, reverse: bool, fill: float = 0):
-    """Moves everything some chunks on, or back in reverse; `fill` is put in.
+    """Shifts by some chunks forward, or backward in reverse, and inserts `fill`.
 
     Example:
     >>> ops.convert_to_numpy(shifted(ops.array([1, 2, 3]), 1, False))

@@ -1,4 +1,4 @@
-"""A decoder's tokens look at what the encoder made of its own."""
+"""Cross-attention from a decoder to an encoder's output."""
 
 import keras
 from keras import ops
@@ -14,24 +14,25 @@ from transbeam.model.layers.sequence_info import check_places, packed, real_toke
 class CrossAttention(MultiHeadAttention):
     """Attention whose keys and values come from another sequence, the context.
 
-    Nothing tells it how far apart two tokens stand: they are of two sequences.
+    There are no relative positions, as the tokens are of two sequences.
 
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
     Call arguments:
         inputs: float `(B, T, D)`.
         context: float `(B, S, D)`.
-        places: Where the inputs stand; see `transbeam.model.layers.sequence_info`.
-        context_places: Where the context stands. In packed rows a document sees the
-            context of the same number.
+        places: Masks and positions of the inputs; see
+            `transbeam.model.layers.sequence_info`.
+        context_places: The same for the context. In packed rows a document attends to
+            the context document of the same number.
 
     Returns:
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: `inputs` or `context` is not of rank 3, they are not as many rows,
-            `places` or `context_places` are not those of their tokens, or one of the
-            two is packed and the other is not.
+        ValueError: `inputs` or `context` is not of rank 3, their batch sizes differ,
+            `places` or `context_places` does not fit its tokens, or only one of the two
+            is packed.
 
     Example:
     >>> attention = CrossAttention(hidden_dim=4, num_heads=2)
@@ -96,7 +97,7 @@ class CrossAttention(MultiHeadAttention):
         return inputs_shape
 
     def fill_cache(self, context):
-        """Keys and values of a context, made once for all steps.
+        """Computes keys and values of a context, once for all steps.
 
         Args:
             context: float `(B, S, D)`.
@@ -116,7 +117,7 @@ class CrossAttention(MultiHeadAttention):
         Args:
             inputs: float `(B, Q, D)`.
             context_places: `padding_mask` `(B, S)` of the context.
-            cache: As `fill_cache` gives it.
+            cache: The result of `fill_cache`.
 
         Returns:
             `(B, Q, D)`.

@@ -1,8 +1,8 @@
 """The document of each token, and the position of each document in its row.
 
-The efficient kinds of attention choose keys by their place in a document. Documents are
-packed in one piece, so a token's place tells where in the row its document begins, and
-any other token of it is found by its index.
+Sparse kinds of attention select keys by their position in a document. Documents are
+contiguous, so a token's position determines where in the row its document starts, and
+the index of any other token of it.
 
 Shapes: `B` batch, `T` length, `N` blocks, `b` tokens of a block, `Q` tokens looked up
 for a block.
@@ -21,11 +21,11 @@ class DocumentMasks(NamedTuple):
 
     Attributes:
         ids: The number of a token's document in its row; 0 for padding.
-        positions: A token's place in its document; 0 in padding, unless aligned.
-        starts: The index in the row of its document's first token; in padding the
+        positions: A token's position in its document; 0 for padding, unless aligned.
+        starts: The index in the row of its document's first token; for padding the
             token's own, unless aligned.
-        packed: Whether rows may hold several documents.
-        aligned: Whether every row is one document that begins with the row.
+        packed: True if rows may hold several documents.
+        aligned: True if every row is one document that starts at the row's start.
     """
 
     ids: Any
@@ -35,12 +35,12 @@ class DocumentMasks(NamedTuple):
     aligned: bool
 
     def cut(self, size: int) -> "DocumentMasks":
-        """The same in blocks; the last one is filled up with padding."""
+        """Splits the tensors into blocks, the last one padded."""
         ids, positions, starts = (cut_ids(part, size) for part in self[:3])
         return DocumentMasks(ids, positions, starts, self.packed, self.aligned)
 
     def ids_at(self, index):
-        """The documents of tokens by their index in the row; 0 outside of the row.
+        """Document ids at indices in the row; 0 outside of the row.
 
         Args:
             index: int32 `(N, B, Q)`.
@@ -50,7 +50,7 @@ class DocumentMasks(NamedTuple):
         return ops.where(inside, look_up(self.ids, index), 0)
 
     def visible(self, key_ids, query_ids):
-        """Marks keys that are real and of the query's document; the two broadcast."""
+        """Marks real keys of the query's document; the arguments broadcast."""
         real = ops.not_equal(key_ids, 0)
         if self.aligned:
             return real
@@ -58,15 +58,15 @@ class DocumentMasks(NamedTuple):
 
 
 def read_places(places, length, name: str) -> DocumentMasks:
-    """Reads what `transbeam.model.layers.sequence_info` describes.
+    """Converts a sequence info to document masks.
 
     Args:
-        places: The dict of tensors, which `check_places` has let through.
+        places: The dict of `transbeam.model.layers.sequence_info`, already checked.
         length: `T`.
-        name: What to call the layer in an error.
+        name: The layer's name in an error.
 
     Raises:
-        ValueError: There is a prefix, which takes full attention.
+        ValueError: There is a prefix, which needs full attention.
 
     Example:
     >>> import numpy as np
@@ -88,7 +88,7 @@ def read_places(places, length, name: str) -> DocumentMasks:
         starts = ops.zeros_like(ids)
         return DocumentMasks(ids, index, starts, packed=False, aligned=True)
     positions = ops.cast(places["position_ids"], "int32")
-    # What stands in padding is nobody's business: it gets places of no meaning.
+    # Padding gets arbitrary positions.
     real = ops.not_equal(ids, 0)
     positions = ops.where(real, positions, 0)
     starts = ops.where(real, ops.maximum(index - positions, 0), index)
@@ -96,11 +96,11 @@ def read_places(places, length, name: str) -> DocumentMasks:
 
 
 def look_up(x, index):
-    """Takes tokens of each row by their index in it.
+    """Gathers tokens of each row by their index in it.
 
     Args:
         x: `(B, T, ...)`.
-        index: int32 `(N, B, Q)`; what lies outside of the row gives any token of it.
+        index: int32 `(N, B, Q)`; an index outside of the row gives some token of it.
 
     Returns:
         `(N, B, Q, ...)`.
@@ -117,7 +117,7 @@ def look_up(x, index):
 
 
 def flat_index(index, batch, length):
-    """From the index in a row to the index in all rows one after the other.
+    """Converts the index in a row to the index in all concatenated rows.
 
     Args:
         index: int32 `(N, B, ...)`.

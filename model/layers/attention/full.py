@@ -1,4 +1,4 @@
-"""Every token looks at every other of its document."""
+"""Full attention: each token attends to all tokens of its document."""
 
 import keras
 from keras import ops
@@ -17,8 +17,8 @@ from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
 class MultiHeadAttention(Attention):
     """Full attention: work and memory grow with the square of the length.
 
-    While nobody watches `probabilities` and no dropout is in force, the fused path
-    runs, which never holds the `T x T` probabilities and gives the same outputs.
+    If `probabilities` is not watched and dropout is inactive, the fused path runs,
+    which never stores the `T x T` probabilities and has the same outputs.
 
     Args, call arguments and errors are those of `Attention`.
 
@@ -34,7 +34,7 @@ class MultiHeadAttention(Attention):
     """
 
     def scale(self, query):
-        """Leaves queries alone: TensorFlow scales scores as it makes them, for free."""
+        """Returns queries unscaled: TensorFlow fuses the scaling into the scores."""
         return query
 
     def attend(self, query, key, value, places, training=None):
@@ -50,10 +50,10 @@ class MultiHeadAttention(Attention):
         return self._attend(query, key, value, row_bias, _tables(places), training)
 
     def _attend(self, query, key, value, row_bias, tables=(), training=None):
-        """Fused if it can be: nobody watches, and no probability is dropped."""
+        """Runs the fused path unless probabilities are watched or dropped."""
         scale = self.score_scale
         if self.compute_dtype == "float16":
-            # It ends at 65,504, which a score may pass before it is scaled.
+            # float16 overflows at 65,504, which an unscaled score may exceed.
             query, scale = query * scale, 1.0
         dropping = bool(training) and self.dropout > 0
         if not dropping and not self.probabilities.watched:
@@ -75,7 +75,7 @@ class MultiHeadAttention(Attention):
         return ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
 
     def _attend_in_the_open(self, scores, value, training):
-        """The same step by step, with the probabilities where they can be seen."""
+        """Computes the same unfused, with probabilities that can be watched."""
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
@@ -92,8 +92,8 @@ class MultiHeadAttention(Attention):
     def _position_bias(self, start, size, num_keys, tables):
         """Computes the score bias of some rows: `(H, size, S)`.
 
-        Only differences of places count, and documents are packed in one piece, so
-        places may be counted along the row.
+        Only differences of positions matter, and documents are contiguous, so positions
+        can be counted along the row.
         """
         assert self.score_bias is not None
         rows = start + ops.arange(size, dtype="int32")
@@ -101,7 +101,7 @@ class MultiHeadAttention(Attention):
         return self.score_bias(rows, columns, *tables)
 
     def make_cache(self, batch_size, length):
-        """An empty cache for the keys and values of `length` tokens.
+        """Makes an empty cache for the keys and values of `length` tokens.
 
         Returns:
             dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
@@ -114,10 +114,10 @@ class MultiHeadAttention(Attention):
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            places: `padding_mask` `(B, S)` of all slots of the cache, which is 1 for
-                real tokens, the new ones among them; `position_ids` `(B, Q)` of the
-                new tokens; and `bias_table`.
-            cache: As `make_cache` gives it; `index` of its slots are filled.
+            places: `padding_mask` `(B, S)` of all slots of the cache, 1 for real tokens
+                including the new ones; `position_ids` `(B, Q)` of the new tokens; and
+                `bias_table`.
+            cache: The cache of `make_cache`; `index` of its slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:

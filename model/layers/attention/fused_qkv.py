@@ -1,8 +1,8 @@
-"""Queries, keys and values from one product instead of three.
+"""Fused QKV projection: queries, keys and values from one product instead of three.
 
-A token of a text that is being written takes as long as reading the weights takes, and
-one large matrix is read faster than three small ones. They are joined once for a whole
-text, outside of its loop; in training that would cost more than it saves.
+The time of a generated token is dominated by reading the weights, and one large matrix
+is read faster than three small ones. They are concatenated once per text, outside of
+the decoding loop; in training that would cost more than it saves.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,13 +21,14 @@ _joined: ContextVar[Mapping[int, Joined]] = ContextVar("joined", default=_NONE)
 
 
 def join_projections(attention: keras.layers.Layer) -> Joined | None:
-    """The three kernels side by side, and the biases, in the compute dtype.
+    """Concatenates the three kernels, and the biases, in the compute dtype.
 
     Args:
-        attention: With the dense layers `query`, `key` and `value`.
+        attention: A layer with the dense layers `query`, `key` and `value`.
 
     Returns:
-        None if a kernel is rounded to whole numbers, which has a product of its own.
+        Kernel and bias; None if a kernel is quantized, as its product is a different
+        one.
 
     Example:
     >>> from transbeam.model.layers.attention.full import MultiHeadAttention
@@ -49,7 +50,7 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
 
 @contextmanager
 def joined_projections(joined: Mapping[int, Joined]) -> Iterator[None]:
-    """Inside, attention layers use these: by the `id` of each."""
+    """A context in which attention layers, by their `id`, use fused projections."""
     token = _joined.set(joined)
     try:
         yield

@@ -1,11 +1,11 @@
 """Attention of a few queries to all keys of their document, in packed rows too.
 
-Such a query's keys lie in many blocks, and a block holds keys of many documents. So
-each block of keys is multiplied with the queries that look at it, and what the blocks
-say of one query is put together: its softmax is over all of them.
+The keys of such a query are in many blocks, and a block has keys of many documents. So
+each block of keys is multiplied with the queries that attend to it, and the results of
+one query are combined: its softmax is over all blocks.
 
-Shapes are those of `transbeam.model.layers.attention.blockwise`; `Q` queries look at a
-block.
+Shapes are those of `transbeam.model.layers.attention.blockwise`; `Q` queries attend to
+a block.
 """
 
 from typing import Any, NamedTuple
@@ -25,15 +25,15 @@ LOWEST = -1e30
 
 
 class Scattered(NamedTuple):
-    """The queries that look at each block of keys.
+    """The queries that attend to each block of keys.
 
     Attributes:
         query: float `(N, B, Q, H, K)`, already scaled.
         key: float `(B, T, G, K)`.
         value: float `(B, T, G, K)`.
-        index: int32 `(N, B, Q)`, the queries' index in the row. One that is listed
-            twice for a block may look at each of its keys only once.
-        allowed: bool `(N, B, Q, b)`, which keys of the block each looks at.
+        index: int32 `(N, B, Q)`, the queries' index in the row. A query that is listed
+            twice for a block may attend to each of its keys only once.
+        allowed: bool `(N, B, Q, b)`, the keys of the block that each attends to.
     """
 
     query: Any
@@ -44,13 +44,14 @@ class Scattered(NamedTuple):
 
 
 def attend_from_scattered(attention, scattered, bias_table=None, training=None):
-    """Attention of the scattered queries.
+    """Computes the attention of the scattered queries.
 
     Args:
-        attention: The `Attention` layer, for its score bias, seam and dropout.
+        attention: The `Attention` layer, for its score bias, `probabilities` and
+            dropout.
         scattered: `Scattered`.
         bias_table: The score bias's table, if it has one.
-        training: Whether dropout is in force.
+        training: If true, dropout is active.
 
     Returns:
         `(B, T, H, K)`: each query's result at its index, zeros elsewhere.
@@ -82,12 +83,12 @@ def attend_from_scattered(attention, scattered, bias_table=None, training=None):
 
 
 def _softmax_by_token(scores, tokens, num_tokens):
-    """The softmax of each token's scores, over all blocks that it looks at.
+    """Computes the softmax of each token's scores over all blocks it attends to.
 
     Args:
         scores: float32 `(N, B, H, Q, b)`.
-        tokens: int32 `(N, B, Q)`, which token each query is.
-        num_tokens: How many tokens there are.
+        tokens: int32 `(N, B, Q)`, the token of each query.
+        num_tokens: Number of tokens.
 
     Returns:
         As `scores`.
@@ -98,11 +99,11 @@ def _softmax_by_token(scores, tokens, num_tokens):
         return ops.expand_dims(per_query, -1)
 
     ids = ops.reshape(tokens, (-1,))
-    # With a lowest one, for a batch of no rows.
+    # With an initial value, for an empty batch.
     peaks = ops.max(scores, axis=-1, initial=LOWEST)
     peaks = ops.swapaxes(peaks, -1, -2)  # (N, B, Q, H)
     peaks = _one_by_one(peaks)
-    # A common shift changes no softmax and needs no gradient.
+    # The softmax is invariant to a common shift, which needs no gradient.
     peaks = ops.stop_gradient(ops.segment_max(peaks, ids, num_tokens))
     scores = ops.exp(scores - of_each_query(peaks))
     totals = ops.swapaxes(ops.sum(scores, axis=-1), -1, -2)
@@ -110,11 +111,11 @@ def _softmax_by_token(scores, tokens, num_tokens):
 
 
 def _add_up(x, tokens, num_tokens):
-    """The sum for each token: `(N, B, Q, ...)` to `(tokens, ...)`."""
+    """Sums over each token: `(N, B, Q, ...)` to `(tokens, ...)`."""
     return ops.segment_sum(_one_by_one(x), ops.reshape(tokens, (-1,)), num_tokens)
 
 
 def _one_by_one(x):
-    """All queries one after the other: `(N, B, Q, ...)` to `(N B Q, ...)`."""
+    """Flattens the queries: `(N, B, Q, ...)` to `(N B Q, ...)`."""
     blocks, batch, queries, *rest = ops.shape(x)
     return ops.reshape(x, (blocks * batch * queries, *rest))

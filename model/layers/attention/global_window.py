@@ -1,4 +1,4 @@
-"""Every token looks at those near to it, and a few look at all and are seen by all."""
+"""Sliding window attention with global tokens (Longformer)."""
 
 import keras
 from keras import ops
@@ -29,24 +29,23 @@ from transbeam.model.layers.sequence_info import check_places
 class GlobalWindowAttention(SlidingWindowAttention):
     """A sliding window, and global tokens: the first of each document (Longformer).
 
-    A global token sees its whole document, by projections of its own, and the whole
-    document sees it. What is said of a whole text, such as its class, need not travel
-    from window to window.
+    A global token attends to its whole document, with separate projections, and all
+    tokens of the document attend to it. So information on the whole text, such as its
+    class, need not propagate from window to window.
 
-    A block of queries begins in one document at most that began before its window, so
-    that the far global tokens of a block are few, however many documents there are.
+    A block of queries overlaps at most one document that starts before its window, so a
+    block has few distant global tokens, for any number of documents.
 
     Shapes: as in `Attention`, and `b` tokens of a block.
 
     Args:
         window_size: See `SlidingWindowAttention`.
-        num_global_tokens: int. How many tokens at the beginning of a document are
-            global.
+        num_global_tokens: int. Number of global tokens at the start of a document.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` is called twice: with those of all queries,
-    `(blocks, B, H, b, keys of the window and far global ones)`, of which those of
-    global tokens do not count; then with those of global tokens,
+    `probabilities` is called twice: for all queries,
+    `(blocks, B, H, b, keys of the window and distant global ones)`, where the rows of
+    global tokens are not used; then for global tokens,
     `(blocks, B, H, global queries, b)`, which add up to one over all blocks.
 
     Example:
@@ -107,15 +106,16 @@ class GlobalWindowAttention(SlidingWindowAttention):
         return ops.logical_and(ops.not_equal(documents.ids, 0), first)  # (B, T)
 
     def _global_index(self, blocks: DocumentMasks):
-        """The global tokens of the document that a block begins in: `(N, B, g)`."""
+        """The global tokens of the document in which a block starts: `(N, B, g)`."""
         numbers = ops.arange(self.num_global_tokens, dtype="int32")
         return blocks.starts[:, :, :1] + numbers
 
     def _everyone(self, inputs, places, documents, training):
-        """All tokens look at their window and at the global tokens: `(B, T, H, K)`."""
+        """Attention of all tokens to window and global tokens: `(B, T, H, K)`."""
         heads = self.project(inputs, places.get("position_ids"))
         before, after = self.reach
-        # To the right, the global tokens of a document that begins in the block.
+        # To the right, it must reach the global tokens of a document that starts in the
+        # block.
         reach = (before, max(after, self.num_global_tokens - 1))
         window = window_of(reach, self.block_size, ops.shape(inputs)[1])
         is_global = window.around(ops.cast(self._is_global(documents), "int32"))
@@ -128,8 +128,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
-        They are of the document that the block begins in: any other that it has tokens
-        of begins within the block.
+        They are of the document in which the block starts: all other documents of the
+        block start within it.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)
@@ -141,10 +141,10 @@ class GlobalWindowAttention(SlidingWindowAttention):
         return Far(index, ops.expand_dims(allowed, 2))
 
     def _global_ones(self, inputs, places, documents, training):
-        """Global tokens look at their whole document.
+        """Attention of global tokens to their whole document.
 
         Returns:
-            `(B, T, H, K)`, of which only that of global tokens counts.
+            `(B, T, H, K)`, of which only the rows of global tokens are used.
         """
         positions = places.get("position_ids")
         key = self._turned(self.global_key(inputs), positions)
@@ -170,8 +170,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
         """Finds the global tokens that attend to the keys of each block.
 
-        Those of the document that it begins in, wherever they are; and of documents
-        that begin later in the block, those in it and just after it.
+        They are those of the document in which the block starts, anywhere in the row;
+        and for documents that start later in the block, those in it and just after it.
 
         Returns:
             int32 `(N, B, Q)` twice: the tokens' index in the row, and their document, 0
@@ -198,7 +198,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         )
 
     def _turned(self, x, position_ids):
-        """Splits a projection into heads, and turns them by their places."""
+        """Splits a projection into heads, and rotates them by their positions."""
         x = self.split(x)
         if self.rotary is None:
             return x

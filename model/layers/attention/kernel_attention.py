@@ -1,4 +1,4 @@
-"""The softmax as a product of features, so that no token is compared with another."""
+"""Kernel attention (Performer, linear attention): products of features."""
 
 import random
 
@@ -23,40 +23,41 @@ from transbeam.model.layers.attention.log_space_linear_attention import (
 from transbeam.model.layers.attention.orthogonal_features import orthogonal_features
 
 FEATURE_MAPS = ("softmax", "relu", "elu")
-# What a relu feature has when nothing excites it: no token may be like none at all.
+# Added to relu features, so that no similarity is zero.
 RELU_EPSILON = 1e-3
-# The smallest sum of weights; a gradient has one over its square.
+# Lower bound of the sum of weights, as the gradient divides by its square.
 TINY = 1e-18
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class KernelAttention(Attention):
-    """Attention by features: work and memory grow with the length (Performer).
+    """Attention by feature products, linear in time and memory (Performer).
 
-    The similarity of a query and a key is a product of features of each. So the keys
-    can be summed up first, features times values, and each query read off the sums: a
-    decoder keeps the sums and not the keys.
+    The similarity of a query and a key is a product of their features. So features
+    times values can be summed over the keys first, and each query is multiplied with
+    the sums: a decoder caches the sums and not the keys.
 
-    The exponential of a product has random features whose products come near to it on
-    average, the nearer the more there are: `exp(w q - |q|^2 / 2)` for normal vectors
-    `w`, here orthogonal ones, which are nearer still. What is added in the exponent is
-    chosen such that the largest feature, of those that a query can see, is one. It
-    cancels out, and no sum is empty or overflows.
+    The softmax's exponential is approximated by products of random features
+    `exp(w q - |q|^2 / 2)` for normal vectors `w`: unbiased, with a variance that
+    decreases with their number, and further with orthogonal vectors, as here. A shift
+    in the exponent makes the largest feature that a query attends to one. The shift
+    cancels out, and prevents sums from vanishing or overflowing.
 
     Shapes: as in `Attention`, and `F` features.
 
     Args:
-        feature_map: `"softmax"`; `"relu"` of random projections; or `"elu"`, `elu + 1`
-            of each number of a query and a key, without scaling or randomness.
+        feature_map: `"softmax"`; `"relu"` of random projections; or `"elu"`: `elu + 1`
+            of the elements of queries and keys, without scaling or randomness.
         num_features: int. `F` of `"softmax"` and `"relu"`; `"elu"` has `K`.
-        seed: int or None. None draws one, which the config keeps: the layer must have
-            the same features when it is loaded.
+        seed: int or None. None draws a seed, which the config stores: the layer must
+            have the same features when it is loaded.
 
     The other arguments, the call arguments and the errors are those of `Attention`;
-    there are no probabilities to drop or to look at, and no scores for a `score_bias`.
+    there are no probabilities for dropout or inspection, and no scores for a
+    `score_bias`.
 
     Raises:
-        ConfigError: Arguments that this kind cannot serve.
+        ConfigError: An argument is not supported by this kind.
 
     Example:
     >>> attention = KernelAttention(hidden_dim=4, num_heads=2, num_features=8)
@@ -103,7 +104,7 @@ class KernelAttention(Attention):
         )
 
     def scale(self, query):
-        """Leaves queries as they are: queries and keys are scaled alike, later."""
+        """Returns queries unscaled: queries and keys are scaled equally, later."""
         return query
 
     def attend(self, query, key, value, places, training=None):
@@ -115,7 +116,7 @@ class KernelAttention(Attention):
         return self._mean(self._attend_both_ways(*heads, documents))
 
     def _attend_both_ways(self, query, key, value, documents: DocumentMasks):
-        """Sums over whole documents: `(B, T, H, K + 1)`."""
+        """Bidirectional attention over documents: `(B, T, H, K + 1)`."""
         query, key = self._features(query, key, documents)
         if documents.packed:
             return attend_in_chunks(query, key, value, documents.ids, causal=False)[0]
@@ -127,7 +128,7 @@ class KernelAttention(Attention):
         return ops.reshape(outputs, (batch, length, heads, self.head_dim + 1))
 
     def _attend_before(self, query, key, value, ids, packed: bool, cache=None):
-        """Sums over the keys up to a query's own: `(B, T, H, K + 1)`, and the cache."""
+        """Causal attention: `(B, T, H, K + 1)`, and the cache."""
         if self.feature_map == "softmax":
             log_query, log_key = self._log_features(query, key)
             before = None if cache is None else Sums(**cache)
@@ -152,12 +153,12 @@ class KernelAttention(Attention):
         Args:
             outputs: float32 `(B, T, H, K + 1)`.
         """
-        # Where a query sees nothing, both are zero.
+        # For a query without keys both are zero.
         total = ops.maximum(outputs[..., -1:], TINY)
         return ops.cast(outputs[..., :-1] / total, self.compute_dtype)
 
     def _excited(self, x):
-        """Random projections of queries or keys, and what they are projections of.
+        """Computes random projections of queries or keys.
 
         Args:
             x: `(B, T, heads, K)`.
@@ -165,13 +166,13 @@ class KernelAttention(Attention):
         Returns:
             float32 `(B, T, heads, F)`, and the scaled `x` in float32.
         """
-        # Half of 1 / sqrt(K) each for queries and keys: both are of one size.
+        # The scale 1 / sqrt(K) is split equally between queries and keys.
         scale = self.head_dim**-0.25 if self.scale_scores else 1.0
         x = ops.cast(x, "float32") * scale
         return ops.tensordot(x, self.random_features.T, axes=1), x
 
     def _log_features(self, query, key):
-        """Logarithms of the softmax features.
+        """Computes the logarithms of the softmax features.
 
         Args:
             query: `(B, T, H, K)`.
@@ -180,13 +181,13 @@ class KernelAttention(Attention):
         Returns:
             float32 `(B, T, H, F)` and `(B, T, G, F)`.
         """
-        # A query's length is the same for all of its features: it cancels out.
+        # The norm of a query is the same for all of its features and cancels out.
         log_query, _ = self._excited(query)
         excited, key = self._excited(key)
         return log_query, excited - ops.sum(ops.square(key), -1, keepdims=True) / 2.0
 
     def _features(self, query, key, documents: DocumentMasks):
-        """Features of queries and keys that see each other; padding's are zero.
+        """Computes features of queries and keys; those of padding are zero.
 
         Args:
             query: `(B, T, H, K)`.
@@ -202,7 +203,7 @@ class KernelAttention(Attention):
         log_query, log_key = self._log_features(query, key)
         log_key = ops.where(_marks(real), log_key, NOTHING)
         peak = _peaks(log_key, documents)
-        # What keys are divided by, their queries get back.
+        # Queries are multiplied by the factor that keys are divided by.
         shared = self.num_heads // self.num_key_value_heads
         log_query = log_query + ops.repeat(peak, shared, axis=2)
         highest = ops.max(log_query, axis=-1, keepdims=True, initial=LOWEST)
@@ -210,7 +211,7 @@ class KernelAttention(Attention):
         return ops.exp(log_query), ops.exp(log_key - peak)
 
     def _plain_features(self, query, key, real):
-        """Features that are no exponentials; those of keys that are not real are zero.
+        """Computes the relu or elu features; those of padding keys are zero.
 
         Args:
             query: `(B, T, H, K)`.
@@ -226,11 +227,11 @@ class KernelAttention(Attention):
         return query, ops.where(_marks(real), key, 0.0)
 
     def make_cache(self, batch_size, length):
-        """Empty sums of keys and values, however many there will be.
+        """Makes empty sums of keys and values, of a size independent of the length.
 
         Returns:
-            dict of float32 tensors: `sums` `(B, G, F, K + 1)`; and of softmax features
-            `peak` `(B, G, F)`, the largest logarithm of each feature of a key.
+            dict of float32 tensors: `sums` `(B, G, F, K + 1)`; and for softmax features
+            `peak` `(B, G, F)`, the largest logarithm of each key feature.
         """
         groups = self.num_key_value_heads
         features = self.head_dim if self.feature_map == "elu" else self.num_features
@@ -241,12 +242,12 @@ class KernelAttention(Attention):
         return cache
 
     def step(self, inputs, places, cache, index):
-        """Attends from new tokens to all before them, by their sums.
+        """Attends from new tokens to all before them, by the cached sums.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
             places: As in `MultiHeadAttention.step`.
-            cache: As `make_cache` gives it, with `index` tokens in it.
+            cache: The cache of `make_cache`, with `index` tokens in it.
             index: int32 scalar, the same for all rows.
 
         Returns:
@@ -269,16 +270,16 @@ class KernelAttention(Attention):
 
 
 def _peaks(log_key, documents: DocumentMasks):
-    """The largest logarithm of each feature among the keys of a token's document.
+    """Computes the largest logarithm of each feature over the keys of a document.
 
     Args:
         log_key: float32 `(B, T, G, F)`.
         documents: `DocumentMasks`.
 
     Returns:
-        float32 `(B, T, G, F)`, or `(B, 1, G, F)` when rows are single documents.
+        float32 `(B, T, G, F)`, or `(B, 1, G, F)` if rows are single documents.
     """
-    # What is chosen cancels out: it needs no gradient.
+    # The shift cancels out, so it needs no gradient.
     log_key = ops.maximum(ops.stop_gradient(log_key), LOWEST)
     if not documents.packed:
         return ops.max(log_key, axis=1, keepdims=True, initial=LOWEST)
@@ -296,7 +297,7 @@ def _marks(real):
 
 
 def with_ones(value):
-    """Adds a number that is always one, whose sum is that of the weights.
+    """Appends a one to each value, whose weighted sum is the sum of the weights.
 
     Args:
         value: `(B, T, G, K)`.

@@ -1,8 +1,8 @@
-"""Keys and values kept from token to token, so that none is computed twice.
+"""KV cache of an attention layer.
 
-Shapes: `B` batch, `Q` new tokens, `S` slots, `H` query heads, `G` heads of keys and
-values, `K` head width. The cache lies head by head, `(B, G, S, K)`, as the products of
-a step read it.
+Shapes: `B` batch, `Q` new tokens, `S` slots, `H` query heads, `G` key-value heads, `K`
+head width. The cache has the layout `(B, G, S, K)`, in which the products of a step
+read it.
 """
 
 from keras import ops
@@ -12,7 +12,7 @@ from transbeam.model.layers.masks import softmax
 
 
 def empty_cache(shape, dtype):
-    """Slots for keys and for values: a dict of two tensors.
+    """Makes an empty cache for keys and values: a dict of two tensors.
 
     Example:
     >>> sorted(empty_cache((1, 2, 8, 4), "float32"))
@@ -22,7 +22,7 @@ def empty_cache(shape, dtype):
 
 
 def extend_cache(cache, key, value, index):
-    """Puts new keys and values into the slots from `index` on.
+    """Writes new keys and values to the slots from `index` on.
 
     Args:
         cache: dict of `(B, G, S, K)` tensors.
@@ -31,7 +31,7 @@ def extend_cache(cache, key, value, index):
         index: int32 scalar.
 
     Returns:
-        The new cache; the old one is not to be used again.
+        The new cache; the old one must not be used again.
     """
     new = {"key": key, "value": value}
     return {
@@ -41,7 +41,7 @@ def extend_cache(cache, key, value, index):
 
 
 def attend_to_cache(query, cache, bias):
-    """Attention of a few queries to all slots.
+    """Computes the attention of a few queries to all slots.
 
     Args:
         query: `(B, Q, H, K)`, already scaled.

@@ -1,7 +1,7 @@
-"""Attention of blocks of queries to the blocks around them, and to some far away.
+"""Local attention: blocks of queries attend to a window, and to some distant keys.
 
-Shapes are those of `transbeam.model.layers.attention.blockwise`, and `S` far keys of a
-block.
+Shapes are those of `transbeam.model.layers.attention.blockwise`, and `S` distant keys
+of a block.
 """
 
 from typing import Any, NamedTuple
@@ -33,8 +33,8 @@ class LocalWindow(NamedTuple):
 
     Attributes:
         size: `b`.
-        before: How many blocks before its own.
-        after: How many after it.
+        before: Number of blocks before its own.
+        after: Number of blocks after it.
     """
 
     size: int
@@ -47,14 +47,14 @@ class LocalWindow(NamedTuple):
         return self.before + 1 + self.after
 
     def around(self, ids):
-        """Gathers the columns of each window: `(B, T)` to `(N, B, 1, W b)`."""
+        """Gathers the windows of integers per token: `(B, T)` to `(N, B, 1, W b)`."""
         columns = cut_ids(ids, *self)
         return ops.expand_dims(windows(columns, self.width, axis=-1), 2)
 
     def visible(self, documents: DocumentMasks):
         """Marks real columns of the query's document: bool `(N, B, 1|b, W b)`.
 
-        The third axis is 1 when all queries of a row see the same.
+        The third axis is 1 if all queries of a row have the same mask.
         """
         queries = ops.expand_dims(cut_ids(documents.ids, self.size), 3)
         return documents.visible(self.around(documents.ids), queries)
@@ -73,7 +73,7 @@ class LocalWindow(NamedTuple):
 
 
 class Far(NamedTuple):
-    """Keys outside of the windows, looked up one by one.
+    """Keys outside of the windows, gathered by index.
 
     Attributes:
         index: int32 `(N, B, H, S)`, their index in the row.
@@ -85,9 +85,9 @@ class Far(NamedTuple):
 
 
 def window_of(reach: tuple[int, int], size: int, length) -> LocalWindow:
-    """The window in which a query sees so many tokens before and after it.
+    """The window in which a query reaches the given tokens before and after it.
 
-    A row that is known to be short has no blocks so far away.
+    For a row that is known to be short the window is smaller.
 
     Example:
     >>> window_of((7, 0), size=4, length=100)
@@ -103,19 +103,20 @@ def window_of(reach: tuple[int, int], size: int, length) -> LocalWindow:
 def attend_to_window(
     attention, heads, window, allowed, bias_table=None, far=None, training=None
 ):
-    """Attention to the keys of the windows and to those far away, in one softmax.
+    """Computes attention to the keys of windows and to distant keys, in one softmax.
 
-    While nobody watches the probabilities and none are dropped, they are made for some
-    blocks at a time, and anew for the gradient.
+    If the probabilities are neither watched nor dropped, they are computed for some
+    blocks at a time, and recomputed for the gradient.
 
     Args:
-        attention: The `Attention` layer, for its score bias, seam and dropout.
+        attention: The `Attention` layer, for its score bias, `probabilities` and
+            dropout.
         heads: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
         window: The `LocalWindow`.
         allowed: bool, broadcastable to `(N, B, b, W b)`.
         bias_table: The score bias's table, if it has one.
         far: `Far` or None.
-        training: Whether dropout is in force.
+        training: If true, dropout is active.
 
     Returns:
         `(B, T, H, K)`.
@@ -154,19 +155,19 @@ def attend_to_window(
 
 
 def _window_scores(attention, window, rows, columns, marks, trained):
-    """Scores of the keys of the windows: float32 `(N, B, H, b, W b)`."""
+    """Computes the scores of window keys: float32 `(N, B, H, b, W b)`."""
     scores = window_scores(rows[0], columns[0], window.width)
     scores = forbid(by_head(scores, window.size), ops.expand_dims(marks[0], -3))
     if attention.score_bias is None:
         return scores
-    # The same for all blocks, since only differences of places count.
+    # The same for all blocks, since only differences of positions matter.
     places = ops.arange(window.width * window.size, dtype="int32")
     own = ops.arange(window.size, dtype="int32") + window.before * window.size
     return scores + attention.score_bias(own, places, *trained)  # (H, b, W b)
 
 
 def _far_scores(attention, length, rows, marks, trained):
-    """Scores of the far keys: float32 `(N, B, H, b, S)`."""
+    """Computes the scores of distant keys: float32 `(N, B, H, b, S)`."""
     (queries, keys, _), (_, allowed, ahead) = rows, marks
     size = queries.shape[3] * queries.shape[2] // keys.shape[2]
     scores = ops.matmul(by_head(queries, size), ops.swapaxes(keys, -1, -2))
@@ -178,7 +179,7 @@ def _far_scores(attention, length, rows, marks, trained):
 
 
 def _means(window, probabilities, rows, columns):
-    """The means of the values: `(N, B, G, R b, K)`."""
+    """Computes the weighted means of values: `(N, B, G, R b, K)`."""
     groups, near = rows[0].shape[2], window.width * window.size
     means = window_mean(
         by_group(probabilities[..., :near], groups), columns[1], window.width
@@ -190,7 +191,7 @@ def _means(window, probabilities, rows, columns):
 
 
 def look_up_heads(x, index):
-    """Takes a head's keys or values by their index in the row.
+    """Gathers each head's keys or values by their index in the row.
 
     Args:
         x: `(B, T, G, K)`.
@@ -210,12 +211,12 @@ def look_up_heads(x, index):
 def pair_bias(attention, ahead, length, bias_table=None):
     """Computes the score bias of each pair, one per head.
 
-    It is asked once for each distance, and these few numbers are looked up.
+    The bias is computed once for each distance, and gathered for the pairs.
 
     Args:
         attention: The `Attention` layer.
-        ahead: int32 `(N, B, 1|H, Q, S)`, how far keys are ahead of their queries.
-        length: `T`; keys farther away do not count.
+        ahead: int32 `(N, B, 1|H, Q, S)`, key position minus query position.
+        length: `T`; more distant keys are not used.
         bias_table: The score bias's table, if it has one.
 
     Returns:
@@ -231,17 +232,17 @@ def pair_bias(attention, ahead, length, bias_table=None):
 
 
 def forbid(scores, allowed):
-    """Takes much from the scores of pairs that are not allowed; gives float32."""
+    """Adds a large negative bias to scores of masked pairs; returns float32."""
     return ops.cast(scores, "float32") + ops.where(allowed, 0.0, forbidden())
 
 
 def pass_seam(attention, probabilities, training=None):
-    """Lets the attention's seam and its dropout at probabilities.
+    """Passes probabilities through the layer `probabilities` and dropout.
 
     Args:
         attention: The `Attention` layer.
         probabilities: float32.
-        training: Whether dropout is in force.
+        training: If true, dropout is active.
 
     Returns:
         As `probabilities`, in the attention's compute dtype.

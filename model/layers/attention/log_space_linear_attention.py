@@ -1,10 +1,11 @@
-"""Causal products of features that are exponentials, of which the logarithms are given.
+"""Causal linear attention in log space, from the logarithms of features.
 
-Exponentials of two keys may lie so far apart that one is nothing beside the other.
-Measured against the largest of a row, early keys would vanish before a later one that
-those who look at them do not see. So all is measured against what a query sees: pairs
-within a chunk against the largest feature of each of the two tokens and the largest
-pair of the query, and sums of chunks before against the largest of each feature so far.
+The features of two keys may differ by so many orders of magnitude that one vanishes in
+float32. Scaled by the largest feature of a row, early keys would vanish because of a
+later key that their queries do not attend to. So everything is scaled by what a query
+attends to: pairs within a chunk by the largest feature of each of the two tokens and by
+the query's largest pair, and sums of earlier chunks by the largest value of each
+feature so far.
 
 Shapes are those of `transbeam.model.layers.attention.chunked_linear_attention`.
 """
@@ -23,19 +24,19 @@ from transbeam.model.layers.attention.blockwise import (
     join_queries,
 )
 
-# The logarithm of nothing, and the lowest that one is measured against.
+# The logarithm of zero, and the lower bound of a scale's logarithm.
 NOTHING, LOWEST = -1e30, -1e20
-# Added to the product of two tokens' features, each measured against its largest, so
-# that it has a logarithm: the gradient has one over it.
+# Added to the product of two tokens' scaled features before its logarithm, whose
+# gradient divides by it.
 SMALLEST = 1e-30
 
 
 class Sums(NamedTuple):
-    """Features times values, summed up, each feature divided by its largest.
+    """Sums of features times values, with each feature scaled by its largest value.
 
     Attributes:
-        peak: float32 `(B, G, F)`, the logarithm of the largest; or of each chunk,
-            `(N, B, G, F)`.
+        peak: float32 `(B, G, F)`, the logarithm of the largest value; or for each
+            chunk, `(N, B, G, F)`.
         sums: float32 `(B, G, F, V)` or `(N, B, G, F, V)`.
     """
 
@@ -44,21 +45,20 @@ class Sums(NamedTuple):
 
 
 def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=None):
-    """Sums up, for each query, the values of its keys by the products of features.
+    """Sums values for each query, weighted by products of query and key features.
 
     Args:
         log_query: float32 `(B, T, H, F)`.
         log_key: float32 `(B, T, G, F)`.
         value: float32 `(B, T, G, V)`.
-        ids: int32 `(B, T)`, the documents of packed rows; of others 1 for a real token;
-            0 for padding.
-        packed: Whether rows may hold several documents.
-        before: `Sums` of the keys before the row, when it is one document; None for
-            none.
+        ids: int32 `(B, T)`, the documents of packed rows; in other rows 1 for a real
+            token; 0 for padding.
+        packed: True if rows may hold several documents.
+        before: `Sums` of the keys before the row, if it is one document; None for none.
 
     Returns:
-        `(B, T, H, V)`, each query's divided by its largest product; and the `Sums` with
-        the row's own, which mean nothing of packed rows.
+        `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` including
+        the row's own, which are meaningless for packed rows.
     """
     length, groups = ops.shape(log_query)[1], log_key.shape[2]
     chunk = chunked_linear_attention.CHUNK
@@ -84,7 +84,7 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
     seen = chunked_linear_attention.seen_in_chunk(size, ids, causal=True)
     pairs = by_head(pairs, size)  # (N, B, H, C, C)
     scale = ops.where(seen, by_head(scale, size), NOTHING)
-    # What is chosen cancels out: it needs no gradient.
+    # The scale cancels out, so it needs no gradient.
     highest = ops.max(scale + ops.log(pairs), axis=-1, keepdims=True, initial=LOWEST)
     highest_far = ops.max(far, axis=-1, keepdims=True, initial=LOWEST)
     highest = ops.maximum(highest, by_head(highest_far, size))
@@ -101,8 +101,8 @@ def _pairs(rows, keys):
     """Products of the features of a chunk's queries and keys: `(N, B, G, R C, C)`.
 
     Returns:
-        The products of features that are each divided by their token's largest, and the
-        logarithm of what they are divided by.
+        The products of features, scaled by each token's largest feature, and the
+        logarithm of the scale.
     """
     row_peak, key_peak = (
         ops.stop_gradient(ops.max(x, axis=-1, keepdims=True, initial=LOWEST))
@@ -114,7 +114,7 @@ def _pairs(rows, keys):
 
 
 def _sum_up(keys, values, counts) -> Sums:
-    """Sums over each chunk, of the keys that count, bool `(N, B, C)`."""
+    """Sums over each chunk, of the keys marked in `counts`, bool `(N, B, C)`."""
     keys = ops.where(_marks(counts), keys, NOTHING)
     peak = ops.stop_gradient(ops.max(keys, axis=3, keepdims=True, initial=LOWEST))
     features = ops.swapaxes(ops.exp(keys - peak), -1, -2)
@@ -122,15 +122,15 @@ def _sum_up(keys, values, counts) -> Sums:
 
 
 def _carry(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums]:
-    """The sums before each chunk, and those after the last.
+    """Computes the sums before each chunk, and those after the last.
 
-    In steps of 1, 2, 4, ... chunks, as in `carried`.
+    This is a parallel scan, as in `chunked_linear_attention`.
 
     Args:
         own: The sums of each chunk.
-        first: Those before the row; None for none.
-        through: bool `(N, B, 1)`, whether a chunk hands on what it was given; None for
-            chunks that all do.
+        first: The sums before the row; None for none.
+        through: bool `(N, B, 1)`, true for chunks that pass on the sums before them;
+            None if all do.
     """
     if first is None:
         first = Sums(ops.full_like(own.peak[0], LOWEST), ops.zeros_like(own.sums[0]))
@@ -161,5 +161,5 @@ def _factor(peak, highest):
 
 
 def _marks(flags):
-    """From `(N, B, C)` to `(N, B, 1, C, 1)`."""
+    """Reshapes `(N, B, C)` to `(N, B, 1, C, 1)`."""
     return ops.expand_dims(ops.expand_dims(flags, 2), 4)

@@ -1,4 +1,4 @@
-"""Keys and values are summed up in a few vectors, and the tokens look at these."""
+"""Low-rank attention (Linformer): keys and values are projected to a few vectors."""
 
 import keras
 from keras import ops
@@ -13,29 +13,30 @@ from transbeam.model.layers.masks import softmax
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class LowRankAttention(Attention):
-    """Attention to `rank` sums of all keys and values: linear in length (Linformer).
+    """Attention to `rank` projections of all keys and values (Linformer).
 
-    A sum has a weight for each position, learned, and the same for all heads. So a
-    layer reads no text longer than it was made for.
+    The cost is linear in the length. A projection is a weighted sum with a learned
+    weight for each position, shared by all heads. So the maximum length is fixed.
 
-    In a packed row each document is summed up by itself. There is room for the sums of
-    `max_documents`, which cost as many times more; a row with more of them gives NaN.
+    In a packed row each document is projected separately. There is room for
+    `max_documents` documents, at a proportional cost; a row with more outputs NaN.
 
-    Shapes: as in `Attention`; `P` positions, `r` sums, `M` documents.
+    Shapes: as in `Attention`; `P` positions, `r` projections, `M` documents.
 
     Args:
         max_sequence_length: int. `P`.
         rank: int. `r`.
-        share_key_value: bool. Whether values are summed up by the weights of the keys.
-        max_documents: int. `M`, the most documents in a packed row.
+        share_key_value: bool. If true, keys and values have the same projection.
+        max_documents: int. `M`, the largest number of documents in a packed row.
 
     The other arguments, the call arguments and the errors are those of `Attention`;
-    `rotary` and `score_bias` have no place here, since a sum stands at none.
-    `probabilities` sees `(B, H, T, r)`, and `(B, H, T, M r)` of packed rows.
+    `rotary` and `score_bias` are not supported, as a projection has no position.
+    `probabilities` is called with `(B, H, T, r)`, and with `(B, H, T, M r)` for packed
+    rows.
 
     Raises:
-        ConfigError: Arguments that no sums can be made by.
-        ValueError: More tokens than `max_sequence_length`.
+        ConfigError: An argument is invalid for this kind.
+        ValueError: There are more tokens than `max_sequence_length`.
 
     Example:
     >>> attention = LowRankAttention(4, 2, max_sequence_length=8, rank=3)
@@ -123,7 +124,7 @@ class LowRankAttention(Attention):
             )
 
     def _sum_up(self, x, summary, documents: DocumentMasks):
-        """The sums of each document: `(B, T, G, K)` to `(B, S, G, K)`.
+        """Projects each document: `(B, T, G, K)` to `(B, S, G, K)`.
 
         `S` is `r`, or `M r` in packed rows, document by document.
         """
@@ -133,7 +134,7 @@ class LowRankAttention(Attention):
         if documents.aligned:
             real = ops.cast(ops.not_equal(documents.ids, 0), x.dtype)
             x = x * ops.expand_dims(real, 2)
-            # A slice fails when the row is too long; brackets would give fewer rows.
+            # `ops.slice` fails if the row is too long; indexing returns fewer rows.
             weights = ops.slice(summary, (0, 0), (length, self.rank))  # (T, r)
         else:
             weights = ops.take(summary, documents.positions, axis=0)  # (B, T, r)
@@ -155,9 +156,9 @@ class LowRankAttention(Attention):
         return self.max_documents if documents.packed else 1
 
     def _own_sums(self, documents: DocumentMasks):
-        """Marks the sums that each token may attend to.
+        """Marks the projections that each token may attend to.
 
-        Broadcasts to `(B, H, T, S)`.
+        The mask broadcasts to `(B, H, T, S)`.
         """
         if documents.aligned:
             return True

@@ -1,4 +1,4 @@
-"""Random vectors that stand at right angles to each other."""
+"""Orthogonal random vectors."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ import numpy as np
 def orthogonal_features(
     num_features: int, width: int, seed: int | None = None
 ) -> np.ndarray:
-    """Draws vectors that are normal one by one, and orthogonal in groups of `width`.
+    """Draws normally distributed vectors that are orthogonal in groups of `width`.
 
     Args:
-        num_features: How many.
+        num_features: Number of vectors.
         width: Their width.
         seed: Seed of the draw; None for other vectors each time.
 
@@ -25,7 +25,7 @@ def orthogonal_features(
     groups = -(-num_features // width)
     normal = generator.normal(size=(groups, width, width))
     rows, upper = np.linalg.qr(normal)
-    # The factorisation fixes the signs; these make all directions equally likely.
+    # The QR factorization fixes the signs; these make all directions equally likely.
     rows = rows * np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, np.newaxis]
     rows = np.swapaxes(rows, 1, 2).reshape(-1, width)[:num_features]
     lengths = np.linalg.norm(generator.normal(size=(num_features, width)), axis=1)

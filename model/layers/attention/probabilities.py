@@ -1,4 +1,4 @@
-"""The place where an analysis reads attention probabilities."""
+"""An identity layer at which attention probabilities can be recorded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-# Who watches which layer: a thread sees its own watchers only, so that a model can be
-# looked into in one and serve in another.
+# The watched layers of each thread, so that a model can be inspected in one thread and
+# serve requests in another.
 _watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVar(
     "watching", default=()
 )
@@ -16,11 +16,11 @@ _watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVa
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Probabilities(keras.layers.Layer):
-    """Does nothing: its name is where attention probabilities can be read.
+    """An identity layer, at which attention probabilities can be recorded.
 
-    An attention layer that nobody watches is free never to make them: its fused path
-    gives the same outputs without a `T x T` tensor. Watching is a matter of one thread:
-    calls in others stay fused and are not seen.
+    If it is not watched, an attention layer need not compute them: its fused path has
+    the same outputs without a `T x T` tensor. Only the current thread is watched: calls
+    in others stay fused and are not recorded.
 
     Call arguments:
         inputs: float32, the probabilities; their shape is the attention kind's.
@@ -35,27 +35,27 @@ class Probabilities(keras.layers.Layer):
     >>> len(seen), layer.watched
     (1, False)
 
-    Masking: the Keras mask means nothing here.
+    Masking: the Keras mask has no meaning here.
     """
 
     @property
     def watched(self) -> bool:
-        """Checks that this thread records the attention probabilities."""
+        """True if this thread records the attention probabilities."""
         return any(layer is self for layer, _ in _watching.get())
 
     @contextmanager
     def watch(self) -> Iterator[list[Any]]:
-        """Collects what passes through, as long as the context lasts.
+        """Records the layer's inputs while the context is open.
 
-        A function that was traced before does not notice: call the model itself, or
-        trace anew.
+        Functions that were traced before record nothing: call the model itself, or
+        trace again.
         """
         seen: list[Any] = []
         _watching.set((*_watching.get(), (self, seen)))
         try:
             yield seen
         finally:
-            # By identity: two lists that have seen nothing are equal.
+            # Compared by identity, because two empty lists are equal.
             _watching.set(
                 tuple(pair for pair in _watching.get() if pair[1] is not seen)
             )

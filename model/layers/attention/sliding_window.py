@@ -1,4 +1,4 @@
-"""Every token looks at those near to it."""
+"""Sliding window attention."""
 
 import keras
 from keras import ops
@@ -18,31 +18,34 @@ from transbeam.model.layers.attention.local_attention import (
 )
 from transbeam.model.layers.masks import mask_bias
 
-# Small blocks waste little at the two ends of a window; large ones multiply faster.
+# Small blocks waste little at the ends of a window; large ones multiply faster.
 BLOCKS_IN_WINDOW = 8
 SMALLEST_BLOCK = 32
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class SlidingWindowAttention(Attention):
-    """Attention to the nearest tokens only: work and memory grow with the length.
+    """Attention to the nearest tokens only, linear in time and memory.
 
-    In an encoder half of the window lies on each side of a token; in a decoder all of
-    it behind. The row is cut into blocks of an eighth of the window, and a block of
-    queries is multiplied with the nine blocks of keys that its window touches: a query
-    has `1.125 window_size` scores. With each layer a token sees a window farther.
+    In an encoder half of the window is on each side of a token; in a decoder it ends at
+    the token. The row is split into blocks of an eighth of the window, and a block of
+    queries is multiplied with the nine blocks of keys that overlap its window: a query
+    has `1.125 window_size` scores. Each layer extends a token's receptive field by a
+    window.
 
-    Distances count along the row. A document lies in one piece, so those within it are
-    the same as if it were alone.
+    Distances are measured along the row. Documents are contiguous, so packing does not
+    change them.
 
     Shapes: as in `Attention`.
 
     Args:
-        window_size: int, even. An encoder's token sees `window_size / 2` tokens on each
-            side and itself; a decoder's itself and the `window_size - 1` before it.
+        window_size: int, even. In an encoder a token attends to itself and to
+            `window_size / 2` tokens on each side; in a decoder to itself and the
+            `window_size - 1` before it.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` sees `(blocks, B, H, queries of a block, keys of its window)`.
+    `probabilities` is called with
+    `(blocks, B, H, queries of a block, keys of its window)`.
 
     Example:
     >>> attention = SlidingWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
@@ -90,7 +93,7 @@ class SlidingWindowAttention(Attention):
         return (-before <= ahead) & (ahead <= after)
 
     def make_cache(self, batch_size, length):
-        """An empty cache for the keys and values of `length` tokens.
+        """Makes an empty cache for the keys and values of `length` tokens.
 
         Returns:
             dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
@@ -106,7 +109,7 @@ class SlidingWindowAttention(Attention):
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
             places: As in `MultiHeadAttention.step`.
-            cache: As `make_cache` gives it; `index` of its slots are filled.
+            cache: The cache of `make_cache`; `index` of its slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:
@@ -117,7 +120,7 @@ class SlidingWindowAttention(Attention):
         batch, length = ops.shape(inputs)[:2]
         smaller = min if isinstance(length, int) else ops.minimum
         read = smaller(self.reach[0] + length, ops.shape(cache["key"])[2])
-        # Of a row that is filled up beyond the cache, as on phones, the last slots.
+        # If padding extends beyond the cache, as on phones, the last slots are read.
         last = ops.shape(cache["key"])[2] - read
         first = ops.minimum(ops.maximum(index - self.reach[0], 0), last)
 

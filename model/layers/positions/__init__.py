@@ -1,1 +1,1 @@
-"""Position encodings, one kind a file."""
+"""Position encodings, a module per kind."""

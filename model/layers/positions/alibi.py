@@ -1,4 +1,4 @@
-"""Positions as a pull towards the near: nothing is added to the tokens."""
+"""ALiBi: linear position biases of attention scores."""
 
 import math
 
@@ -9,27 +9,27 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
-# What a key on the far side of a head's direction loses: exp(-4) leaves it 2%.
+# Penalty of a key on the side opposite to a head's direction: exp(-4) is 2%.
 OTHER_SIDE = 4.0
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class LinearBias(keras.layers.Layer):
-    """Takes from each attention score the more, the farther the key is away (ALiBi).
+    """Subtracts a linear function of the distance from attention scores (ALiBi).
 
-    Each head has its own slope, from steep to flat. Nothing is learned, and no
-    distance is too far, so a decoder can read on beyond the length it was trained on.
+    Each head has its own slope, from steep to flat. Nothing is learned, and distances
+    are unbounded, so a decoder extrapolates beyond its training length.
 
-    An encoder cannot tell by a distance alone what comes before from what comes
-    after. With `directed`, heads come in pairs of one slope, and one head of a pair
-    leans to the left and the other to the right. Such an encoder sees its neighbours
-    from the first step on, where one with learned positions must first learn to.
+    In an encoder a distance alone does not distinguish the tokens before and after.
+    With `directed`, heads form pairs of equal slopes, and one head of a pair prefers
+    the left side and the other the right. Such an encoder attends to its neighbors from
+    the first step on; an encoder with learned positions has to learn this.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
     Args:
         num_heads: int. `H`; even when `directed`.
-        directed: bool. Whether each head leans to one side.
+        directed: bool. If true, each head prefers one side.
 
     Call arguments:
         query_positions: int `(..., Q)`.
@@ -37,11 +37,11 @@ class LinearBias(keras.layers.Layer):
         bias_table: Not used; other biases have one.
 
     Returns:
-        float32 `(..., H, Q, S)` in every dtype policy, to be added to the scores.
+        float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.
 
     Raises:
-        ConfigError: An odd number of heads when `directed`.
-        ValueError: Positions that are not whole numbers.
+        ConfigError: The number of heads is odd and `directed` is true.
+        ValueError: Positions are not integers.
 
     Example:
     >>> places = ops.arange(3)
@@ -55,17 +55,16 @@ class LinearBias(keras.layers.Layer):
            [-1.,  0., -5.],
            [-2., -1.,  0.]], dtype=float32)
 
-    Masking: the Keras mask means nothing here.
+    Masking: the Keras mask has no meaning here.
 
     References:
         - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3, for
-          decoders. The directions, and slopes that begin at 1 and go down in steps of
-          `2 ** (-8 / pairs)`, are our own change to it.
+          decoders. The directions, and slopes from 1 down by factors of
+          `2 ** (-8 / pairs)`, are our own modification.
     """
 
     def __init__(self, num_heads: int, directed: bool = False, **kwargs):
-        # The result is float32 whatever the policy: bfloat16 has no odd number
-        # beyond 256.
+        # The result is float32 for every policy: bfloat16 has no odd numbers above 256.
         super().__init__(autocast=False, **kwargs)
         if directed and num_heads % 2:
             raise ConfigError(
@@ -101,8 +100,8 @@ class LinearBias(keras.layers.Layer):
 def alibi_slopes(num_heads: int) -> np.ndarray:
     """The paper's slopes: `2 ** (-8 i / H)` for the i-th head, from 1 on.
 
-    For numbers of heads that are no power of two, the authors take the slopes of the
-    next smaller power, and then every other slope of the next larger one.
+    If the number of heads is not a power of two, the authors use the slopes of the next
+    smaller power, and then every other slope of the next larger one.
 
     Example:
     >>> alibi_slopes(4)

@@ -1,4 +1,4 @@
-"""Positions as a table of weights."""
+"""Learned absolute position embeddings."""
 
 import keras
 from keras import ops
@@ -15,13 +15,12 @@ from transbeam.model.layers.positions.position_addition import add_position_rows
 class LearnedPositionEmbedding(keras.layers.Layer):
     """Adds a learned vector for each position.
 
-    Simple and strong, but bound to the trained length: there is no vector for a
-    position that was never seen.
+    There is no vector for positions beyond the training length.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        max_sequence_length: int. How many positions have a vector.
+        max_sequence_length: int. Number of positions.
         offset: int. Rows of the table before the first position. They are never used;
             RoBERTa has 2 of them.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
@@ -36,9 +35,9 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
-            position that has no vector, where it can be known: without `position_ids`
-            when `T` is, with them when no graph is being built.
+        ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
+            position has no vector, which is checked without `position_ids` if `T` is
+            known, and with them in eager execution.
 
     Example:
     >>> positions = LearnedPositionEmbedding(max_sequence_length=8)

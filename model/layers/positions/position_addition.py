@@ -16,22 +16,22 @@ _TOO_LONG = (
 
 
 def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
-    """Adds to each token the row of the table that belongs to its place.
+    """Adds to each token the table's row of its position.
 
     Args:
         inputs: float `(B, T, D)`.
         table: float `(offset + P, D)`, of the dtype of `inputs`.
         position_ids: int `(B, T)`, or None for 0, 1, 2, ... in every row.
-        name: What to call the table in an error.
-        offset: Which row belongs to place 0.
+        name: The table's name in an error.
+        offset: The row of position 0.
 
     Returns:
         `(B, T, D)`.
 
     Raises:
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
-            place outside of the table, where it can be known: without `position_ids`
-            when `T` is, with them when no graph is being built.
+        ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
+            position is outside of the table, which is checked without `position_ids` if
+            `T` is known, and with them in eager execution.
 
     Example:
     >>> table = ops.array([[10.0], [20.0], [30.0]])
@@ -50,8 +50,8 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
             f"{name}: inputs has shape {tuple(inputs.shape)}; expected at most "
             f"{num_rows - offset} tokens, {_TOO_LONG}"
         )
-    # A slice of a length that is only known at run time fails when it is too long;
-    # Python's brackets would quietly return fewer rows.
+    # `ops.slice` with a length that is only known at run time fails if it is too long;
+    # Python's indexing would silently return fewer rows.
     return inputs + ops.slice(table, (offset, 0), (length, width))  # + (T, D)
 
 

@@ -1,4 +1,4 @@
-"""Positions as a learned number for each head and range of distances (T5)."""
+"""T5's relative position bias: a learned number per head and bucket of distances."""
 
 import keras
 import numpy as np
@@ -16,38 +16,37 @@ from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class RelativeBias(keras.layers.Layer):
-    """Gives each pair of tokens the number that belongs to their distance.
+    """Computes a score bias for each pair of tokens from the bucket of their distance.
 
-    Near distances have a number each; far ones share theirs in ranges, called
-    buckets, that grow with the distance. The numbers are weights of
-    `RelativeBiasTable`, one table for all layers of a stack.
+    Small distances have a bucket each; larger ones share buckets of growing width. The
+    biases are the weight of `RelativeBiasTable`, one table for all layers of a stack.
 
-    The buckets of all distances are worked out once, in NumPy. So a graph takes no
-    logarithm for each pair, and the last bit of one, which differs between machines,
-    cannot move the edge of a range.
+    The buckets of all distances are computed once, in NumPy. So the graph needs no
+    logarithm per pair, and rounding differences of logarithms between machines cannot
+    change a bucket's boundary.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
     Args:
-        num_buckets: int. How many ranges there are.
-        max_distance: int. Distance from which on all share the last range.
-        bidirectional: bool. Whether half of the buckets are for keys ahead of the
-            query, as in an encoder. Else all are for those behind, and keys ahead,
-            which a decoder hides, count as distance 0.
+        num_buckets: int. Number of buckets.
+        max_distance: int. Distances from this on share the last bucket.
+        bidirectional: bool. If true, half of the buckets are for keys after the query,
+            as in an encoder. Else all are for keys before it, and later keys, which a
+            decoder masks, count as distance 0.
 
     Call arguments:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: float32 `(num_buckets, H)`. Blocks and attention hand it on as it
-            is, in half precision too: rounded, it would not be what a decoder's `step`
-            reads.
+        bias_table: float32 `(num_buckets, H)`. Blocks and attention pass it without
+            rounding, also in half precision, so that it equals the table in a decoder's
+            `step`.
 
     Returns:
-        float32 `(..., H, Q, S)` in every dtype policy, to be added to the scores.
+        float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.
 
     Raises:
-        ConfigError: Sizes that leave no room for ranges.
-        ValueError: Positions that are not whole numbers, or a table of another shape.
+        ConfigError: The sizes leave no room for buckets.
+        ValueError: Positions are not integers, or the table has another shape.
 
     Example:
     >>> bias = RelativeBias(num_buckets=4, max_distance=8, bidirectional=True)
@@ -62,7 +61,7 @@ class RelativeBias(keras.layers.Layer):
 
     References:
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1, and
-          `_relative_position_bucket` in its code, which says where the ranges end
+          `_relative_position_bucket` in its code, which defines the buckets
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class RelativeBias(keras.layers.Layer):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.bidirectional = bidirectional
-        # From the farthest key behind that counts to the farthest ahead.
+        # From the largest distance before the query to the largest after it.
         self.farthest_ahead = max_distance if bidirectional else 0
         self.buckets = relative_buckets(
             np.arange(-max_distance, self.farthest_ahead + 1),
@@ -95,7 +94,7 @@ class RelativeBias(keras.layers.Layer):
             )
         ahead = keys_ahead(query_positions, key_positions, self.name)  # (..., Q, S)
         rows = ops.clip(ahead, -self.max_distance, self.farthest_ahead)
-        # By distance first, which are few, and then for all the pairs.
+        # First for the few distances, then gathered for all pairs.
         table = ops.take(ops.cast(bias_table, "float32"), self.buckets, axis=0)
         bias = ops.take(table, rows + self.max_distance, axis=0)  # (..., Q, S, H)
         return ops.moveaxis(bias, -1, -3)  # (..., H, Q, S)
@@ -114,19 +113,19 @@ class RelativeBias(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class RelativeBiasTable(keras.layers.Layer):
-    """Holds the numbers that `RelativeBias` gives out, for all layers of a stack.
+    """Holds the weights of `RelativeBias`, for all layers of a stack.
 
     Args:
-        num_buckets: int. How many ranges of distance there are.
+        num_buckets: int. Number of buckets.
         num_heads: int. `H`.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
     Call arguments:
-        inputs: Any tensor. It only gives the table a place in a functional model.
+        inputs: Any tensor. It only connects the table to a functional model.
 
     Returns:
-        float32 `(num_buckets, H)` in every dtype policy.
+        float32 `(num_buckets, H)` for every dtype policy.
 
     Example:
     >>> table = RelativeBiasTable(num_buckets=32, num_heads=8)
@@ -186,13 +185,13 @@ def relative_buckets(
     max_distance: int = 128,
     bidirectional: bool = True,
 ) -> np.ndarray:
-    """Says which bucket each distance belongs to.
+    """Computes the bucket of each distance.
 
-    The first half of a direction's buckets are single distances. The rest share what
-    lies between them and `max_distance` in equal steps of its logarithm.
+    The first half of a direction's buckets are single distances. The others divide the
+    distances up to `max_distance` in equal steps of the logarithm.
 
     Args:
-        ahead: int. How far the key is ahead of the query; less than 0 is behind.
+        ahead: int. Key position minus query position.
         num_buckets: See `RelativeBias`.
         max_distance: See `RelativeBias`.
         bidirectional: See `RelativeBias`.
@@ -201,7 +200,7 @@ def relative_buckets(
         int32, of the shape of `ahead`, in `[0, num_buckets)`.
 
     Raises:
-        ConfigError: Sizes that leave no room for ranges.
+        ConfigError: The sizes leave no room for buckets.
 
     Example:
     >>> relative_buckets(np.array([0, -7, -8, -11, -12, -500, 1, 500]))

@@ -1,4 +1,4 @@
-"""Positions as rotations of queries and keys."""
+"""Rotary position embedding (RoPE) and its scaling for longer texts."""
 
 import math
 
@@ -15,42 +15,41 @@ STRETCHES = ("none", "linear", "ntk", "yarn")
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class RotaryEmbedding(keras.layers.Layer):
-    """Turns queries and keys by an angle that grows with their place (RoPE).
+    """Rotates queries and keys by an angle proportional to their position (RoPE).
 
-    The dot product of two turned vectors depends on their distance only, so attention
-    becomes relative without a table of weights. The i-th number of a head's first
-    half and the i-th of its second half make a pair, which turns by
-    `place / base ** (2 i / K)`: the layout of LLaMA's published weights.
+    The dot product of two rotated vectors depends only on their distance, so attention
+    is relative without a table of weights. The i-th number of a head's first half and
+    the i-th of its second half form a pair, which is rotated by
+    `position / base ** (2 i / K)`: the layout of LLaMA's published weights.
 
-    A model reads texts longer than those it was trained on when the frequencies are
-    stretched, all alike or each by how often it turns in the trained length.
+    A model can read texts longer than in training if the frequencies are scaled, either
+    all equally or each by its number of rotations in the training length.
 
     Shapes: `B` batch, `T` length, `H` heads, `K` head width, even.
 
     Args:
         base: float above 1. The last pairs have wavelengths of about `2 pi base`.
         stretch: `"none"`, `"linear"` (all frequencies divided by the factor),
-            `"ntk"` (the first kept, the last divided, by a larger base) or `"yarn"`
-            (those that turn often kept, those that hardly turn divided, and scores
-            made sharper).
-        factor: float, at least 1. Wanted length by trained length.
-        original_length: int. Tokens the model was trained on; for `"yarn"` only.
-        beta_fast: float. Frequencies that turn more often than this in the trained
+            `"ntk"` (the highest kept, the lowest divided, by a larger base) or `"yarn"`
+            (high frequencies kept, low ones divided, and the softmax sharpened).
+        factor: float, at least 1. Target length divided by training length.
+        original_length: int. The training length in tokens; for `"yarn"` only.
+        beta_fast: float. Frequencies with more rotations than this in the training
             length are kept; for `"yarn"` only.
-        beta_slow: float. Those that turn less often are divided by the factor;
-            between the two, in part.
+        beta_slow: float. Frequencies with fewer rotations are divided by the factor;
+            those between the two are interpolated.
 
     Call arguments:
         inputs: float `(B, T, H, K)`.
         position_ids: int `(B, T)`, restarting at 0 in every packed document, or `(T,)`
-            for all rows alike.
+            for all rows.
 
     Returns:
         `(B, T, H, K)` in the compute dtype. Computed in float32.
 
     Raises:
-        ConfigError: Arguments that make no frequencies.
-        ValueError: `inputs` or `position_ids` of a wrong rank, width or dtype.
+        ConfigError: The arguments define no valid frequencies.
+        ValueError: `inputs` or `position_ids` has a wrong rank, width or dtype.
 
     Example:
     >>> rotary = RotaryEmbedding()
@@ -65,8 +64,8 @@ class RotaryEmbedding(keras.layers.Layer):
         - [Su et al., 2021](https://arxiv.org/abs/2104.09864), equations 14 and 15
         - [Chen et al., 2023](https://arxiv.org/abs/2306.15595), section 2.3 (linear)
         - [Peng et al., 2023](https://arxiv.org/abs/2309.00071), sections 3.1 (NTK),
-          3.2 and 3.4 (YaRN). What is divided in part goes up evenly from pair to pair,
-          as in the authors' code, rather than with the number of turns.
+          3.2 and 3.4 (YaRN). The interpolation is linear in the index of the pair, as
+          in the authors' code, not in the number of rotations.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class RotaryEmbedding(keras.layers.Layer):
         self.beta_slow = beta_slow
         self.supports_masking = True
         self._check_arguments()
-        # YaRN divides scores by a temperature: half of it in queries, half in keys.
+        # YaRN's temperature of the scores, applied equally to queries and keys.
         self.magnitude = 0.1 * math.log(factor) + 1.0 if stretch == "yarn" else 1.0
 
     def _check_arguments(self) -> None:
@@ -119,7 +118,7 @@ class RotaryEmbedding(keras.layers.Layer):
                 f"{self.name}: inputs has shape {tuple(inputs_shape)}; expected "
                 "(batch, length, heads, an even width)"
             )
-        # The sign is that of the sine: a pair (x, y) of the two halves becomes
+        # The signs are those of the sine: a pair (x, y) of the two halves becomes
         # (x cos - y sin, y cos + x sin).
         frequencies = self._frequencies(width)
         self.frequencies = np.stack([-frequencies, frequencies]).astype("float32")
@@ -130,7 +129,7 @@ class RotaryEmbedding(keras.layers.Layer):
         if self.stretch == "linear":
             return plain / self.factor
         if self.stretch == "ntk":
-            # As base * factor ** (K / (K - 2)), but also when K is 2.
+            # Equals base times factor ** (K / (K - 2)); also defined for K = 2.
             return plain * self.factor ** (-2.0 * pair / max(width - 2, 1))
         if self.stretch == "yarn":
             divided = self._divided_share(pair, width)
@@ -138,7 +137,7 @@ class RotaryEmbedding(keras.layers.Layer):
         return plain
 
     def _divided_share(self, pair: np.ndarray, width: int) -> np.ndarray:
-        """YaRN's ramp: 0 for pairs that turn often, 1 for those that hardly turn."""
+        """YaRN's ramp: 0 for pairs of high frequency, 1 for those of low frequency."""
 
         def pair_that_makes(turns):
             wavelength = self.original_length / turns
@@ -156,8 +155,8 @@ class RotaryEmbedding(keras.layers.Layer):
         angles = places * self.frequencies  # (B, T, 1, 2, K / 2)
         cos = ops.cos(angles) * self.magnitude
         sin = ops.sin(angles) * self.magnitude
-        # The halves get an axis, because to flip it costs one pass over the tensor,
-        # where to split and join it costs several.
+        # The halves get an axis, because flipping it costs one pass over the tensor,
+        # while splitting and concatenating costs several.
         *rows, width = ops.shape(inputs)
         halves = reshape(inputs, (*rows, 2, width // 2))
         halves = ops.cast(halves, "float32")  # (B, T, H, 2, K / 2)

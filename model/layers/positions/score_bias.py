@@ -7,18 +7,18 @@ from transbeam.model.base.tensor_checks import check_integers
 
 
 def keys_ahead(query_positions, key_positions, name: str):
-    """Computes the offset from each query to each key; negative is behind.
+    """Computes key position minus query position for each pair.
 
     Args:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the axes before broadcast.
-        name: What to call the layer in an error.
+        name: The layer's name in an error.
 
     Returns:
         int `(..., Q, S)`.
 
     Raises:
-        ValueError: Positions that are not whole numbers, or a single one.
+        ValueError: Positions are not integers, or are a scalar.
 
     Example:
     >>> ahead = keys_ahead(ops.array([0, 1]), ops.array([0, 1, 2]), "bias")
@@ -28,7 +28,7 @@ def keys_ahead(query_positions, key_positions, name: str):
     """
     for kind, positions in (("query", query_positions), ("key", key_positions)):
         check_integers(positions, f"{name}: {kind}_positions")
-        if len(positions.shape) == 0:  # an empty shape of TensorFlow's is true
+        if len(positions.shape) == 0:  # `not shape` is false for TensorFlow's ()
             raise ValueError(
                 f"{name}: {kind}_positions has shape (); expected (..., length)"
             )
@@ -36,7 +36,7 @@ def keys_ahead(query_positions, key_positions, name: str):
 
 
 def score_spec(query_positions, key_positions, num_heads: int | None):
-    """Announces scores of these pairs: float32 `(..., H, Q, S)`.
+    """The symbolic output of a score bias: float32 `(..., H, Q, S)`.
 
     Example:
     >>> queries, keys = keras.KerasTensor((None, 3)), keras.KerasTensor((None, 5))

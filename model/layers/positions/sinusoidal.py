@@ -1,4 +1,4 @@
-"""Positions as fixed waves."""
+"""Sinusoidal position embeddings."""
 
 import keras
 import numpy as np
@@ -11,16 +11,15 @@ from transbeam.model.layers.positions.position_addition import add_position_rows
 class SinusoidalPositionEmbedding(keras.layers.Layer):
     """Adds fixed sines and cosines, whose wavelengths grow along the vector.
 
-    The vectors of two positions a fixed distance apart differ by the same
-    rotation wherever they stand, so a linear layer can read a distance. Nothing
-    is learned.
+    The vectors of two positions at a fixed distance differ by the same rotation
+    everywhere, so a linear layer can determine distances. Nothing is learned.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        max_sequence_length: int. How many positions are made.
-        max_wavelength: float. Wavelength that the last dimensions come close to,
-            in units of 2 pi tokens.
+        max_sequence_length: int. Number of positions.
+        max_wavelength: float. The limit of the last dimensions' wavelength, in units of
+            2 pi tokens.
 
     Call arguments:
         inputs: float `(B, T, D)`.
@@ -31,9 +30,9 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: `inputs` or `position_ids` of a wrong rank, length or dtype; and a
-            position past the last, where it can be known: without `position_ids` when
-            `T` is, with them when no graph is being built.
+        ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
+            position is beyond the last one, which is checked without `position_ids` if
+            `T` is known, and with them in eager execution.
 
     Example:
     >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)
@@ -81,7 +80,7 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
 def sinusoids(
     num_positions: int, hidden_dim: int, max_wavelength: float = 10_000.0
 ) -> np.ndarray:
-    """Makes the table: sines in the even columns, cosines in the odd ones.
+    """Computes the table: sines in the even columns, cosines in the odd ones.
 
     Args:
         num_positions: Rows.

@@ -1,1 +1,1 @@
-"""A checkpoint of any program: its config, tensors and the mapping of their names."""
+"""Checkpoints of other libraries: config, tensors and the mapping of weight names."""

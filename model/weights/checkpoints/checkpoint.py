@@ -1,4 +1,4 @@
-"""A folder of weights that another program wrote, whatever the program."""
+"""A checkpoint of another library, in any format."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,18 +25,18 @@ Shapes = Mapping[str, Shape]
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Weights on the disk, and what model they are of.
+    """Weights on the disk, with the description of their model.
 
     Attributes:
         where: The folder, for messages.
-        format: Whose: `hugging_face`, `tf1` or `keras_hub`.
-        family: Of what family, such as `bert`.
-        description: Of what model.
-        rows: The table of names.
+        format: `hugging_face`, `tf1` or `keras_hub`.
+        family: The model family, such as `bert`.
+        description: The model.
+        rows: The table of weight names.
         source: The tensors.
-        names: Names as the table has them, each with what the source calls it.
-        copies: Tensors that repeat another.
-        wrappers: Parts of the source's names that are of no layer.
+        names: The source's tensor names, by the names in the table.
+        copies: Tensors that duplicate another.
+        wrappers: Parts of the source's names that wrapper modules added.
     """
 
     where: str
@@ -65,32 +65,32 @@ class Checkpoint:
         return self.description.objective
 
     def weights(self, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:
-        """Our weights, one after the other; all is checked before the first.
+        """Reads and converts weights one at a time, after checking all of them.
 
         Args:
-            shapes: Path and shape of all weights wanted, as `shapes_of(model)` gives.
+            shapes: Paths and shapes of the required weights, from `shapes_of(model)`.
 
         Returns:
-            Pairs of path and values, float32, each path once, in no certain order.
+            Pairs of path and values, float32, each path once, in any order.
 
         Raises:
             ArtifactError: Tensors are missing, not of the model, or of another shape
-                (the message names all of them), or what repeats another does not.
+                (the message names all of them), or a duplicate differs.
         """
         links = link(self.rows, shapes, self.description.sizes, self.where)
         self._check(links)
         return self._read(links)
 
     def check_size(self, config: Model) -> None:
-        """Refuses a model far too large for the tensors, before it is built.
+        """Checks, before a model is built, that it isn't far too large for the tensors.
 
-        A few numbers in a text can ask for more memory than there is.
+        A wrong number in a config could require more memory than exists.
 
         Args:
-            config: The checkpoint's own, or what was made of it.
+            config: The checkpoint's own config, or one derived from it.
 
         Raises:
-            ArtifactError: It has more than twice as many weights as there are numbers.
+            ArtifactError: The model has more than twice as many weights as the tensors.
         """
         asked = sum(count_parameters(config, self.vocabulary_size).values())
         there = sum(math.prod(shape) for shape in self.source.shapes.values())
@@ -103,9 +103,9 @@ class Checkpoint:
             )
 
     def left_out(self, shapes: Shapes) -> list[str]:
-        """Tensors of heads and poolers that a model with these weights does not have.
+        """Lists tensors of heads and poolers that a model with these weights lacks.
 
-        Example: the head of next sentences, for a model of masked tokens.
+        An example is the next-sentence head, for a masked language model.
         """
         links = link(self.rows, shapes, self.description.sizes, self.where)
         taken = {found.theirs for found in links} | set(self.copies)
@@ -115,7 +115,7 @@ class Checkpoint:
         for found in links:
             tensor = self.source.read(self.names[found.theirs])
             for path, array in found.to_ours(tensor):
-                with np.errstate(over="ignore"):  # `assign` refuses what is not finite
+                with np.errstate(over="ignore"):  # `assign` checks for finite numbers
                     yield path, np.asarray(array, dtype="float32")
 
     def _check(self, links: list[WeightMapping]) -> None:
@@ -142,7 +142,7 @@ class Checkpoint:
         self._check_copies({found.theirs for found in links})
 
     def _remedy(self, links: list[WeightMapping], num_wrong: int) -> str:
-        """The advice behind a list of tensors that are not as they should be."""
+        """The advice after a list of wrong tensors."""
         no_body = [f for f in links if f.row.part != "body"]
         lost = [found for found in no_body if found.theirs not in self.names]
         if len(lost) == num_wrong and isinstance(self.config, EncoderConfig):
@@ -153,7 +153,7 @@ class Checkpoint:
         return "The configuration and the weights must be of one model"
 
     def _strangers(self, links: list[WeightMapping]) -> list[str]:
-        """Names that are nothing of this model, not even a head left out."""
+        """Names that do not belong to this model, not even to an unused head."""
         config = self.config
         deepest = config.num_layers
         if isinstance(config, Seq2SeqModelConfig):

@@ -1,6 +1,6 @@
-"""A checkpoint's `config.json`: what we know of it is read, what we cannot is refused.
+"""Reads a checkpoint's `config.json`, and raises errors for unsupported settings.
 
-A setting that is passed over makes a model that answers nearly right.
+Ignoring a setting would produce a slightly wrong model.
 """
 
 import json
@@ -14,14 +14,14 @@ from transbeam.configs.base.errors import ArtifactError
 
 T = TypeVar("T")
 
-# More, no tensor has of anything.
+# Upper bound of any size of a tensor.
 _LARGEST = 2**31 - 1
 
 
 class HFConfig:
-    """The keys of a `config.json`, asked for one by one.
+    """The keys of a `config.json`, with typed access.
 
-    A key that is null counts as left out, as in Hugging Face's classes.
+    A null counts as a missing key, as in Hugging Face's classes.
 
     Args:
         values: The keys.
@@ -45,7 +45,7 @@ class HFConfig:
         """Reads a file.
 
         Raises:
-            ArtifactError: There is none, or it holds no JSON object.
+            ArtifactError: It does not exist, or is not a JSON object.
         """
         refuse_lfs_pointer(path)
         try:
@@ -66,7 +66,7 @@ class HFConfig:
         return key in self.values
 
     def integer(self, key: str, default: int | None = None, minimum: int = 1) -> int:
-        """A whole number; the default if it is left out."""
+        """Reads an integer; the default if the key is missing."""
         expected = f"a whole number of at least {minimum}"
         value = self._value(key, default, expected)
         if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
@@ -76,50 +76,50 @@ class HFConfig:
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number; the default if it is left out."""
+        """Reads a number; the default if the key is missing."""
         value = self._value(key, default, "a number")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refusal(key, "a number")
-        # JSON has no infinity, but Python reads one, and makes one of 1e999.
+        # JSON has no infinity, but Python parses one, and parses 1e999 as one.
         if not abs(value) <= sys.float_info.max:
             raise self.refusal(key, "a finite number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
-        """True or false; the default if it is left out."""
+        """Reads a bool; the default if the key is missing."""
         value = self.values.get(key, default)
         if not isinstance(value, bool):
             raise self.refusal(key, "true or false")
         return value
 
     def choice(self, key: str, known: Mapping[str, T], default: str | None = None) -> T:
-        """Translates a value of a Hugging Face config into ours."""
+        """Maps a value of a Hugging Face config to ours."""
         value = self._value(key, default, f"one of {', '.join(known)}")
         if not isinstance(value, str) or value not in known:
             raise self.refusal(key, f"one of {', '.join(known)}")
         return known[value]
 
     def only(self, key: str, value: Any, default: Any = None) -> None:
-        """Refuses a setting that our models have in one way only.
+        """Checks a setting of which our models support a single value.
 
         Args:
             key: The setting.
-            value: What it must be.
-            default: What it is when left out; `value` if None.
+            value: The supported value.
+            default: Its value if it is missing; `value` if None.
         """
         default = value if default is None else default
         if self.values.get(key, default) != value:
             raise self.refusal(key, f"{value!r}, the only one that our models do")
 
     def section(self, key: str) -> "HFConfig":
-        """The settings below a key; none if it is left out."""
+        """The settings below a key; empty if it is missing."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.refusal(key, "a JSON object")
         return HFConfig(value, f"{self.where}: {key}")
 
     def refusal(self, key: str, expected: str) -> ArtifactError:
-        """The error for a setting that cannot be taken over."""
+        """Makes the error for an unsupported setting."""
         found = _shortened(shown(self.values.get(key, "nothing")))
         return ArtifactError(f"{self.where}: {key} is {found}, expected {expected}")
 
@@ -131,7 +131,7 @@ class HFConfig:
 
 
 def shown(value: Any) -> str:
-    """A value as its file has it, if it has an object, or as a person would write it.
+    """Formats a value for a message: as JSON if it contains an object, else as Python.
 
     Example:
     >>> shown({"rope_type": "llama3", "low": None}), shown("a"), shown(True)
@@ -160,7 +160,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-# And back.
+# The inverse.
 THEIR_ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_tanh": "gelu_new",

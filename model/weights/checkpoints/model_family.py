@@ -18,14 +18,14 @@ TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """The model that some weights belong to.
+    """Description of a model, from its checkpoint.
 
     Attributes:
         config: The `model` section of a run.
-        vocabulary_size: How many tokens it knows; 0 for images.
-        objective: What its head was trained for; None for a body alone.
-        token_ids: Ids that programs must know who write texts with the model, as
-            `config.json` calls them: some of `TOKEN_IDS`. Several may end a text.
+        vocabulary_size: Number of tokens; 0 for images.
+        objective: The objective of its head; None for a body without a head.
+        token_ids: Special ids for text generation, by their keys in `config.json`: some
+            of `TOKEN_IDS`. Several may end a text.
     """
 
     config: Model
@@ -33,7 +33,7 @@ class Description:
     objective: Objective | None = None
     token_ids: Mapping[str, int | Sequence[int]] = field(
         default_factory=dict,
-        compare=False,  # the same model with others
+        compare=False,  # they do not affect the model
     )
 
     @property
@@ -48,7 +48,7 @@ class Description:
         )
 
 
-# What PyTorch puts into the names of a module that it wraps: torch.compile, FSDP, and
+# Parts that PyTorch's wrappers add to a module's names: torch.compile, FSDP, and
 # activation checkpointing. `module.`, of DataParallel, is a prefix of all names.
 _WRAPPERS = re.compile(
     r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
@@ -56,11 +56,11 @@ _WRAPPERS = re.compile(
 
 
 def wrappers(names: Collection[str], prefix: str) -> list[str]:
-    """Parts of names that are of no layer: what other programs put around a model.
+    """Finds the parts of names that wrapper modules added.
 
     Args:
-        names: Of the tensors.
-        prefix: What the names of a body may begin with in any case.
+        names: Names of the tensors.
+        prefix: The family's own prefix of a body's names.
 
     Example:
     >>> wrappers(["module.bert.a._orig_mod.weight", "module.head.weight"], "bert.")
@@ -79,10 +79,10 @@ def _outer_prefix(names: Iterable[str], prefix: str) -> str:
 
 
 def inner_prefix(names: Iterable[str], rows: Iterable[MappingRow]) -> str:
-    """The part before those names that the table does not know, if it is the same one.
+    """The common prefix of those names that are not in the table, if they have one.
 
     Args:
-        names: Without what stands before all of them.
+        names: Names without a prefix that all of them share.
         rows: The table.
 
     Example:
@@ -114,15 +114,15 @@ def _pattern(row: MappingRow) -> re.Pattern[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """One family: its table of names and its `config.json`, both read both ways.
+    """A model family: its table of names and its `config.json`, in both directions.
 
     Attributes:
-        model_type: What `config.json` calls it.
-        prefix: What the names of a body begin with where there is a head.
-        rows: The table of names, for a model as described.
-        read: A description from `config.json` and the names that are there.
-        write: `config.json` from a description.
-        copies: Tensors that repeat another: some programs write them, some do not.
+        model_type: Its name in `config.json`.
+        prefix: Prefix of a body's names in a model with a head.
+        rows: Returns the table of names for a description.
+        read: Returns a description from `config.json` and the tensor names.
+        write: Returns `config.json` from a description.
+        copies: Tensors that duplicate another, and are only in some checkpoints.
         ignored: Pattern of the names of buffers, which are no weights.
     """
 
@@ -137,15 +137,15 @@ class Family:
     def short_names(
         self, names: Iterable[str], where: str, inner: str = ""
     ) -> dict[str, str]:
-        """Names as the table has them, each with what the checkpoint calls it.
+        """Maps the names of the table to those of the checkpoint.
 
         Args:
-            names: Of the checkpoint's tensors.
+            names: Names of the checkpoint's tensors.
             where: The folder, for messages.
-            inner: A part that some of them begin with, as `inner_prefix` finds it.
+            inner: The prefix of some names, from `inner_prefix`.
 
         Raises:
-            ArtifactError: Two tensors have the same name but for the prefix.
+            ArtifactError: Two tensors have the same name except for the prefix.
         """
         found: dict[str, str] = {}
         unwrapped = {name: _WRAPPERS.sub("", name) for name in names}
@@ -164,7 +164,7 @@ class Family:
 
 
 def _without_old_endings(name: str) -> str:
-    """The norms of the first published BERTs are named as TensorFlow did."""
+    """Renames the norms of early BERT checkpoints, which have TensorFlow's names."""
     for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
         if name.endswith(old):
             return name.removesuffix(old) + new

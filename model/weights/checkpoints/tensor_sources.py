@@ -1,7 +1,7 @@
-"""Sources of tensors on disk: read one at a time, so that large ones fit.
+"""Sources of tensors on disk, which are read one at a time to save memory.
 
-Only formats that hold numbers and nothing else are read. A pickle is a program: to
-open it is to run it.
+Only formats that contain nothing but numbers are read. A pickle is a program: loading
+it runs it.
 """
 
 import json
@@ -19,22 +19,22 @@ from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
-# The number formats that plain weights are in.
+# The dtypes of unquantized weights.
 _FLOATS = ("F64", "F32", "F16", "BF16")
 UNQUANTISED = "Bring the checkpoint that it was made from, in float32 or bfloat16"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
 class Source(Protocol):
-    """Named tensors, read when asked for."""
+    """Named tensors, which are read on demand."""
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
-        """All names and their shapes."""
+        """The shapes of all tensors, by name."""
         ...
 
     def read(self, name: str) -> np.ndarray:
-        """The values of one."""
+        """Reads a tensor."""
         ...
 
 
@@ -42,7 +42,8 @@ class SafetensorsSource:
     """The tensors of a folder's `model.safetensors`, or of its shards.
 
     Args:
-        folder: Holds the file, or the shards and `model.safetensors.index.json`.
+        folder: The folder with the file, or with shards and
+            `model.safetensors.index.json`.
 
     Raises:
         ArtifactError: There is neither, or a file is missing or damaged.
@@ -91,13 +92,14 @@ class SafetensorsSource:
         }
 
     def check_formats(self) -> None:
-        """Refuses weights in whole numbers, and others that are no plain floats.
+        """Checks that kernels are not quantized.
 
         Raises:
-            ArtifactError: A kernel is of such a format. A buffer of positions may be.
+            ArtifactError: A kernel is not in a float dtype. Buffers, such as positions,
+                may be integers.
         """
         for name in self._places:
-            # Of GPTQ and AWQ `qweight`, of bitsandbytes and of FP8 `weight`.
+            # `qweight` in GPTQ and AWQ, `weight` in bitsandbytes and FP8.
             if name.endswith("weight") and (found := self._format(name)) not in _FLOATS:
                 raise self._quantised(name, found)
 
@@ -133,7 +135,7 @@ def _open(path: Path) -> Any:
 
 
 def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
-    """Refuses a whole file beside shards: other programs take the one or the other."""
+    """Raises an error for a single file beside shards, as the choice is ambiguous."""
     if folder / SINGLE not in paths:
         raise ArtifactError(
             f"{folder}: has {SINGLE}, and {INDEX} names other files, each a model of "
@@ -142,7 +144,7 @@ def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
 
 
 def _read_index(path: Path) -> dict[str, str]:
-    """The file of each tensor. A file is named without a folder: it lies beside."""
+    """Reads the file of each tensor; files must be in the index's own folder."""
     refuse_lfs_pointer(path)
     try:
         named = json.loads(path.read_bytes())["weight_map"]
@@ -189,7 +191,7 @@ def _single(folder: Path) -> Path:
 
 
 def refuse_pickles(folder: Path) -> None:
-    """Says why a folder that has its weights in pickles only is not read.
+    """Raises an error for a folder whose weights are only in pickles.
 
     Raises:
         ArtifactError: There are such files.

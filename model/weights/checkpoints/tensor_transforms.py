@@ -1,7 +1,7 @@
-"""Lossless transforms between another program's tensors and ours.
+"""Lossless transforms between another library's tensors and ours.
 
-Every transform only moves numbers about. The number format is no concern of theirs:
-it is changed when weights are assigned or written.
+Every transform only rearranges numbers. Dtypes are converted when weights are assigned
+or written.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ class Sizes:
     """The model's sizes that a transform needs beyond the shape of a weight.
 
     Attributes:
-        vocabulary_size: Tokens there are; our tables may have more rows.
+        vocabulary_size: Number of tokens; our tables may have more rows.
         head_dim: Width of an attention head.
-        num_channels: Colours of a pixel, for models of images.
+        num_channels: Color channels, for image models.
     """
 
     vocabulary_size: int
@@ -29,25 +29,25 @@ class Sizes:
 
 
 class Transform(Protocol):
-    """One tensor of theirs for one of ours, or for several."""
+    """A transform between one of their tensors and one or several of ours."""
 
     def to_theirs(self, ours: Sequence[np.ndarray], sizes: Sizes) -> np.ndarray:
-        """Our tensors as one of theirs."""
+        """Converts our tensors to one of theirs."""
         ...
 
     def to_ours(
         self, theirs: np.ndarray, shapes: Sequence[Shape], sizes: Sizes
     ) -> list[np.ndarray]:
-        """One of theirs as our tensors, of the given shapes."""
+        """Converts one of their tensors to ours, of the given shapes."""
         ...
 
 
 @dataclass(frozen=True)
 class Same:
-    """As it is. Axes of length 1 may stand before ours in theirs.
+    """The identity; theirs may have leading axes of length 1.
 
     Args:
-        leading: How many such axes.
+        leading: Number of such axes.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -68,7 +68,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Transposed:
-    """A kernel: ours is (in, out), as in Keras; theirs (out, in), as in PyTorch.
+    """Transposes a kernel: ours is (in, out), as in Keras; theirs (out, in).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -88,12 +88,11 @@ class Transposed:
 class VocabularyRows:
     """A table with a row for each token; ours may have more rows than tokens.
 
-    The rows past the vocabulary are of no token. They are not written, and are zero
-    when read.
+    The padding rows after the vocabulary are not written, and are zero when read.
 
     Args:
-        axis: Which of our axes counts the tokens.
-        transposed: Whether theirs has its two axes the other way round.
+        axis: Our axis of the tokens.
+        transposed: True if their two axes are swapped.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -118,7 +117,7 @@ class VocabularyRows:
 
 
 def _resized(array: np.ndarray, axis: int, length: int) -> np.ndarray:
-    """Cut off, or with zeros behind."""
+    """Truncates an axis, or pads it with zeros at the end."""
     missing = length - array.shape[axis]
     if missing <= 0:
         return array[(slice(None),) * axis + (slice(length),)]
@@ -129,7 +128,7 @@ def _resized(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Several of ours laid end to end along the last axis (GPT-2's `c_attn`).
+    """Concatenates several of ours along the last axis (GPT-2's `c_attn`).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -147,10 +146,10 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class PatchKernel:
-    """The kernel that reads a square of an image.
+    """The kernel of a patch embedding.
 
-    Ours is a dense layer's, (height width channels, D); theirs a convolution's, (D,
-    channels, height, width).
+    Ours is that of a dense layer, (height width channels, D); theirs that of a
+    convolution in PyTorch, (D, channels, height, width).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -171,7 +170,7 @@ class PatchKernel:
 
 @dataclass(frozen=True)
 class PatchSquares:
-    """The same kernel as Keras's convolution has it: (height, width, channels, D).
+    """The same kernel as a Keras convolution: (height, width, channels, D).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -191,10 +190,10 @@ class PatchSquares:
 
 @dataclass(frozen=True)
 class SplitHeads:
-    """Theirs has an axis for the heads (KerasHub), which ours folds into the next.
+    """Splits an axis of ours into heads and head width (KerasHub).
 
     Args:
-        axis: Which of our axes is heads times width of a head.
+        axis: Our axis of heads times head width.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=4)
@@ -215,7 +214,7 @@ class SplitHeads:
 
 
 def _side(shape: Shape, sizes: Sizes) -> int:
-    """Height and width of the squares that a kernel reads."""
+    """Height and width of the patches of a kernel."""
     return round((shape[0] / sizes.num_channels) ** 0.5)
 
 

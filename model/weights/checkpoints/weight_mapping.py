@@ -1,4 +1,4 @@
-"""Tables of names: which weight of ours is which tensor of theirs."""
+"""Mapping tables between the paths of our weights and their tensor names."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from transbeam.model.weights.checkpoints.tensor_transforms import (
     Transform,
 )
 
-# A checkpoint may hold heads and a pooler that are not asked for; a body is taken
-# whole. The pooler's names begin as the body's do.
+# A checkpoint may have heads and a pooler that are not needed; a body is read
+# completely. The pooler's names have the prefix of the body.
 Part = Literal["body", "pooler", "head"]
 
 
 @dataclass(frozen=True)
 class MappingRow:
-    """One line of a table; `{i}` stands for the number of a block on both sides.
+    """A row of a mapping table; `{i}` is the index of a block on both sides.
 
     Attributes:
-        ours: Path of our weight, or of several that are one of theirs.
+        ours: Path of our weight, or of several that correspond to one of theirs.
         theirs: Name of their tensor.
-        transform: How one becomes the other.
-        part: What part of a model the tensor is of.
+        transform: The transform between them.
+        part: The tensor's part of the model.
     """
 
     ours: str | tuple[str, ...]
@@ -38,21 +38,21 @@ class MappingRow:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """`ours`, also where it is only one."""
+        """`ours` as a tuple."""
         return (self.ours,) if isinstance(self.ours, str) else self.ours
 
 
 @dataclass(frozen=True)
 class WeightMapping:
-    """A row for one block, held against the weights of a model.
+    """A row for a given block and the weights of a model.
 
     Attributes:
         row: The row.
         ours: Paths of our weights.
         ours_shapes: Their shapes.
         theirs: Name of their tensor.
-        shape: The shape it must have.
-        sizes: What the transform must know besides.
+        shape: The expected shape of their tensor.
+        sizes: Further sizes for the transform.
     """
 
     row: MappingRow
@@ -63,17 +63,17 @@ class WeightMapping:
     sizes: Sizes
 
     def to_ours(self, tensor: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """Our weights, by their paths, from a tensor of theirs."""
+        """Converts a tensor of theirs to our weights, by path."""
         arrays = self.row.transform.to_ours(tensor, self.ours_shapes, self.sizes)
         yield from zip(self.ours, arrays, strict=True)
 
     def to_theirs(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Their tensor, from our weights in the order of `ours`."""
+        """Converts our weights, in the order of `ours`, to their tensor."""
         return self.row.transform.to_theirs(arrays, self.sizes)
 
 
 def dense(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
-    """Kernel and bias of a dense layer, named and laid out as PyTorch does.
+    """Rows of a dense layer's kernel and bias, in PyTorch's naming and layout.
 
     Example:
     >>> [row.theirs for row in dense("pooler", "pooler.dense")]
@@ -86,7 +86,7 @@ def dense(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
 
 
 def norm(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
-    """Scale and shift of a norm, named as PyTorch does.
+    """Rows of a norm's scale and shift, in PyTorch's naming.
 
     Example:
     >>> [row.ours for row in norm("final_norm", "ln_f")]
@@ -101,19 +101,19 @@ def norm(ours: str, theirs: str, part: Part = "body") -> list[MappingRow]:
 def link(
     rows: Iterable[MappingRow], shapes: Mapping[str, Shape], sizes: Sizes, where: str
 ) -> list[WeightMapping]:
-    """Holds a table against the weights of a model.
+    """Applies a table to the weights of a model.
 
-    A row whose weights the model does not have is passed over: what is left out of a
-    model (biases, segments, a head) is left out of its checkpoint.
+    Rows whose weights the model lacks are skipped: parts that a model does not have
+    (biases, segments, a head) are not in its checkpoint.
 
     Args:
         rows: The table.
-        shapes: Path and shape of all our weights.
-        sizes: What the transforms must know besides.
-        where: What the table is of, for messages.
+        shapes: Shapes of all our weights, by path.
+        sizes: Further sizes for the transforms.
+        where: The table's family or file, for messages.
 
     Raises:
-        ArtifactError: A weight of the model has no line in the table.
+        ArtifactError: A weight of the model is not in the table.
 
     Example:
     >>> links = link(
@@ -146,7 +146,7 @@ def _links(
         if not all(path in shapes for path in ours):
             return
         ours_shapes = tuple(tuple(shapes[path]) for path in ours)
-        # Of the size of the real ones, but all their numbers are one in memory.
+        # Arrays of the real shapes that share a single number in memory.
         dummies = [np.broadcast_to(np.int8(0), shape) for shape in ours_shapes]
         yield WeightMapping(
             row=row,
@@ -162,7 +162,7 @@ def _links(
 
 
 def parts_by_name(rows: Iterable[MappingRow], num_blocks: int) -> dict[str, Part]:
-    """All names that a table knows, for some blocks, and the parts they are of.
+    """All names of a table, for a number of blocks, with their parts.
 
     Example:
     >>> head = MappingRow("b_{i}", "y.{i}", SAME, "head")

@@ -1,1 +1,1 @@
-"""A file for each model family in Hugging Face's format."""
+"""Model families in Hugging Face's format, a module each."""

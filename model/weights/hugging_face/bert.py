@@ -37,7 +37,7 @@ from transbeam.model.weights.hugging_face.heads import (
 _OUR_BLOCK = "encoder_layer_{i}"
 _BLOCK = "encoder.layer.{i}"
 
-# What RoBERTa has too.
+# Rows that RoBERTa shares.
 BODY = (
     MappingRow(
         "token_embedding/embeddings", "embeddings.word_embeddings.weight", VOCABULARY
@@ -86,7 +86,7 @@ HEADS: Heads = {
 
 
 def read(settings: HFConfig, names: Container[str]) -> Description:
-    """Reads `config.json`; also the `bert_config.json` of the first BERT."""
+    """Reads `config.json`, or the `bert_config.json` of the original BERT."""
     return read_encoder(settings, names, HEADS)
 
 
@@ -102,10 +102,10 @@ def read_encoder(
 
     Args:
         settings: `config.json`.
-        names: Tensors that are there, by the names of the table.
-        heads: Classes of the family.
+        names: Names of the checkpoint's tensors, as in the table.
+        heads: The family's classes with their heads.
         position_offset: Rows before the first position.
-        num_segments: How many there are when nothing is said.
+        num_segments: Default number of segments.
     """
     settings.only("position_embedding_type", "absolute")
     settings.only("is_decoder", False)

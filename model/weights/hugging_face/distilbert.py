@@ -70,7 +70,7 @@ HEADS: Heads = {
 
 
 def read(settings: HFConfig, names: Container[str]) -> Description:
-    """Reads `config.json`. Sinusoidal positions are in the file like learned ones."""
+    """Reads `config.json`. Sinusoidal positions are stored like learned ones."""
     settings.only("tie_word_embeddings", True)
     is_classifier = "pre_classifier.weight" in names
     config = EncoderConfig(
@@ -85,7 +85,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
             num_heads=settings.integer("n_heads"),
             dropout=settings.number("attention_dropout", 0.1),
         ),
-        # Not a setting of theirs.
+        # Not a key of their config.
         norm=LayerNormConfig(epsilon=1e-12),
         feedforward=DenseFeedForwardConfig(
             intermediate_dim=settings.integer("hidden_dim"),

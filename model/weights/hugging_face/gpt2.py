@@ -123,7 +123,7 @@ def write(description: Description) -> dict[str, Any]:
         "activation_function": THEIR_ACTIVATIONS[config.feedforward.activation],
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,
-        # Left out, they would be those of the published models.
+        # Their defaults would be the ids of the published models.
         "bos_token_id": None,
         "eos_token_id": None,
         **write_objective(description.objective or CausalConfig(), HEADS),

@@ -1,4 +1,4 @@
-"""Heads of encoders in Hugging Face's `config.json`: which class, which labels."""
+"""Heads of encoders in Hugging Face's `config.json`: classes and labels."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
 
-# From a class of theirs to what its head was trained for, given the labels.
+# The objective of each class of theirs, given the labels.
 Heads = Mapping[str, Callable[[tuple[str, ...]], Objective | None]]
 
 
@@ -25,8 +25,8 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
     """Reads the objective of a checkpoint's head; None without a head.
 
     Raises:
-        ArtifactError: `architectures` is a class that we have no model for, or its
-            scores are no classes of which one is right.
+        ArtifactError: `architectures` is a class that we do not support, or its labels
+            are not mutually exclusive classes.
     """
     named = settings.values.get("architectures")
     if not named:
@@ -38,7 +38,7 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
     except ConfigError as error:
         raise ArtifactError(f"{settings.where}: id2label: {error}") from error
     if is_classifier(objective) or isinstance(objective, ImageClassificationConfig):
-        # The others are numbers to be guessed, or labels that each apply or not.
+        # The other problem types are regression and multi-label classification.
         settings.only("problem_type", "single_label_classification")
     if isinstance(objective, RegressionConfig):
         settings.only("problem_type", "regression")
@@ -46,9 +46,9 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
 
 
 def sequence_head(labels: tuple[str, ...]) -> Objective:
-    """The objective of a `ForSequenceClassification`: one label is a number.
+    """The objective of a `ForSequenceClassification`: with one label, regression.
 
-    So transformers itself takes it, where `problem_type` is left out.
+    This is the default of transformers without `problem_type`.
 
     Example:
     >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind
@@ -59,8 +59,8 @@ def sequence_head(labels: tuple[str, ...]) -> Objective:
     return ClassificationConfig(labels=labels)
 
 
-# Written by sentence-transformers into the `config.json` of a CrossEncoder, which reads
-# two texts; before version 4, and since.
+# Keys of sentence-transformers in the `config.json` of a CrossEncoder, which reads two
+# texts: before version 4, and since.
 _CROSS_ENCODER = ("sbert_ce_default_activation_function", "sentence_transformers")
 
 
@@ -78,12 +78,12 @@ def _of_pairs(objective: Objective | None) -> Objective | None:
             return objective
 
 
-# Without names, we make them: so many that it takes no time.
+# Limit of generated label names, if there are none.
 _MOST_LABELS = 100_000
 
 
 def _labels(settings: HFConfig) -> tuple[str, ...]:
-    """The names of the classes; two without names if nothing is said of them."""
+    """The names of the classes; two generated ones by default."""
     named = settings.values.get("id2label")
     if named is None:
         number = settings.integer("num_labels", 2)
@@ -109,7 +109,7 @@ _SAME_HEAD = {
 
 
 def is_classifier(objective: Objective | None) -> bool:
-    """Checks that a head predicts a class of a whole text.
+    """Tells if a head predicts a class of a whole text.
 
     Example:
     >>> is_classifier(ClassificationConfig(labels=("no", "yes")))
@@ -119,7 +119,7 @@ def is_classifier(objective: Objective | None) -> bool:
 
 
 def is_estimator(objective: Objective | None) -> bool:
-    """Tells a head that gives a number to a whole text.
+    """Tells if a head predicts a number for a whole text.
 
     Example:
     >>> is_estimator(RegressionConfig())
@@ -129,10 +129,10 @@ def is_estimator(objective: Objective | None) -> bool:
 
 
 def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]:
-    """The keys of `config.json` that `read_objective` reads.
+    """Writes the keys of `config.json` that `read_objective` reads.
 
     Raises:
-        ArtifactError: There is no such head in the family.
+        ArtifactError: The family has no such head.
     """
     labels = ("LABEL_0",) if is_estimator(objective) else ()
     labels = getattr(objective, "labels", labels)

@@ -96,7 +96,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_rotation(settings: HFConfig) -> RopePositionConfig:
-    """Transformers 5 keeps in `rope_parameters` what 4 has in two keys."""
+    """Reads RoPE settings: `rope_parameters` of transformers 5, or two keys of 4."""
     settings.only("partial_rotary_factor", 1.0)
     key = "rope_parameters" if "rope_parameters" in settings else "rope_scaling"
     scaling = settings.section(key)
@@ -112,8 +112,7 @@ def _read_rotation(settings: HFConfig) -> RopePositionConfig:
         case "yarn":
             return RopePositionConfig(base=base, stretch=_read_yarn(scaling, settings))
         case _:
-            # `dynamic` changes nothing up to max_position_embeddings, and we read
-            # nothing longer.
+            # `dynamic` has no effect up to max_position_embeddings, our maximum length.
             return RopePositionConfig(base=base, stretch=NoStretchConfig())
 
 
@@ -156,7 +155,7 @@ def write(description: Description) -> dict[str, Any]:
         "mlp_bias": config.feedforward.use_bias,
         "tie_word_embeddings": getattr(config, "tie_embeddings", True),
         "vocab_size": description.vocabulary_size,
-        # Left out, they would be those of the published models.
+        # Their defaults would be the ids of the published models.
         "bos_token_id": None,
         "eos_token_id": None,
         **write_objective(description.objective or CausalConfig(), HEADS),

@@ -47,7 +47,7 @@ HEADS: Heads = {
 
 
 def read(settings: HFConfig, names: Container[str]) -> Description:
-    """Reads `config.json`. Positions begin behind the row of the padding token."""
+    """Reads `config.json`. Positions start after the row of the padding id."""
     offset = settings.integer("pad_token_id", 1, minimum=0) + 1
     is_classifier = "classifier.dense.weight" in names
     pooled = {"pooler.dense.weight"} if is_classifier else names
@@ -69,8 +69,8 @@ def write(description: Description) -> dict[str, Any]:
 
 def rows(description: Description) -> tuple[MappingRow, ...]:
     """The table of names, by the head."""
-    # What we call a pooler is the first layer of their classifier; their own pooler is
-    # of a model without a head.
+    # Our pooler is the first layer of their classifier; their own pooler belongs to a
+    # model without a head.
     objective = description.objective
     if is_classifier(objective) or is_estimator(objective):
         return (*ROWS, *dense("pooler", "classifier.dense", "head"))

@@ -1,6 +1,6 @@
 """T5 in Hugging Face's format (Raffel et al., 2020): v1.0, and v1.1 with gates.
 
-v1.1 scores by a table of its own, and does not scale what it scores.
+v1.1 has an untied output matrix, and does not scale the decoder's output.
 """
 
 from collections.abc import Container
@@ -73,7 +73,7 @@ def _stack(kind: str, *, gated: bool) -> list[MappingRow]:
     last = 1 if kind == "encoder" else 2
     table = f"{kind}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
     return [
-        # In the first block, which hands it on to the others.
+        # In the first block, which shares it with the others.
         MappingRow(f"{kind}_relative_bias/embeddings", table),
         *_attention(f"{ours}/self_attention", f"{block}.0.SelfAttention", f"{block}.0"),
         *_attention(
@@ -97,7 +97,7 @@ def rows(description: Description) -> tuple[MappingRow, ...]:
 
 HEADS: Heads = {
     "T5ForConditionalGeneration": lambda labels: SpanCorruptionConfig(),
-    "T5WithLMHeadModel": lambda labels: SpanCorruptionConfig(),  # as named at first
+    "T5WithLMHeadModel": lambda labels: SpanCorruptionConfig(),  # the original name
 }
 
 
@@ -142,10 +142,10 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
-    """Reads whether logits use the embedding's table, and whether they are scaled.
+    """Reads if the output matrix is tied, and if logits are scaled.
 
-    Transformers 4 says both with one key; 5 says that it always ties, and means it
-    unless there is a second table.
+    Transformers 4 has one key for both; 5 always declares tying, and ties unless there
+    is a second table.
     """
     if "scale_decoder_outputs" in settings:
         return "lm_head.weight" not in names, settings.flag(
@@ -159,7 +159,7 @@ def _read_feedforward(settings: HFConfig, dropout: float) -> FeedForward:
     known: dict[str, Activation] = {
         **ACTIVATIONS,
         **{f"gated-{name}": ours for name, ours in ACTIVATIONS.items()},
-        "gated-gelu": "gelu_tanh",  # as T5 1.1 was trained
+        "gated-gelu": "gelu_tanh",  # as in T5 1.1's training
     }
     activation = settings.choice("feed_forward_proj", known, "relu")
     gated = settings.values.get("feed_forward_proj", "relu").startswith("gated-")
@@ -179,7 +179,7 @@ def write(description: Description) -> dict[str, Any]:
     gated = isinstance(config.feedforward, GatedFeedForwardConfig)
     activation = THEIR_ACTIVATIONS[config.feedforward.activation]
     if gated:
-        # `gated-gelu` means the approximate one.
+        # `gated-gelu` means the tanh approximation.
         exact = {"gelu": "gated-gelu_python", "gelu_new": "gated-gelu"}
         activation = exact.get(activation, f"gated-{activation}")
     return {
@@ -216,6 +216,6 @@ T5 = Family(
         "decoder.embed_tokens.weight": "shared.weight",
         "lm_head.weight": "shared.weight",
     },
-    # A table that the first T5's files have and no program reads.
+    # A table in the original T5's files that nothing uses.
     ignored=r"EncDecAttention\.relative_attention_bias",
 )

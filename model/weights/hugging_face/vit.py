@@ -137,6 +137,6 @@ VIT = Family(
     rows=lambda description: ROWS,
     read=read,
     write=write,
-    # Of masked pre-training; a whole image has none.
+    # The mask token of masked pretraining, which is not used here.
     ignored=r"^embeddings\.mask_token$",
 )

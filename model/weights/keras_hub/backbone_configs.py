@@ -41,7 +41,7 @@ def _encoder(
     epsilon: float = 1e-12,
     has_pooler: bool = False,
 ) -> Described:
-    """BERT and its like. Activation and epsilon are in KerasHub's code."""
+    """BERT and similar encoders. KerasHub's code fixes activation and epsilon."""
     dropout = settings.number("dropout")
     config = EncoderConfig(
         num_layers=settings.integer("num_layers"),
@@ -109,7 +109,7 @@ def _llama(settings: HFConfig) -> Described:
     config = DecoderConfig(
         num_layers=settings.integer("num_layers"),
         hidden_dim=settings.integer("hidden_dim"),
-        # KerasHub does not say for what length.
+        # KerasHub has no maximum length.
         max_sequence_length=4096,
         dropout=dropout,
         position=RopePositionConfig(
@@ -223,7 +223,7 @@ def _vocabulary(settings: HFConfig) -> int:
     return settings.integer("vocabulary_size")
 
 
-# Family, and description with table, by the name of the class.
+# Family, and the function that reads description and table, by class name.
 BACKBONES: Mapping[str, tuple[str, Callable[[HFConfig], Described]]] = {
     "BertBackbone": ("bert", _bert),
     "RobertaBackbone": ("roberta", _roberta),

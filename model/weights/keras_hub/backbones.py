@@ -1,4 +1,4 @@
-"""KerasHub's presets and backbones, read in."""
+"""Reads KerasHub's presets and backbones."""
 
 import re
 import warnings
@@ -31,10 +31,10 @@ class BackboneSource:
 
 
 def _by_name(backbone: Any) -> dict[str, Any]:
-    """Weights by names that say where each stands.
+    """Weights by unique names that contain their layer.
 
-    KerasHub's own paths are not all unique: T5's two position tables have one name, and
-    its norms are numbered over all models that were ever built in the process.
+    KerasHub's own paths are not all unique: T5's two position tables have the same
+    name, and its norms are numbered over all models that the process has built.
     """
     named: dict[str, Any] = {}
     norms: dict[str, int] = {}
@@ -47,7 +47,7 @@ def _by_name(backbone: Any) -> dict[str, Any]:
         if found:
             name = f"{layer}/norm_{norms.setdefault(layer, 0)}/weight"
             norms[layer] += 1
-        # Theirs count from 1.
+        # Their numbers start at 1.
         name = re.sub(r"(?<=transformer_block_)\d+", lambda n: str(int(n[0]) - 1), name)
         if name in named:
             raise ArtifactError(f"{backbone.name}: has two weights called {name}")
@@ -59,16 +59,16 @@ def read_preset(folder: Path) -> Checkpoint:
     """Reads a preset's folder: `config.json` and `model.weights.h5`.
 
     Raises:
-        ArtifactError: It is damaged, or of a model that we do not have.
+        ArtifactError: It is damaged, or of an unsupported model.
     """
     for file in sorted(folder.glob("*.h5")):
         refuse_lfs_pointer(file)
-    # Costs seconds, and only this format needs it.
+    # The import takes seconds, and only this format needs it.
     import keras_hub
 
     try:
         with warnings.catch_warnings():
-            # Weights that it does not find it leaves random, with a warning.
+            # KerasHub only warns of missing weights, and leaves them random.
             warnings.filterwarnings("error", message="Skipping nested container")
             backbone = keras_hub.models.Backbone.from_preset(str(folder))
     except (OSError, ValueError, KeyError, TypeError, UserWarning) as error:
@@ -79,15 +79,14 @@ def read_preset(folder: Path) -> Checkpoint:
 
 
 def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
-    """Takes the weights of a KerasHub backbone.
+    """Reads the weights of a KerasHub backbone.
 
     Args:
         backbone: An instance of a `keras_hub.models.*Backbone`.
-        where: What it is, for messages.
+        where: Its name, for messages.
 
     Raises:
-        ArtifactError: It is of a class that we do not have, or was made with something
-            that we do not have.
+        ArtifactError: Its class or one of its settings is not supported.
     """
     name = type(backbone).__name__
     if name not in BACKBONES:
@@ -96,7 +95,7 @@ def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
         )
     family, describe = BACKBONES[name]
     source = BackboneSource(backbone)
-    # Not all of the classes tell it among their arguments.
+    # Not all classes have it among their arguments.
     tied = {"tied": "token_embedding/reverse_embeddings" not in source.shapes}
     settings = HFConfig({**backbone.get_config(), **tied}, f"{where}: {name}")
     description, rows = describe(settings)

@@ -1,7 +1,7 @@
 """Names of weights in KerasHub, a table for each of its classes of backbones.
 
-KerasHub gives heads an axis of their own, and has no heads of models among a backbone's
-weights.
+KerasHub's attention weights have a separate axis for attention heads. A backbone has no
+task heads.
 """
 
 from transbeam.model.weights.checkpoints.tensor_transforms import (
@@ -51,7 +51,7 @@ def _attention(ours: str, theirs: str) -> list[MappingRow]:
 
 
 def _block(ours: str, attention: str) -> list[MappingRow]:
-    """A block of BERT or GPT-2, which name only the attention differently."""
+    """Rows of a block of BERT or GPT-2, which differ only in the attention's name."""
     block = "transformer_layer_{i}"
     return [
         *_attention(f"{ours}/self_attention", f"{block}/{attention}"),
@@ -119,7 +119,7 @@ LLAMA = (
 def _t5_stack(kind: str, *, gated: bool) -> list[MappingRow]:
     ours, theirs = f"{kind}_layer_{{i}}", f"transformer_{kind}_layer_{{i}}"
     attentions = ["self_attention", "cross_attention"]
-    # What KerasHub activates is the projection that it calls `input`.
+    # KerasHub applies the activation to the projection that it calls `input`.
     inner = {"intermediate": "input"}
     if gated:
         inner = {"gate": "input", "intermediate": "gate"}
