@@ -42,8 +42,8 @@ class ColumnsConfig:
         default=None,
     )
     label: str | None = option(
-        "Column of the class, or of the number for regression. A number, true or false "
-        "is taken as JSON writes it: `1`, `true`.",
+        "Column of the class, of a list of labels, or of the number for regression. A "
+        "number, true or false is taken as JSON writes it: `1`, `true`.",
         default=None,
     )
     words: str | None = option(

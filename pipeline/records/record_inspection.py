@@ -93,6 +93,8 @@ def describe(
     ['token_ids  big [MASK]{cat} ‖ sat']
     >>> describe({"label": np.array(1)}, pieces, labels=("calm", "cross"))
     ['label  1 cross']
+    >>> describe({"label": np.array([1, 1])}, pieces, labels=("calm", "cross"))
+    ['label  calm, cross']
     >>> tagged = {
     ...     "label_ids": np.array([0, 1, 0, 0]),
     ...     "label_weights": np.array([0, 1.0, 1.0, 0]),
@@ -112,6 +114,9 @@ def describe(
             weights = record["target_weights"]
             words = [pieces[int(i)] for i in values[weights > 0]]
             lines.append(f"{name}  {' '.join(words)}")
+        elif name == "label" and labels and values.ndim:
+            applying = [labels[int(i)] for i in np.flatnonzero(values)]
+            lines.append(f"{name}  {', '.join(applying) or '(none)'}")
         elif name == "label" and labels:
             lines.append(f"{name}  {values} {labels[int(values)]}")
         elif name == "label_ids":

@@ -88,6 +88,8 @@ def _labels(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     if "label_ids" in arrays:
         return arrays["label_ids"][arrays["label_weights"] > 0]
     label = arrays.get("label", np.zeros(0, np.int32))
+    if label.ndim == 2:  # sets of labels, 1 for each that applies
+        return np.nonzero(label)[1]
     return label if label.dtype.kind == "i" else label[:0].astype(np.int32)
 
 

@@ -74,7 +74,7 @@ def row_document(
             offset=offset,
             second_text=_extra(row, columns.second_text, _text),
             target_text=_extra(row, columns.target_text, _text_or_number),
-            label=_extra(row, columns.label, _text_or_number),
+            label=_label(row, columns.label),
             words=words,
             tags=tags,
         )
@@ -161,6 +161,15 @@ def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
     if not text.strip():
         raise _UnusableRow(f"field {name!r} is empty")
     return text
+
+
+def _label(row: Mapping[str, Any], name: str | None) -> str:
+    """Returns the label; a list of several or none as a JSON list of texts."""
+    if name is not None and not is_template(name):
+        value = _value(row, name)
+        if isinstance(value, list) and len(value) != 1:
+            return json.dumps([_text_or_number(one, name) for one in value])
+    return _extra(row, name, _text_or_number)
 
 
 def _filled(row: Mapping[str, Any], name: str, as_text: _AsText) -> str:

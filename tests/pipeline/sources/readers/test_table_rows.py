@@ -72,6 +72,9 @@ def test_texts_put_together_from_columns():
         (False, "false"),
         (2.5, "2.5"),
         (b"caf\xc3\xa9", "café"),
+        (["good"], "good"),
+        (["good", 1], '["good", "1"]'),
+        ([], "[]"),
     ],
 )
 def test_labels(value, label):
