@@ -18,8 +18,8 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SentencePairsConfig,
 )
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
     FillsObjective,
+    LabeledObjective,
     NumberObjective,
     Objective,
     PooledObjective,
@@ -183,7 +183,7 @@ def _build_on_encoder(
     elif isinstance(objective, SentencePairsConfig):
         name = "masked_language_model"
         outputs["pair_logits"] = classify(plan, "pair_classifier", 2, x)
-    elif isinstance(objective, ChoiceObjective):
+    elif isinstance(objective, LabeledObjective):
         name = "classifier_model"
         outputs["logits"] = classify(plan, "classifier", len(objective.labels), x)
     elif isinstance(objective, NumberObjective):

@@ -33,8 +33,8 @@ from transbeam.configs.schema.model import (
 )
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
     FillsObjective,
+    LabeledObjective,
     NumberObjective,
     Objective,
     SpanObjective,
@@ -147,7 +147,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         return masked
     if isinstance(objective, SentencePairsConfig):
         return masked | _dense("pair_classifier", width, 2)
-    if isinstance(objective, ChoiceObjective):
+    if isinstance(objective, LabeledObjective):
         return _dense("classifier", width, len(objective.labels))
     if isinstance(objective, NumberObjective):
         return _dense("regressor", width, 1)

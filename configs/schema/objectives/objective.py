@@ -60,6 +60,10 @@ Objective = (
     | SpanObjective
 )
 
+# A score for each of `labels`, of each input.
+LabeledObjective = (
+    ClassificationConfig | PairClassificationConfig | ImageClassificationConfig
+)
 # One answer for each input, from one vector of it.
 PooledObjective = ChoiceObjective | NumberObjective
 # Kinds whose inputs are images.
