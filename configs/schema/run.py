@@ -15,6 +15,7 @@ from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
+    LabelSetObjective,
     NumberObjective,
     Objective,
 )
@@ -83,14 +84,17 @@ class RunConfig:
                     )
 
     def _check_numbers(self) -> None:
-        """Refuses settings for classes where the objective predicts numbers."""
-        if not isinstance(self.objective, NumberObjective):
-            return
-        for key in ("label_smoothing", "z_loss"):
+        """Refuses settings for classes where there are none to choose among."""
+        keys, answers = (), ""
+        if isinstance(self.objective, NumberObjective):
+            keys, answers = ("label_smoothing", "z_loss"), "a number"
+        elif isinstance(self.objective, LabelSetObjective):
+            keys, answers = ("z_loss",), "each label by itself"
+        for key in keys:
             if value := getattr(self.training, key):
                 raise ConfigError(
                     f"training.{key}={value} is about the scores of classes, and "
-                    f"objective.kind={self.objective.kind} predicts a number. Take it "
+                    f"objective.kind={self.objective.kind} predicts {answers}. Take it "
                     "away"
                 )
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    LabelSetObjective,
     NumberObjective,
     PooledObjective,
 )
@@ -64,6 +65,42 @@ class ChoiceAnswer:
         return {name: answers[name] for name in ("classes", "scores")}
 
 
+class LabelSetAnswer:
+    """The labels that apply to each input.
+
+    Shapes: `B` inputs, `C` labels.
+
+    - `serving_default`: `labels` string (B, C), those that apply, the most probable
+      first, and `""` behind them; `classes` string (B, C), in the order of
+      `objective.labels`; `scores` float32 (B, C), the probability of each.
+    - `classify`: `classes`, `scores`: TF Serving's Classify.
+
+    Args:
+        labels: Names of the labels, by id.
+        threshold: A label applies from this probability on.
+    """
+
+    method = "classify"
+
+    def __init__(self, labels: Sequence[str], threshold: float):
+        self.labels, self.threshold = labels, threshold
+
+    def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        scores = tf.sigmoid(outputs["logits"])  # (B, C)
+        labels = tf.constant(self.labels)
+        order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
+        applies = tf.gather(scores, order, axis=1, batch_dims=1) >= self.threshold
+        return {
+            "labels": tf.where(applies, tf.gather(labels, order), ""),
+            "classes": tf.broadcast_to(labels, tf.shape(scores)),
+            "scores": scores,
+        }
+
+    def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+        answers = self.default_outputs(outputs)
+        return {name: answers[name] for name in ("classes", "scores")}
+
+
 class NumberAnswer:
     """The number of each input.
 
@@ -94,6 +131,8 @@ def make_pooled_answer(objective: PooledObjective) -> PooledAnswer:
         return ChoiceAnswer(objective.pair_labels)
     if isinstance(objective, ChoiceObjective):
         return ChoiceAnswer(objective.labels)
+    if isinstance(objective, LabelSetObjective):
+        return LabelSetAnswer(objective.labels, objective.threshold)
     if isinstance(objective, NumberObjective):
         return NumberAnswer()
     assert_never(objective)

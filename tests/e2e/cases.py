@@ -107,6 +107,12 @@ CASES = {
         with_columns("label: mood"),
         shown=("[CLS] ", "label  "),
     ),
+    "multi_label_classification": Case(
+        "kind: multi_label_classification, labels: [calm, cross, sad]",
+        WORDPIECE,
+        with_columns("label: mood"),
+        shown=("[CLS] ", "label  "),
+    ),
     "pair_classification": Case(
         "kind: pair_classification, labels: [calm, cross]",
         WORDPIECE,

@@ -24,6 +24,7 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
+    MultiLabelClassificationConfig,
     RegressionConfig,
     Seq2SeqConfig,
     SpanQAConfig,
@@ -42,6 +43,9 @@ OBJECTIVES: dict[str, Objective] = {
     "prefix": PrefixConfig(),
     "seq2seq": Seq2SeqConfig(),
     "classification": ClassificationConfig(labels=LABELS),
+    "multi_label_classification": MultiLabelClassificationConfig(
+        labels=LABELS, class_weights=(1.0, 2.0, 0.5)
+    ),
     "regression": RegressionConfig(),
     "token_classification": TokenClassificationConfig(labels=LABELS),
     "span_qa": SpanQAConfig(),
@@ -133,6 +137,7 @@ def _asked(random, kind: str, batch: dict[str, Any], rows: int) -> dict[str, Any
         "causal": targets,
         "prefix": {**targets, "prefix_mask": prefix},
         "classification": {"label": _ids(random, len(LABELS), rows)},
+        "multi_label_classification": {"label": _ids(random, 2, rows, len(LABELS))},
         "regression": {"label": random.normal(size=rows).astype("float32")},
         "token_classification": {
             "label_ids": _ids(random, len(LABELS), rows, LENGTH) * real,

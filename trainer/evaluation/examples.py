@@ -14,6 +14,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
+    LabelSetObjective,
     NumberObjective,
     Objective,
     SpanObjective,
@@ -95,6 +96,8 @@ def record_examples(
         return token_examples(rows, places, held_out, tokenizer)
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return class_examples(rows, places, held_out, objective.labels)
+    if isinstance(objective, LabelSetObjective):
+        return label_set_examples(rows, places, held_out, objective.labels)
     if isinstance(objective, NumberObjective):
         return number_examples(rows, places, held_out)
     if isinstance(objective, SpanObjective):
@@ -116,6 +119,26 @@ def class_examples(
             row.cost,
             target=_labels(row.targets, labels, held_out.one(number)["words"]),
             guess=_labels(row.guesses, labels, held_out.one(number)["words"]),
+        )
+        for row in rows
+    ]
+
+
+def label_set_examples(
+    rows: Iterable[EvaluatedRecord],
+    places: DocumentIndex,
+    held_out: HeldOut,
+    labels: Sequence[str],
+) -> list[Example]:
+    """Examples of sets of labels, their names with commas between."""
+    names = np.array(labels, object)
+    return [
+        example_of(
+            held_out,
+            int(places.first_document()[row.number]),
+            row.cost,
+            target=", ".join(names[row.targets > 0]),
+            guess=", ".join(names[row.guesses > 0]),
         )
         for row in rows
     ]

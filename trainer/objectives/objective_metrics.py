@@ -11,6 +11,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
+    LabelSetObjective,
     NumberObjective,
     Objective,
     SpanObjective,
@@ -25,6 +26,7 @@ from transbeam.trainer.metrics.confidence_intervals import (
 )
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
+from transbeam.trainer.metrics.multi_label import LabelSetScores
 from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
 from transbeam.trainer.objectives.targets import Target, asks_of
 
@@ -99,6 +101,8 @@ def scorers_of(
         return _perplexity(first), _guesses(TokenAccuracy(), first), pair
     if isinstance(objective, ChoiceObjective):
         return (_guesses(ClassificationScores(objective.labels), first),)
+    if isinstance(objective, LabelSetObjective):
+        return (_guesses(LabelSetScores(objective.labels), first),)
     if isinstance(objective, NumberObjective):
         return _numbers(first)
     if isinstance(objective, TokenChoiceObjective):

@@ -1,5 +1,6 @@
 """Targets of each objective: model output, target feature and weights."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, assert_never
@@ -11,6 +12,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
     FillsObjective,
+    LabelSetObjective,
     NumberObjective,
     Objective,
     SpanObjective,
@@ -147,6 +149,66 @@ class NumberTarget(Target):
         return variance(sums)
 
 
+@dataclass(frozen=True)
+class LabelSetTarget(Target):
+    """For each of several labels whether it applies, which records ask for.
+
+    Each label is a choice of its own, with the cross-entropy of a logistic regression.
+
+    Attributes:
+        output: The model's output with the scores, `(B, C)`.
+        targets: The feature that is 1 for each label that applies, int32 `(B, C)`.
+        threshold: A label is guessed from this probability on.
+        class_weights: The cost of a label that applies is multiplied by its weight;
+            none for 1 each. They are part of what is minimized, not of the loss that
+            is reported.
+    """
+
+    threshold: float = 0.5
+    class_weights: tuple[float, ...] | None = None
+
+    def cost(
+        self,
+        answers: Any,
+        targets: Any,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+    ) -> TargetCosts:
+        logits = ops.cast(answers, "float32")
+        applies = ops.cast(targets, "float32")
+        nats = ops.softplus(logits) - logits * applies
+        guess = ops.cast(
+            logits >= math.log(self.threshold / (1 - self.threshold)), "int32"
+        )
+        correct = ops.cast(ops.equal(guess, ops.cast(targets, "int32")), "float32")
+        minimized = nats
+        if label_smoothing:
+            minimized = nats - label_smoothing * logits * (0.5 - applies)
+        if self.class_weights is not None:
+            weights = ops.convert_to_tensor(self.class_weights, "float32")
+            minimized = minimized * (1.0 + (weights - 1.0) * applies)
+        return TargetCosts(guess, nats, minimized - nats, correct)
+
+    def divergence(
+        self, student: Any, teacher: Any, temperature: float
+    ) -> tuple[Any, float]:
+        # A label is a choice between its score and 0.
+        student, teacher = (
+            ops.stack([scores, ops.zeros_like(scores)], axis=-1)
+            for scores in (student, teacher)
+        )
+        return divergence(student, teacher, temperature), temperature**2
+
+    def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        applies = batch[self.targets]
+        return np.append(len(applies), applies.sum(axis=0))
+
+    def input_free_loss(self, sums: np.ndarray) -> float:
+        number, applying = sums[0], sums[1:]
+        pairs = zip(applying, number - applying, strict=True)
+        return float(np.mean([unigram_entropy(np.array(pair)) for pair in pairs]))
+
+
 _MASKED = Target("logits", "masked_ids", "masked_weights")
 
 
@@ -164,6 +226,9 @@ def asks_of(objective: Objective) -> tuple[Target, ...]:
         return _MASKED, Target("pair_logits", f"{objective.task}_label")
     if isinstance(objective, ChoiceObjective):
         return (Target("logits", "label"),)
+    if isinstance(objective, LabelSetObjective):
+        threshold, weights = objective.threshold, objective.class_weights
+        return (LabelSetTarget("logits", "label", None, threshold, weights),)
     if isinstance(objective, NumberObjective):
         return (NumberTarget("score", "label"),)
     if isinstance(objective, TokenChoiceObjective):

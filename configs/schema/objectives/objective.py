@@ -17,6 +17,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
     ImageClassificationConfig,
+    MultiLabelClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
@@ -36,6 +37,8 @@ ChoiceObjective = (
     | PairClassificationConfig
     | ImageClassificationConfig
 )
+# Any number of labels for each input.
+LabelSetObjective = MultiLabelClassificationConfig
 # A text, written token by token.
 TextObjective = (
     CausalConfig
@@ -54,6 +57,7 @@ SpanObjective = SpanQAConfig
 Objective = (
     FillsObjective
     | ChoiceObjective
+    | LabelSetObjective
     | TextObjective
     | NumberObjective
     | TokenChoiceObjective
@@ -62,10 +66,13 @@ Objective = (
 
 # A score for each of `labels`, of each input.
 LabeledObjective = (
-    ClassificationConfig | PairClassificationConfig | ImageClassificationConfig
+    ClassificationConfig
+    | PairClassificationConfig
+    | ImageClassificationConfig
+    | LabelSetObjective
 )
 # One answer for each input, from one vector of it.
-PooledObjective = ChoiceObjective | NumberObjective
+PooledObjective = ChoiceObjective | LabelSetObjective | NumberObjective
 # Kinds whose inputs are images.
 ImageObjective = ImageClassificationConfig
 # Kinds that train an encoder and a decoder.
@@ -87,6 +94,7 @@ class ByKind(TypedDict, Generic[T]):
     seq2seq: T
     text_to_text: T
     classification: T
+    multi_label_classification: T
     pair_classification: T
     regression: T
     pair_regression: T

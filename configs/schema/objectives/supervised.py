@@ -1,5 +1,6 @@
 """`objective`: supervised objectives, for labeled data."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -66,6 +67,59 @@ class ClassificationConfig:
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiLabelClassificationConfig:
+    """Any number of labels for a text, such as its topics: `text` gives `label`.
+
+    `label` is a list of names, or a text with a separator between them. A text without
+    any label has an empty list, `[]`.
+    """
+
+    kind: Literal["multi_label_classification"] = "multi_label_classification"
+    labels: tuple[str, ...] = option(_LABELS)
+    separator: str = option(
+        "Separates the names of labels where `label` is a text and no list.",
+        default=",",
+    )
+    threshold: float = option(
+        "A label applies from this probability on.",
+        default=0.5,
+        minimum=0.001,
+        maximum=0.999,
+    )
+    class_weights: tuple[float, ...] | None = option(
+        "How much more it costs to miss a label than to give a text one too many: a "
+        "number for each of `labels`, above 1 for rare ones. Left out: 1 each.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels)
+        if not self.separator.strip() and self.separator != "\t":
+            raise ConfigError(
+                f"separator={self.separator!r}: expected a mark such as ',' or '|', "
+                "since spaces at the ends of names are dropped"
+            )
+        for label in self.labels:
+            if self.separator in label or label != label.strip():
+                raise ConfigError(
+                    f"labels: {label!r} has the separator {self.separator!r} in it, or "
+                    "spaces at its ends: choose another separator, or name"
+                )
+        weights = self.class_weights
+        if weights is None:
+            return
+        if len(weights) != len(self.labels):
+            raise ConfigError(
+                f"class_weights: found {len(weights)} numbers; expected "
+                f"{len(self.labels)}, one for each of `labels`"
+            )
+        if not all(0 < weight < math.inf for weight in weights):
+            raise ConfigError(
+                f"class_weights={list(weights)}: expected finite numbers above 0"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,6 +126,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         in_buckets=True,
         ids_signature="classify_ids",
     ),
+    "multi_label_classification": ObjectiveTraits(
+        sentence="A classifier of texts: which of {n} labels apply to a text?",
+        fields=("text", "label"),
+        example=_REVIEW,
+        in_buckets=True,
+        activation="sigmoid",
+        ids_signature="classify_ids",
+    ),
     "pair_classification": ObjectiveTraits(
         sentence="A classifier of pairs of texts: which of {n} labels do they have?",
         fields=(*_PAIR, "label"),

@@ -9,6 +9,7 @@ from transbeam.configs.schema.export import ToleranceConfig
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     ChoiceObjective,
+    LabelSetObjective,
     NumberObjective,
     PooledObjective,
 )
@@ -106,6 +107,62 @@ class ChoiceParity:
         return rows
 
 
+class LabelSetParity:
+    """Probabilities of labels, (N, C), and the labels that they make apply."""
+
+    def __init__(self, labels: Sequence[str], threshold: float):
+        self.labels, self.threshold = labels, threshold
+
+    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        logits = np.asarray(outputs["logits"], np.float64)
+        return np.exp(-np.logaddexp(0.0, -logits))
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        # A score that is no number is never right: neither 0 nor 1.
+        known = ~np.isnan(scores)
+        decided = np.full(scores.shape, -1)
+        read = self.read({"logits": scores[known]})
+        decided[known] = read >= self.threshold
+        return decided
+
+    def saved_model_rows(
+        self,
+        form: str,
+        answers: Mapping[str, np.ndarray],
+        reference: np.ndarray,
+        limit: float,
+    ) -> list[ParityCheck]:
+        scores = answers["scores"]
+        names = np.array([label.encode() for label in self.labels], object)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        applies = np.take_along_axis(scores, order, axis=1) >= self.threshold
+        expected = np.where(applies, names[order], b"")
+        wrong = (answers["labels"] != expected) | (answers["classes"] != names)
+        off = largest(scores - reference)
+        return [
+            at_most(form, "probability, largest difference", off, limit),
+            at_most(form, "labels, answers that differ", wrong.any(axis=1).sum(), 0),
+        ]
+
+    def phone_rows(
+        self,
+        form: str,
+        variant: str,
+        answer: np.ndarray,
+        reference: np.ndarray,
+        tolerance: ToleranceConfig,
+    ) -> list[ParityCheck]:
+        rows = [phone_row(form, "probability", answer - reference, variant, tolerance)]
+        if variant in IN_FLOATS:
+            return rows
+        # Near the threshold rounding may decide.
+        near = np.abs(reference - self.threshold) <= getattr(tolerance, variant)
+        same = (answer >= self.threshold) == (reference >= self.threshold)
+        share, smallest = float(np.mean(same | near)), tolerance.dynamic_int8_agreement
+        check = "labels, share equal"
+        return [*rows, ParityCheck(form, check, share, smallest, share >= smallest)]
+
+
 class NumberParity:
     """Numbers, (N,)."""
 
@@ -144,6 +201,8 @@ def make_pooled_parity(objective: PooledObjective) -> PooledParity:
         return ChoiceParity(objective.pair_labels)
     if isinstance(objective, ChoiceObjective):
         return ChoiceParity(objective.labels)
+    if isinstance(objective, LabelSetObjective):
+        return LabelSetParity(objective.labels, objective.threshold)
     if isinstance(objective, NumberObjective):
         return NumberParity()
     assert_never(objective)

@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 KEY = "classes"
-OUTPUTS = (frozenset({"label", "classes", "scores"}),)
+OUTPUTS = (
+    frozenset({"label", "classes", "scores"}),
+    frozenset({"labels", "classes", "scores"}),
+)
 _SHOWN = 5
 
 
@@ -18,7 +21,8 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         answer: The row of each output.
 
     Returns:
-        `label`, and `classes`: a list of `label` and `score`, the most probable first.
+        `label`, or `labels` where any number of them apply; and `classes`: a list of
+        `label` and `score`, the most probable first.
 
     Example:
     >>> answer = {
@@ -30,8 +34,14 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     {'label': 'yes', 'score': 0.75}
     """
     order = np.argsort(-answer["scores"], kind="stable")
+    if "labels" in answer:
+        named: dict[str, Any] = {
+            "labels": [one.decode("utf-8") for one in answer["labels"] if one]
+        }
+    else:
+        named = {"label": answer["label"].decode("utf-8")}
     return {
-        "label": answer["label"].decode("utf-8"),
+        **named,
         "classes": [
             {
                 "label": answer["classes"][place].decode("utf-8"),
@@ -46,4 +56,7 @@ def lines(prediction: Mapping[str, Any]) -> list[str]:
     """Formats the most probable classes as text lines."""
     shown = prediction["classes"][:_SHOWN]
     width = max(len(one["label"]) for one in shown)
-    return [f"  {one['label']:<{width}}  {one['score']:6.1%}" for one in shown]
+    rows = [f"  {one['label']:<{width}}  {one['score']:6.1%}" for one in shown]
+    if "labels" in prediction:
+        rows.append(f"  → {', '.join(prediction['labels']) or '(no label)'}")
+    return rows
