@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 try:
-    from griffe import Extension
+    from griffe import Extension  # pyright: ignore[reportMissingImports]
 except ImportError:  # outside of the site's environment, where the doctests below run
     Extension = object
 
@@ -34,7 +34,7 @@ def as_markdown(text: str) -> str:
     return _CALL.sub(lambda call: _ARGUMENT.sub(r"\1\2- `\3`: ", call[0]), text)
 
 
-class DocstringExamples(Extension):
+class DocstringExamples(Extension):  # pyright: ignore[reportGeneralTypeIssues]
     """Rewrites every docstring that is read."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:

@@ -21,7 +21,7 @@ _FOREIGN = re.compile(
 
 def on_files(files: Any, config: Any) -> Any:
     """Adds the pages that are made of code, and the documents outside of docs/."""
-    from mkdocs.structure.files import File
+    from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
     written: dict[str, Callable[[], str]] = pages()
     for path, write in written.items():
@@ -46,7 +46,7 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     Raises:
         PluginError: It would.
     """
-    from mkdocs.exceptions import PluginError
+    from mkdocs.exceptions import PluginError  # pyright: ignore[reportMissingImports]
 
     if match := _FOREIGN.search(output):
         line = output[match.start() :].partition("\n")[0][:120]
