@@ -6,8 +6,9 @@ stands. There are two readers at a time. Each takes a document, runs its command
 order in which they stand, with the environment's commands on the path, and takes the
 next. They share a folder that looks like the project's root, so that what one has
 trained the other finds trained, and take turns where commands are about the same run.
-The first command that fails ends it. `make test` is left out: CI has just run it. The
-demo is trained for few of its steps.
+A `transbeam run` that another document has done, in the same words, is not repeated: it
+would find all of its stages done. The first command that fails ends it. `make test` is
+left out: CI has just run it. The demo is trained for few of its steps.
 
 The commands of the README are among those of docs/, so it is not read here.
 `python -m tests.docs docs/tutorials/serve.md` reads one document alone.
@@ -37,6 +38,7 @@ DONE_BEFORE = {"make test"}
 # That it learns much is not what its commands are run for.
 DEMO_STEPS = ("steps: 1300", "steps: 150")
 READERS = 2
+WHOLE_RUN = re.compile(r"transbeam run [\w./]+")
 # The run of a command: `configs/tiny/masked.yaml` and `runs/tiny_masked` are one.
 RUN = re.compile(r"\b(?:configs/|runs/)((?:tiny[/_])?\w+)")
 
@@ -71,10 +73,11 @@ def main(names: Sequence[str]) -> int:
     # The longest first, or at the end one reader waits for the other.
     ordered = sorted(documents, key=lambda document: -len(commands(document)))
     waiting = deque(sorted(ordered, key=lambda document: document != ROOT / FIRST))
-    failed, turns = Event(), defaultdict(Lock)
+    failed, turns, done = Event(), defaultdict(Lock), set()
     with desk() as folder, ThreadPoolExecutor() as readers:
         reading = [
-            readers.submit(read, waiting, folder, failed, turns) for _ in range(READERS)
+            readers.submit(read, waiting, folder, failed, turns, done)
+            for _ in range(READERS)
         ]
         for reader in reading:
             reader.result()
@@ -99,7 +102,11 @@ def desk() -> Iterator[Path]:
 
 
 def read(
-    waiting: deque[Path], folder: Path, failed: Event, turns: Mapping[str, Lock]
+    waiting: deque[Path],
+    folder: Path,
+    failed: Event,
+    turns: Mapping[str, Lock],
+    runs_done: set[str],
 ) -> None:
     """Runs the commands of documents until one fails, whosever it is.
 
@@ -108,6 +115,7 @@ def read(
         folder: Where commands run.
         failed: Set by the first that fails.
         turns: A lock for each run.
+        runs_done: Commands that did a whole run.
     """
     while waiting:
         document = waiting.popleft()
@@ -122,9 +130,13 @@ def read(
                     mine.enter_context(turns[name])
                 if failed.is_set():
                     return
+                if command in runs_done:
+                    continue
                 began = time.monotonic()
                 done = run(command, folder)
                 seconds = time.monotonic() - began
+                if WHOLE_RUN.fullmatch(command):
+                    runs_done.add(command)
             name = document.relative_to(ROOT / "docs")
             print(f"\n{name}: $ {command}\n{done.stdout}({seconds:.0f} s)")
             if done.returncode:
