@@ -1,7 +1,7 @@
 """One page for each section of the configuration, from the classes of its schema."""
 
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from docs.site.markdown import escape, flow_yaml, table
 from transbeam.configs.base.reflection import (
@@ -140,11 +140,3 @@ def _sections_of(annotation: object) -> dict[str, type]:
 
 def _summary(section: type) -> str:
     return (section.__doc__ or "").partition("\n")[0]
-
-
-def keys() -> Iterator[str]:
-    """Every key with a dotted name that a page describes, for the tests."""
-    for name, page in pages().items():
-        for line in page().splitlines():
-            if line.startswith(("| `", "| [`")):
-                yield f"{name}: {line.split('`')[1]}"
