@@ -4,6 +4,7 @@
 # make test-jax   runs the tests of the model on JAX
 # make test-all   runs the thorough tests as well, PART=name those of a part
 # make test-changed   runs the tests that a change can reach, nearest first
+# make site   builds the documentation as a site in build/site
 
 # What one run has compiled, the next one loads.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,6 +13,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PHONE := .venv-phone
+SITE := .venv-site
 # What a change of means: install again.
 RECIPE := setup.py constraints.txt
 # In the order of tests/conftest.py. By numbers of tests, files of a few long ones would
@@ -19,7 +21,7 @@ RECIPE := setup.py constraints.txt
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test test-jax test-phone test-all test-changed test-record check format \
-	bench docs clean
+	bench docs site clean
 
 demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
@@ -74,8 +76,15 @@ bench: $(VENV)/.test-installed
 docs: $(VENV)/.test-installed
 	$(BIN)/python -m tests.docs
 
+# Needs no network but for its environment, and nothing of TensorFlow. A link that leads
+# nowhere fails it; `mkdocs build --quiet` would not count warnings, and so not fail.
+site: export NO_MKDOCS_2_WARNING := 1
+site: $(SITE)/.installed
+	$(SITE)/bin/python -m mkdocs build
+	@echo "build/site is made; to read it with its search: python3 -m http.server -d build/site"
+
 clean:
-	rm -rf $(VENV) $(PHONE) build *.egg-info runs .stages .reach .test-reports
+	rm -rf $(VENV) $(PHONE) $(SITE) build *.egg-info runs .stages .reach .test-reports
 
 $(VENV)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(VENV)
@@ -91,4 +100,10 @@ $(PHONE)/.installed: $(RECIPE)
 	$(PYTHON) -m venv $(PHONE)
 	$(PHONE)/bin/python -m pip install -qq --upgrade pip
 	$(PHONE)/bin/python -m pip install -qq -c constraints.txt litert-lm-api mediapipe
+	touch $@
+
+$(SITE)/.installed: $(RECIPE)
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install -qq --upgrade pip
+	$(SITE)/bin/python -m pip install -qq -c constraints.txt mkdocs-material 'mkdocstrings[python]' ruff
 	touch $@

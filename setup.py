@@ -78,6 +78,9 @@ setup(
         # The programs that phones run, as clients of our files. They are large, and
         # `make test-phone` gives them an environment of their own.
         "test-phone": ["litert-lm-api>=0.18,<0.19", "mediapipe>=1.2,<1.3"],
+        # The site of the documents. It needs nothing of the rest, and `make site` gives
+        # it an environment of its own: docs/adr/0046-a-site-from-the-same-documents.md.
+        "docs": ["mkdocs-material>=9.8,<10", "mkdocstrings[python]>=1,<2", "ruff"],
         "test": [
             *EVALUATION,
             *LANGUAGES,

@@ -10,9 +10,8 @@ from transbeam.configs.cli.arguments import usable_cores
 
 MEASUREMENTS = ("tokenizing",)
 PACKAGES = ("tensorflow", "keras", "keras-hub", "tensorflow-text", "tokenizers")
-HEADER = """\
-# Measurements
-
+TITLE = "\n## Tokenizers\n"
+HEADER = """
 `python -m bench` made this table. Ours and the peer run in turns in one process, after
 one run of each to warm up. Medians, with the smallest and the largest in brackets; the
 ratio is taken round by round, and above 1 we are faster.
@@ -33,9 +32,10 @@ def main() -> None:
     footer = f"\nPython {platform.python_version()}, {versions}; {machine}.\n"
     results = Path(__file__).parent / "RESULTS.md"
     # What other commands of this folder measured stands below, under its own headings.
-    _, heading, others = results.read_text("utf-8").partition("\n## ")
+    above, heading, below = results.read_text("utf-8").partition(TITLE)
+    _, next_heading, others = below.partition("\n## ")
     table = HEADER + "\n".join(rows) + "\n" + footer
-    results.write_text(table + heading + others, "utf-8")
+    results.write_text(above + heading + table + next_heading + others, "utf-8")
 
 
 if __name__ == "__main__":

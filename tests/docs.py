@@ -1,12 +1,17 @@
 """Runs the commands of the documentation, as readers would: `python -m tests.docs`.
 
-A command is a line that begins with `$ ` in a fence marked `console`. There are two
-readers at a time. Each takes a document, runs its commands in the order in which they
-stand, with the environment's commands on the path, and takes the next. They share a
-folder that looks like the project's root, so that what one has trained the other finds
-trained, and take turns where commands are about the same run. The first command that
-fails ends it. `make test` is left out: CI has just run it. The demo is trained for few
-of its steps.
+A command is a line that begins with `$ ` in a fence marked `console`. A fence with a
+title, such as ```` ```yaml title="mine.yaml" ````, is a file, which is written where it
+stands. There are two readers at a time. Each takes a document, runs its commands in the
+order in which they stand, with the environment's commands on the path, and takes the
+next. They share a folder that looks like the project's root, so that what one has
+trained the other finds trained, and take turns where commands are about the same run.
+A `transbeam run` that another document has done, in the same words, is not repeated: it
+would find all of its stages done. The first command that fails ends it. `make test` is
+left out: CI has just run it. The demo is trained for few of its steps.
+
+The commands of the README are among those of docs/, so it is not read here.
+`python -m tests.docs docs/tutorials/serve.md` reads one document alone.
 """
 
 import os
@@ -17,40 +22,62 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
 
 ROOT = Path(__file__).parent.parent
-FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<mark>.*)\n(?P<inside>(?s:.*?))^```", re.MULTILINE)
+FILE = re.compile(r"\w+ title=\"(?P<name>[\w./-]+)\"")
+# The demo, which others go on with.
+FIRST = "docs/tutorials/first_run.md"
 DONE_BEFORE = {"make test"}
 # That it learns much is not what its commands are run for.
 DEMO_STEPS = ("steps: 1300", "steps: 150")
 READERS = 2
+WHOLE_RUN = re.compile(r"transbeam run [\w./]+")
 # The run of a command: `configs/tiny/masked.yaml` and `runs/tiny_masked` are one.
 RUN = re.compile(r"\b(?:configs/|runs/)((?:tiny[/_])?\w+)")
 
 
+@dataclass(frozen=True)
+class NamedFile:
+    """A file that a document has its reader write."""
+
+    name: str
+    text: str
+
+
+def steps(document: Path) -> Iterator[str | NamedFile]:
+    """The commands and files of a document, in order, continued lines joined."""
+    for fence in FENCE.finditer(document.read_text("utf-8")):
+        if fence["mark"] == "console":
+            joined = fence["inside"].replace("\\\n", " ")
+            lines = joined.splitlines()
+            yield from (line[2:] for line in lines if line.startswith("$ "))
+        elif file := FILE.fullmatch(fence["mark"]):
+            yield NamedFile(file["name"], fence["inside"])
+
+
 def commands(document: Path) -> list[str]:
-    """The commands of a document, in order, continued lines joined."""
-    blocks = FENCE.findall(document.read_text("utf-8"))
-    joined = "\n".join(blocks).replace("\\\n", " ")
-    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+    """The commands of a document, in order."""
+    return [step for step in steps(document) if isinstance(step, str)]
 
 
-def main() -> int:
-    """Runs every command of the README and of docs/."""
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+def main(names: Sequence[str]) -> int:
+    """Runs every command of docs/, or those of the documents that are named."""
+    documents = [ROOT / name for name in names] or sorted((ROOT / "docs").rglob("*.md"))
     # The longest first, or at the end one reader waits for the other.
-    waiting = deque(sorted(documents, key=lambda document: -len(commands(document))))
-    waiting.remove(documents[0])
-    waiting.appendleft(documents[0])  # the demo
-    failed, turns = Event(), defaultdict(Lock)
+    ordered = sorted(documents, key=lambda document: -len(commands(document)))
+    waiting = deque(sorted(ordered, key=lambda document: document != ROOT / FIRST))
+    failed, turns, done = Event(), defaultdict(Lock), set()
     with desk() as folder, ThreadPoolExecutor() as readers:
         reading = [
-            readers.submit(read, waiting, folder, failed, turns) for _ in range(READERS)
+            readers.submit(read, waiting, folder, failed, turns, done)
+            for _ in range(READERS)
         ]
         for reader in reading:
             reader.result()
@@ -75,7 +102,11 @@ def desk() -> Iterator[Path]:
 
 
 def read(
-    waiting: deque[Path], folder: Path, failed: Event, turns: Mapping[str, Lock]
+    waiting: deque[Path],
+    folder: Path,
+    failed: Event,
+    turns: Mapping[str, Lock],
+    runs_done: set[str],
 ) -> None:
     """Runs the commands of documents until one fails, whosever it is.
 
@@ -84,10 +115,14 @@ def read(
         folder: Where commands run.
         failed: Set by the first that fails.
         turns: A lock for each run.
+        runs_done: Commands that did a whole run.
     """
     while waiting:
         document = waiting.popleft()
-        for command in commands(document):
+        for command in steps(document):
+            if isinstance(command, NamedFile):
+                (folder / command.name).write_text(command.text, "utf-8")
+                continue
             if command in DONE_BEFORE:
                 continue
             with ExitStack() as mine:
@@ -95,12 +130,17 @@ def read(
                     mine.enter_context(turns[name])
                 if failed.is_set():
                     return
+                if command in runs_done:
+                    continue
                 began = time.monotonic()
                 done = run(command, folder)
                 seconds = time.monotonic() - began
-            print(f"\n{document.name}: $ {command}\n{done.stdout}({seconds:.0f} s)")
+                if WHOLE_RUN.fullmatch(command):
+                    runs_done.add(command)
+            name = document.relative_to(ROOT / "docs")
+            print(f"\n{name}: $ {command}\n{done.stdout}({seconds:.0f} s)")
             if done.returncode:
-                print(f"{document.name}: exit code {done.returncode}")
+                print(f"{name}: exit code {done.returncode}")
                 failed.set()
             sys.stdout.flush()
 
@@ -124,4 +164,4 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 NAME = re.compile(r"\btest_\w+")
-PROMISES = "## Promises, and the tests that hold them"
 
 
 FILES = {file: ast.parse(file.read_text("utf-8")) for file in TESTS.rglob("test_*.py")}
@@ -62,8 +61,8 @@ def test_thorough_tests_name_quick_ones_that_exist():
 
 
 def test_every_promise_has_quick_tests():
-    readme = (TESTS.parent / "README.md").read_text("utf-8")
-    rows = re.findall(r"^\| .* \|$", readme.partition(PROMISES)[2], re.MULTILINE)[1:]
+    page = (TESTS.parent / "docs/explanation/promises.md").read_text("utf-8")
+    rows = re.findall(r"^\| .* \|$", page, re.MULTILINE)[1:]
     quick = {file for file, tree in FILES.items() if marked(tree)[0]}
     assert rows
     for row in rows:

@@ -8,7 +8,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("transbeam", "tests")
+PACKAGES = ("transbeam", "tests", "docs")
 COMMAND = "transbeam.__main__"
 # A test that starts a process may reach all that the command does.
 STARTS_PROCESSES = frozenset({"subprocess", "multiprocessing"})

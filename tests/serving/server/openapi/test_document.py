@@ -10,6 +10,7 @@ import tensorflow as tf
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.openapi import site_sample
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
 from tests.serving.server.test_fault_tolerance import until
@@ -168,6 +169,12 @@ def test_shapes_and_types_that_json_has_no_words_for(tmp_path):
         told = document["components"]["schemas"]["odd.1.predict.answer"]
         schema = {**told, "components": document["components"]}
         jsonschema.validate(answer, schema)
+
+
+def test_the_site_shows_what_servers_describe(tmp_path):
+    shown = json.loads(site_sample.FILE.read_text("utf-8"))
+    anew = "python -m tests.serving.server.openapi.site_sample writes it anew"
+    assert shown == site_sample.sample(tmp_path), anew
 
 
 def test_versions_labels_and_streams(tmp_path):
