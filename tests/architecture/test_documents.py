@@ -1,6 +1,8 @@
 """What the documents say about the project is there."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,20 @@ def test_configurations_in_documents_load(document: Path, tmp_path: Path) -> Non
     ):
         file.write_text(text)
         load_run(file)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_programs_in_documents_define_their_names(document: Path) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.M | re.S)
+    if not programs:
+        pytest.skip("no program in Python")
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "-"],
+        input="\n".join(programs),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_readme_shows_commands_that_exist() -> None:
