@@ -2,6 +2,7 @@
 # make test   installs the test tools and runs the tests
 # make test-phone   runs the tests that ask MediaPipe and LiteRT-LM
 # make test-jax   runs the tests of the model on JAX
+# make test-package   uses a wheel, installed elsewhere, as users do
 # make test-all   runs the thorough tests as well, PART=name those of a part
 # make test-changed   runs the tests that a change can reach, nearest first
 # make site   builds the documentation as a site in build/site
@@ -20,8 +21,8 @@ RECIPE := setup.py constraints.txt
 # come last, and one worker would wait for the other.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-jax test-phone test-all test-changed test-record check format \
-	bench docs site clean
+.PHONY: demo test test-jax test-phone test-package test-all test-changed test-record \
+	check format bench docs site clean
 
 demo: $(VENV)/.installed
 	$(BIN)/transbeam run configs/demo.yaml
@@ -45,6 +46,10 @@ test-jax: $(VENV)/.test-installed
 test-phone: $(VENV)/.test-installed $(PHONE)/.installed
 	TRANSBEAM_PHONE_PYTHON=$(PHONE)/bin/python $(BIN)/python -m pytest -n auto \
 		tests/serving/phone/mediapipe_tasks/test_mediapipe_models.py tests/serving/phone/conversion/test_litert_lm_bundle.py
+
+# The wheel, in an environment and a folder that are not the project's.
+test-package: $(VENV)/.test-installed
+	$(BIN)/python -m tests.installation
 
 # Everything, in parts of at most 40 minutes: make test-all PART=serving
 PART ?=

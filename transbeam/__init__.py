@@ -6,7 +6,10 @@ The rooms stand at the top of the repository and are imported as `transbeam.conf
 
 from collections.abc import Sequence
 
+from transbeam import keras_registry
 from transbeam.configs.base.version import VERSION as __version__
+
+keras_registry.register()
 
 __all__ = ["__version__", "main"]
 

@@ -1,6 +1,8 @@
 """What the documents say about the project is there."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ DOCUMENTS = [
 ]
 # Pages of the site that are made of code.
 GENERATED = {ROOT / "docs" / path for path in pages()}
+
+WITH_PROGRAMS = [file for file in DOCUMENTS if "\n```python" in file.read_text("utf-8")]
 
 
 def named(path: Path) -> str:
@@ -49,6 +53,18 @@ def test_configurations_in_documents_load(document: Path, tmp_path: Path) -> Non
     ):
         file.write_text(text)
         load_run(file)
+
+
+@pytest.mark.parametrize("document", WITH_PROGRAMS, ids=lambda path: path.name)
+def test_programs_in_documents_define_their_names(document: Path) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.M | re.S)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "-"],
+        input="\n".join(programs),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_commands_in_documents_exist() -> None:

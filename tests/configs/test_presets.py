@@ -141,12 +141,9 @@ def test_twin_has_the_sockets_of_its_preset(name: str) -> None:
 def test_header_of_a_twin_promises_what_can_be_done(name: str) -> None:
     path = CONFIGS / f"tiny/{name}.yaml"
     run = load_run(path, with_model=True)
-    if run.export.examples:  # there is something to ask it in the end
-        promised = ["run"]
-    elif run.objective.kind == "masked" and run.data.layout.kind == "packed":
-        promised = ["data", "train"]
-    else:
-        promised = ["data"]
+    packed = run.objective.kind == "masked" and run.data.layout.kind == "packed"
+    # With examples there is something to ask it in the end.
+    promised = ["run"] if run.export.examples or packed else ["data"]
     header = path.read_text("utf-8").partition("\nname:")[0]
     commands = rf"#   transbeam (\w+) configs/tiny/{name}.yaml"
     assert re.findall(commands, header) == promised

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.model.conftest import tensorflow_only
 from tests.model.weights.hugging_face_checkpoints import CASES
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.build import build_model
@@ -26,6 +27,13 @@ def run_code(document: str) -> dict[str, Any]:
 def test_model() -> None:
     maps = run_code("model.md")["maps"]
     assert maps["encoder_layer_1/self_attention"].shape == (1, 4, 8, 8)
+
+
+@tensorflow_only
+@pytest.mark.thorough(instead="test_programs_in_documents_define_their_names")
+def test_generation() -> None:
+    texts = run_code("generation.md")["texts"]
+    assert [1 <= len(text) <= 24 for text in texts] == [True] * 3
 
 
 @pytest.mark.parametrize("case", ["bert", "bert_masked", "gpt2"])
