@@ -1,9 +1,4 @@
-"""The training stage of a run: where it is, what decides it, and its model.
-
-RUN/imported/weights.safetensors   what `transbeam import` brought in
-RUN/imported/tokenizer             its tokenizer
-RUN/training/model.weights.h5      what `transbeam train` made
-"""
+"""The training stage of a run: what decides it, and its model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +8,12 @@ from typing import Any
 import keras
 
 from transbeam.configs.loader.compatibility import WITH_SEGMENTS
-from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    training_stage,
+    was_trained,
+    weights_of,
+)
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.run import RunConfig
@@ -22,10 +22,6 @@ from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.trainer.input.datasets import sha256_of_records
 
-IMPORTED = "imported"
-INITIAL_WEIGHTS = "weights.safetensors"
-TOKENIZER = "tokenizer"
-WEIGHTS = "model.weights.h5"
 # Of the stage's result: false of a body that was imported alone, below a new head.
 HAS_HEAD = "has_head"
 
@@ -51,11 +47,6 @@ _OF_NO_WEIGHT = {
 }
 # Of these, what decides which weights are the best.
 _OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
-
-
-def training_stage(run_folder: Path) -> Stage:
-    """Where a run keeps its trained model."""
-    return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
 
 
 def training_inputs(
@@ -116,21 +107,6 @@ def initial_weights(training: TrainingConfig) -> Path | None:
     if training.init_from is None:
         return None
     return weights_of(Path(training.init_from).expanduser())
-
-
-def weights_of(run_folder: Path) -> Path:
-    """The weights of a run: those it trained, before those it imported."""
-    if was_trained(run_folder):
-        return training_stage(run_folder).path / WEIGHTS
-    return run_folder / IMPORTED / INITIAL_WEIGHTS
-
-
-def was_trained(run_folder: Path) -> bool:
-    """Whether a run has finished a training of its own."""
-    stage = training_stage(run_folder)
-    if not (stage.path / "stage.json").is_file():
-        return False
-    return not stage.load()["result"].get(IMPORTED)
 
 
 def is_as_imported(run_folder: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.loader.model_files import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 from transbeam.configs.loader.yaml_config import dump_sections, parse_run
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
@@ -36,7 +37,6 @@ from transbeam.configs.schema.table_sources import (
 )
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.trainer.base.training_stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 from transbeam.trainer.importing.checkpoint_files import ImportedFiles
 
 # A place that is not there: a run that was imported trains on nothing that its user
