@@ -57,7 +57,8 @@ def _draws_by_seed(model: Model) -> bool:
             return features != "elu"
         case BlockSparseAttentionConfig(num_random_blocks=number):
             return number > 0
-    return False
+        case _:
+            return False
 
 
 def _leaves(value: Any, path: str) -> dict[str, Any]:

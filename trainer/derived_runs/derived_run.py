@@ -29,7 +29,8 @@ from transbeam.configs.loader.model_files import (
     weights_of,
 )
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
-from transbeam.configs.loader.yaml_config import dump_run, parse_run
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.model.weights.safetensors_store import save_weights_by_path, take_over

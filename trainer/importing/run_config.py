@@ -8,7 +8,8 @@ from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.model_files import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
-from transbeam.configs.loader.yaml_config import dump_sections, parse_run
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.loader.yaml_dump import dump_sections
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig

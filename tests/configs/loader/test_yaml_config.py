@@ -8,7 +8,8 @@ import pytest
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.loader.parse_dataclasses import bind_section
-from transbeam.configs.loader.yaml_config import dump_run, flatten, load_run, parse_run
+from transbeam.configs.loader.yaml_config import flatten, load_run, parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.loader.yaml_nodes import compose
 from transbeam.configs.schema.block import (
     LearnedPositionConfig,
