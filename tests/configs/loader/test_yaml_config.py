@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.finished_runs import runs_before_tasks
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.loader.parse_dataclasses import bind_section
@@ -45,7 +46,9 @@ def test_small_run_gets_the_defaults_of_the_dataclasses():
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("**/*.yaml")), ids=str)
-def test_shipped_configurations_load(path):
+def test_shipped_configurations_load(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs_before_tasks(Path("runs"))
     assert load_run(path, with_model=True).name
 
 
