@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import ROOT, commands
+from tests.finished_runs import imported_run
 from transbeam.__main__ import ROOMS
 from transbeam.configs.loader.yaml_config import load_run
 
@@ -30,13 +31,24 @@ def test_files_named_in_documents_exist(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_configurations_in_documents_load(document: Path, tmp_path: Path) -> None:
+def test_configurations_in_documents_load(
+    document: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun_with = load_run(ROOT / "configs/tiny/masked.yaml")
+    imported_run(Path("runs/tiny_trimmed"), begun_with)
     file = tmp_path / "run.yaml"
     for text in re.findall(
         r"^```yaml\n(name:.*?)^```", document.read_text(), re.M | re.S
     ):
         file.write_text(text)
         load_run(file)
+
+
+def test_the_configuration_that_is_run_is_the_one_that_is_shown() -> None:
+    shown = (ROOT / "docs/weights.md").read_text("utf-8")
+    assert f"```yaml\n{(ROOT / 'docs/fine_tune.yaml').read_text('utf-8')}```" in shown
+    assert "transbeam run docs/fine_tune.yaml" in commands(ROOT / "docs/weights.md")
 
 
 def test_readme_shows_commands_that_exist() -> None:

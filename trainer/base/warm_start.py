@@ -1,6 +1,7 @@
 """Where a training begins, if not at random weights.
 
-    training.init_from        a run's folder: the model it trained, or imported
+    training.init_from        a run's folder: the model it trained, or imported; what
+                              `model.init_from` comes to
     training.initial_weights  a file of weights by their paths
 
 A run says what its weights were made with. So a tokenizer that gives other ids, or a
@@ -166,7 +167,8 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ArtifactError(
             f"{told}: was made with another model than this run's:\n{listed}\n"
-            "Write in `model` what is there"
+            "Write in `model` what is there, or name the run there: `model: "
+            f"{{init_from: {config.training.init_from}}}`"
         )
     found = manifest.vocabulary["fingerprint"]
     if origin.tokenizer is not None and found != origin.tokenizer:
