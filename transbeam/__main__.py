@@ -65,8 +65,8 @@ Ask the exported model about every document of a corpus:
 
   transbeam score configs/demo.yaml --output answers.jsonl
 
-Write your own. It says what is new: `extends: other.yaml` has the rest, or
-`model: {{preset: bert_base}}`, or, to go on from a run, `model: {{init_from: runs/demo}}`:
+Write your own. It says what is new; the rest has `extends: other.yaml`, or `model:
+{{preset: bert_base}}`, or a run to begin with, `model: {{init_from: runs/demo}}`:
 
   transbeam explain                         every key, its default and its meaning
   transbeam explain model.position          one part of it
