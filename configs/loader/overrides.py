@@ -1,7 +1,6 @@
 """`--set KEY=VALUE`: what the command line replaces in a configuration."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, make_room
@@ -86,4 +85,5 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
     if inner is None or is_blank(inner):
         inner = YamlSection(where, {})
     inner = _put(inner, rest, value, where, inner_path)
-    return replace(node, nodes={**node.nodes, name: inner})
+    outdated = node.outdated - {name}
+    return YamlSection(node.where, {**node.nodes, name: inner}, outdated)

@@ -87,6 +87,11 @@ def test_keys_of_another_kind_beside_it_are_refused_as_ever(load) -> None:
     assert "own.yaml:3: model.position.base: is a key of kind 'rope'" in error_of(
         load, base=BASE, own=own
     )
+    own = "extends: base.yaml\nname: own\nmodel: {position: {kind: learned}}\n"
+    override = "model.position.max_wavelength=5"
+    assert f"--set {override}: model.position.max_wavelength: is a key of" in error_of(
+        load, override, base=BASE, own=own
+    )
     # A slip in the file below is none of another kind.
     base = BASE.replace("max_wavelength", "max_wavelenth")
     own = "extends: base.yaml\nname: own\nmodel: {position: {kind: learned}}\n"
