@@ -14,10 +14,20 @@ from transbeam.configs.cli.arguments import add_config_arguments, at_least_one, 
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import check_export, check_tokenizer
 from transbeam.configs.loader.objective_requirements import check_needs
+from transbeam.configs.loader.resolved_file import (
+    places_of,
+    resolved_file,
+    takes_from_elsewhere,
+)
 from transbeam.configs.loader.run_file import run_file
 from transbeam.configs.loader.run_folder import differences
 from transbeam.configs.loader.summary import summary
-from transbeam.configs.loader.yaml_config import flatten, load_run
+from transbeam.configs.loader.yaml_config import (
+    ResolvedRun,
+    flatten,
+    load_resolved,
+    load_run,
+)
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.memory import RUNTIME, find_memory
 from transbeam.configs.system.quiet_imports import quiet_import
@@ -48,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
         help="read a configuration and say what it asks for",
         description="Reads a configuration, checks every key, says what it asks for "
         "and how much memory it takes, and warns of what this version cannot do with "
-        "it and of what will not fit.",
+        "it and of what will not fit. If it takes keys from elsewhere (`extends`, "
+        "`preset`, `init_from`), all keys are shown, each with its file and line.",
         allow_abbrev=False,
     )
     add_config_arguments(check)
@@ -88,9 +99,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    config = load_run(
+    resolved = load_resolved(
         arguments.config, arguments.overrides, with_model=True, rules=[check_needs]
     )
+    config = resolved.config
     console = Console(json=arguments.json)
     for told in _cannot(arguments):
         console.warn(told)
@@ -110,9 +122,11 @@ def _check(arguments: argparse.Namespace) -> int:
         memory = {"training": need, "found": found and asdict(found)}
         machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
         compared = {"differences": other} if run_folder else {}
-        told = {**plain(config), "memory": memory, **machine, **compared}
+        places = {"places": places_of(resolved)}
+        told = {**plain(config), **places, "memory": memory, **machine, **compared}
         print(json.dumps(told, indent=2))
     else:
+        print(_keys(resolved), end="")
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
         if run_folder:
@@ -129,6 +143,14 @@ def _check(arguments: argparse.Namespace) -> int:
     if found and need > found.beside_runtime().size:
         console.warn(advice(config, found.beside_runtime()))
     return 0
+
+
+def _keys(resolved: ResolvedRun) -> str:
+    """The keys with their places, of a configuration that is not all in one file."""
+    if not takes_from_elsewhere(resolved):
+        return ""
+    header = "# Each key that is given, and the line that it is from.\n"
+    return f"{header}{resolved_file(resolved)}\n"
 
 
 def _matmul_choice() -> "MatmulChoice":

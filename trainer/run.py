@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_files import TOKENIZER, WEIGHTS, training_stage
 from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
 from transbeam.configs.schema.distribution import ModelParallelConfig
@@ -21,12 +22,9 @@ from transbeam.pipeline.stage import finished_data
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.trainer.base.adaptation import ADAPTERS, finish_adaptation
 from transbeam.trainer.base.training_stage import (
-    TOKENIZER,
-    WEIGHTS,
     build_trainable,
     missing_weights,
     training_inputs,
-    training_stage,
 )
 from transbeam.trainer.base.warm_start import check_origin
 from transbeam.trainer.base.weight_files import numbers_of, save_weights

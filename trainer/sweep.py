@@ -29,12 +29,13 @@ import transbeam
 from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
 from transbeam.configs.base.errors import UserError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.run_folder import fingerprint, lock, save_config
 from transbeam.configs.loader.sweep import Sweep, load_sweep
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
-from transbeam.trainer.base.training_stage import training_inputs, training_stage
+from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.pages.sweep_page import sweep_page
 
 _INTERRUPTED = 130

@@ -66,7 +66,8 @@ Ask the exported model about every document of a corpus:
 
   transbeam score configs/demo.yaml --output answers.jsonl
 
-Write your own:
+Write your own. It says what is new; the rest has `extends: other.yaml`, or `model:
+{{preset: bert_base}}`, or a run to begin with, `model: {{init_from: runs/demo}}`:
 
   transbeam explain                         every key, its default and its meaning
   transbeam explain model.position          one part of it
@@ -78,7 +79,8 @@ Train each combination of some keys' values, and compare them:
 
   transbeam sweep docs/sweep.yaml
 
-Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub):
+Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub), in
+your own file with `model: {{init_from: runs/bert}}`:
 
   transbeam import path/to/bert-base-uncased --run runs/bert
 

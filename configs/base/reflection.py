@@ -61,6 +61,22 @@ def keys_of(section: type) -> dict[str, ConfigKey]:
     }
 
 
+@functools.cache
+def written_keys(section: type) -> dict[str, ConfigKey]:
+    """The keys that a file may write in a section.
+
+    Before its own are those by which it takes values from elsewhere, which the section
+    names as its `INHERITANCE`.
+
+    Example:
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> list(written_keys(EncoderConfig))[:3]
+    ['preset', 'init_from', 'num_layers']
+    """
+    inheritance = getattr(section, "INHERITANCE", None)
+    return {**(keys_of(inheritance) if inheritance else {}), **keys_of(section)}
+
+
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -153,8 +169,8 @@ def type_text(annotation: Any) -> str:
 
 
 def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
-    """Yields every key below a section with its dotted name, for all kinds."""
-    for key in keys_of(section).values():
+    """Every key below a section with its dotted name, through all kinds."""
+    for key in written_keys(section).values():
         yield prefix + key.name, key
         for kind in kinds_of(key.annotation).values():
             yield from walk(kind, f"{prefix}{key.name}.")

@@ -15,13 +15,13 @@ from typing import Any, cast
 from transbeam.configs.base.fields import REQUIRED
 from transbeam.configs.base.reflection import (
     ConfigKey,
-    keys_of,
     kinds_of,
     nearest,
     plain,
     tag_of,
     type_text,
     walk,
+    written_keys,
 )
 from transbeam.configs.loader.yaml_nodes import complain
 from transbeam.configs.schema.run import RunConfig
@@ -100,7 +100,7 @@ def _find(dotted: str) -> ConfigKey:
     elif namesakes:
         hint = f"Did you mean {' or '.join(map(repr, namesakes[:2]))}?"
     else:
-        hint = f"Known: {', '.join(siblings or keys_of(RunConfig))}."
+        hint = f"Known: {', '.join(siblings or written_keys(RunConfig))}."
     raise complain("", dotted, f"unknown key. {hint}")
 
 
@@ -109,7 +109,7 @@ def _is_in(section: str, path: str) -> bool:
 
 
 def _all_rows() -> Iterator[tuple[str, str]]:
-    for key in keys_of(RunConfig).values():
+    for key in written_keys(RunConfig).values():
         yield from _key_rows(key, key.name, "")
 
 
@@ -233,8 +233,8 @@ def _keys_json(section: type) -> dict[str, Any]:
 
 
 def _own_keys(section: type) -> list[ConfigKey]:
-    """The keys of a section, without the `kind` that selects it."""
-    keys = keys_of(section).values()
+    """The keys but for the `kind` that a section is chosen by."""
+    keys = written_keys(section).values()
     return [key for key in keys if key.name != "kind" or not tag_of(section)]
 
 

@@ -14,6 +14,7 @@ import math
 import re
 import typing
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from transbeam.configs.base.errors import ConfigError
@@ -27,6 +28,7 @@ from transbeam.configs.base.reflection import (
     tag_of,
     type_text,
     walk,
+    written_keys,
 )
 from transbeam.configs.loader.yaml_nodes import (
     Node,
@@ -58,7 +60,7 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
     values: dict[str, Any] = {}
     for name, child in node.nodes.items():
         if name not in keys:
-            raise complain(child.where, _join(path, name), _unknown(name, keys))
+            raise complain(child.where, _join(path, name), _unknown(name, section))
         if name != "kind" or not tag_of(section):
             values[name] = _bind_key(keys[name], child, _join(path, name))
     for key in keys.values():
@@ -87,7 +89,8 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _unknown(name: str, keys: dict[str, ConfigKey]) -> str:
+def _unknown(name: str, section: type) -> str:
+    keys = written_keys(section)
     hint = did_you_mean(name, keys)
     places = [dotted for dotted in _dotted_keys() if dotted.endswith(f".{name}")]
     if not hint and places:
@@ -102,14 +105,26 @@ def _dotted_keys() -> tuple[str, ...]:
 
 
 def _place_named_in(message: str, node: YamlSection) -> str | None:
-    """Finds the position of the first user-given key that a rule's message names."""
+    """Finds the position of the first user-given key that a rule's message names.
+
+    One of the file that the section is of comes before those of files under it, which
+    were right before this one was put over them.
+    """
+    places: list[str] = []
     for dotted in re.findall(r"([a-z_][\w.]*)(?==|:)", message):
         named: Node | None = node
         for name in dotted.split("."):
             named = named.nodes.get(name) if isinstance(named, YamlSection) else None
         if named is not None:
-            return named.where
-    return None
+            places.append(named.where)
+    own = [place for place in places if _is_over(place, node.where)]
+    return next(iter([*own, *places]), None)
+
+
+def _is_over(place: str, section: str) -> bool:
+    """Tells a place in a section's own file, or on the command line."""
+    file = section.rpartition(":")[0]
+    return place.startswith("--set ") or place.rpartition(":")[0] == file
 
 
 def _bind_key(key: ConfigKey, node: Node, path: str) -> Any:
@@ -151,6 +166,7 @@ def _bind_kind(
     if "" in kinds:
         return bind_section(kinds[""], node, path)
     chosen = _kind_of(kinds, node, path, key)
+    node = _without_outdated_keys(kinds, chosen, node)
     _refuse_keys_of_other_kinds(kinds, chosen, node, path)
     return bind_section(kinds[chosen], node, path)
 
@@ -175,6 +191,17 @@ def _kind_of(
         what = f"this required key is missing. Known here: {listed}."
         raise complain(node.where, _join(path, "kind"), what)
     return default.kind
+
+
+def _without_outdated_keys(
+    kinds: dict[str, type], chosen: str, node: YamlSection
+) -> YamlSection:
+    """Leaves out what only another kind has, of a file that the chosen kind is over."""
+    known = keys_of(kinds[chosen])
+    others = {name for section in kinds.values() for name in keys_of(section)}
+    gone = node.outdated & (others - known.keys())
+    kept = {name: child for name, child in node.nodes.items() if name not in gone}
+    return replace(node, nodes=kept)
 
 
 def _refuse_keys_of_other_kinds(

@@ -22,8 +22,9 @@ from typing import Any, cast
 
 from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.configs.base.reflection import plain
 from transbeam.configs.base.version import VERSION
-from transbeam.configs.loader.yaml_config import dump_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.run import RunConfig
 
 __all__ = [
@@ -459,5 +460,13 @@ def _take(descriptor: int, run_folder: Path) -> None:
 
 
 def save_config(run_folder: Path, config: RunConfig) -> None:
-    """Writes `run.yaml`: the configuration with every default, ready to be loaded."""
-    write_atomically(Path(run_folder) / "run.yaml", dump_run(config))
+    """Writes `run.yaml`: the configuration with every default, ready to be loaded.
+
+    Its fingerprint tells at a glance if two runs are configured alike, however each was
+    written: with another file's keys, a preset or another run's model, or by hand.
+    """
+    header = (
+        f"# Every key of the run, as resolved by Transbeam {VERSION}.\n"
+        f"# Fingerprint of these values: {fingerprint(plain(config))}\n"
+    )
+    write_atomically(Path(run_folder) / "run.yaml", header + dump_run(config))

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transbeam.configs.base.reflection import did_you_mean
-from transbeam.configs.loader.yaml_config import read_text
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
@@ -28,6 +27,7 @@ from transbeam.configs.loader.yaml_nodes import (
     compose,
     found,
 )
+from transbeam.configs.loader.yaml_text import read_text
 from transbeam.configs.schema.run import FOLDER_NAME
 
 _KEYS = ("name", "base", "set", "grid")

@@ -69,10 +69,15 @@ class YamlList:
 
 @dataclass(frozen=True)
 class YamlSection:
-    """Keys and their values. Each value has its key's position in `where`."""
+    """Keys and their values. Each value's `where` is that of its key.
+
+    `outdated` names keys that a file brought before another one, which is put over it,
+    named a `kind`: if the new kind has no such key, nobody asks for it any more.
+    """
 
     where: str
     nodes: dict[str, "Node"]
+    outdated: frozenset[str] = frozenset()
 
 
 Node = YamlScalar | YamlList | YamlSection

@@ -5,7 +5,7 @@ module rejects combinations that are not supported, with the reason.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
@@ -35,6 +35,7 @@ from transbeam.configs.schema.block import (
     Residual,
     RopePositionConfig,
 )
+from transbeam.configs.schema.inheritance import ModelInheritanceConfig
 
 _TIED = "Score tokens by the embedding's own table; else by a table of their own."
 _CAUSAL = (
@@ -46,6 +47,8 @@ _CAUSAL = (
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
     """Embeddings and a stack of equal blocks, as every family has them."""
+
+    INHERITANCE: ClassVar[type] = ModelInheritanceConfig
 
     num_layers: int = option("How many blocks.", default=4, minimum=1)
     hidden_dim: int = option("Width of a token's vector.", default=256, minimum=1)

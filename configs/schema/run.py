@@ -5,12 +5,14 @@ Rules between the model and other sections are in `configs/loader/compatibility.
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig, check_examples
+from transbeam.configs.schema.inheritance import FileInheritanceConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import (
@@ -31,6 +33,8 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """One YAML file: from a corpus to a served and phone-ready model."""
+
+    INHERITANCE: ClassVar[type] = FileInheritanceConfig
 
     name: str = option("Names the run and its folder.")
     seed: int = option("All randomness of the run comes from it.", default=0, minimum=0)

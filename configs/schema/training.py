@@ -84,9 +84,9 @@ class TrainingConfig:
         maximum=0.99999,
     )
     init_from: str | None = option(
-        "Folder of a run to begin with: the model that it trained or imported. Its "
-        "tokenizer and the keys of its `model` must be this run's; a head that it has "
-        "not is new. Left out: random weights.",
+        "The older spelling of model.init_from, which takes the weights alone: the "
+        "run's tokenizer and the keys of its `model` must be written here too. Left "
+        "out: random weights.",
         default=None,
     )
     initial_weights: str | None = option(

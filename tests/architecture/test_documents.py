@@ -9,6 +9,7 @@ import pytest
 
 from docs.site.generated import pages
 from tests.docs import ROOT, commands
+from tests.finished_runs import imported_run
 from transbeam.__main__ import ROOMS
 from transbeam.configs.loader.yaml_config import load_run
 
@@ -46,7 +47,12 @@ def is_there(file: Path) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_configurations_in_documents_load(document: Path, tmp_path: Path) -> None:
+def test_configurations_in_documents_load(
+    document: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun_with = load_run(ROOT / "configs/tiny/masked.yaml")
+    imported_run(Path("runs/tiny_trimmed"), begun_with)
     file = tmp_path / "run.yaml"
     for text in re.findall(
         r"^```yaml(?: title=.*)?\n(name:.*?)^```", document.read_text(), re.M | re.S
@@ -65,6 +71,12 @@ def test_programs_in_documents_define_their_names(document: Path) -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_the_configuration_that_is_run_is_the_one_that_is_shown() -> None:
+    shown = (ROOT / "docs/weights.md").read_text("utf-8")
+    assert f"```yaml\n{(ROOT / 'docs/fine_tune.yaml').read_text('utf-8')}```" in shown
+    assert "transbeam run docs/fine_tune.yaml" in commands(ROOT / "docs/weights.md")
 
 
 def test_commands_in_documents_exist() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.finished_runs import runs_before_tasks
 from transbeam.configs.loader.explain import explain
 from transbeam.configs.loader.yaml_config import flatten, load_run
 
@@ -12,7 +13,11 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_configuration_loads_and_names_its_command(path: Path) -> None:
+def test_configuration_loads_and_names_its_command(
+    path: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs_before_tasks(Path("runs"))
     within = path.relative_to(ROOT)
     folders = within.parts[1:-1]
     assert load_run(path).name == "_".join([*folders, path.stem])

@@ -6,6 +6,7 @@ give (`runs/minilm`) is a run of the same kind.
 
 import gzip
 import random
+import shutil
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.finished_runs import runs_before_tasks, trained_run
 from tests.small_run import WORDS
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
@@ -135,7 +137,7 @@ def nothing() -> None:
 ONE_LENGTH = "data.layout={kind: bucketed, lengths: [64]}"
 SMALL_WORDS = "tokenizer={kind: wordpiece, vocabulary_size: 100}"
 SMALL_BYTES = "tokenizer={kind: byte_bpe, vocabulary_size: 270, specials: roberta}"
-NOT_BROUGHT_IN = (SMALL_WORDS, "training.init_from=null")
+NOT_BROUGHT_IN = (SMALL_WORDS, "model.init_from=null")
 BEAM = "evaluation.max_new_tokens=4"
 # By file: what writes its data, what else is smaller, and whether there is a test set.
 TWINS: dict[str, tuple[Callable[[], None], tuple[str, ...], bool]] = {
@@ -223,9 +225,15 @@ def test_every_file_has_a_twin() -> None:
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_every_file_is_right(name: str) -> None:
+def test_every_file_is_right(name: str, tmp_path: Path, monkeypatch) -> None:
     """Its keys are known and go with each other, of the twin and as they stand."""
+    monkeypatch.chdir(tmp_path)
+    for before in with_all_before(name)[:-1]:
+        twin = run(before)
+        trained_run(twin.run_folder, twin.config)
     assert run(name).config.training.steps == 4
+    shutil.rmtree("runs", ignore_errors=True)
+    runs_before_tasks(Path("runs"))
     assert contract(load_run(TASKS / f"{name}.yaml", with_model=True))
 
 

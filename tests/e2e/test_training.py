@@ -15,9 +15,9 @@ import pytest
 from tests.e2e.cases import CASES, finished
 from tests.harness.stages import copy_of
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.traits import TRAITS
-from transbeam.trainer.base.training_stage import training_stage
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.loop.metrics_log import TrainingLog, read_metrics
 from transbeam.trainer.run import train

@@ -21,9 +21,9 @@ from tests.e2e.cases import finished
 from tests.e2e.test_training import wait_for
 from transbeam import main
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.kernels.matmul_dtype import VARIABLE
-from transbeam.trainer.base.training_stage import training_stage
 from transbeam.trainer.loop.metrics_log import read_metrics
 from transbeam.trainer.run import train
 

@@ -14,9 +14,10 @@ import tensorflow as tf
 from tests.small_run import invocations, write_corpus
 from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ArtifactError, ConfigError, UserError
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.pipeline.stage import data
-from transbeam.trainer.base.training_stage import build_trainable, training_stage
+from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run

@@ -18,12 +18,13 @@ import pytest
 
 from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.trainer import sweep as module
 from transbeam.trainer.__main__ import main
-from transbeam.trainer.base.training_stage import training_inputs, training_stage
+from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.sweep import sweep
 
 FILE = """

@@ -1,9 +1,4 @@
-"""The training stage of a run: its folder, its inputs, and its model.
-
-RUN/imported/weights.safetensors   weights from `transbeam import`
-RUN/imported/tokenizer             the tokenizer imported with them
-RUN/training/model.weights.h5      weights from `transbeam train`
-"""
+"""The training stage of a run: what decides it, and its model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -12,7 +7,12 @@ from typing import Any
 
 import keras
 
-from transbeam.configs.loader.run_folder import Stage
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    training_stage,
+    was_trained,
+    weights_of,
+)
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.objectives.traits import traits
@@ -22,11 +22,7 @@ from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.trainer.input.datasets import sha256_of_records
 
-IMPORTED = "imported"
-INITIAL_WEIGHTS = "weights.safetensors"
-TOKENIZER = "tokenizer"
-WEIGHTS = "model.weights.h5"
-# A key of the stage's result: false if only a body was imported and the head is new.
+# Of the stage's result: false of a body that was imported alone, below a new head.
 HAS_HEAD = "has_head"
 
 # Keys of `training` that have no effect on the trained weights; and paths of other
@@ -51,11 +47,6 @@ _OF_NO_WEIGHT = {
 }
 # Those of them that decide which checkpoint is the best.
 _OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
-
-
-def training_stage(run_folder: Path) -> Stage:
-    """The stage in whose folder a run keeps its trained model."""
-    return Stage(run_folder, "training", f"transbeam train CONFIG --run {run_folder}")
 
 
 def training_inputs(
@@ -117,21 +108,6 @@ def initial_weights(training: TrainingConfig) -> Path | None:
     if training.init_from is None:
         return None
     return weights_of(Path(training.init_from).expanduser())
-
-
-def weights_of(run_folder: Path) -> Path:
-    """The weight file of a run: trained weights take precedence over imported ones."""
-    if was_trained(run_folder):
-        return training_stage(run_folder).path / WEIGHTS
-    return run_folder / IMPORTED / INITIAL_WEIGHTS
-
-
-def was_trained(run_folder: Path) -> bool:
-    """Tells if a run has finished a training of its own."""
-    stage = training_stage(run_folder)
-    if not (stage.path / "stage.json").is_file():
-        return False
-    return not stage.load()["result"].get(IMPORTED)
 
 
 def is_as_imported(run_folder: Path) -> bool:

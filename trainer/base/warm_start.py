@@ -1,6 +1,7 @@
 """Warm start: initializes a training with the weights of another run or of a file.
 
-    training.init_from        a run's folder: the model it trained, or imported
+    training.init_from        a run's folder: the model it trained, or imported; what
+                              `model.init_from` comes to
     training.initial_weights  a file of weights by their paths
 
 A run's folder records the configuration and tokenizer of its weights. So a tokenizer
@@ -10,22 +11,19 @@ step.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.base.reflection import plain
-from transbeam.configs.loader.run_folder import Stage
-from transbeam.configs.loader.yaml_config import load_run
-from transbeam.configs.schema.attention import (
-    BlockSparseAttentionConfig,
-    KernelAttentionConfig,
-    LowRankAttentionConfig,
+from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    TOKENIZER,
+    find_model_files,
+    weights_of,
 )
-from transbeam.configs.schema.block import LearnedPositionConfig
-from transbeam.configs.schema.model import Model
+from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_of
@@ -36,19 +34,8 @@ from transbeam.model.weights.safetensors_store import (
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import tokenizer_fingerprint
-from transbeam.trainer.base.training_stage import (
-    IMPORTED,
-    TOKENIZER,
-    build_trainable,
-    training_stage,
-    was_trained,
-    weights_of,
-)
+from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.weight_files import load_weights, numbers_of
-
-# Keys of `model` that may differ: they change no weight of the body, except that the
-# length changes the shape of learned position embeddings.
-_FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
 @dataclass(frozen=True)
@@ -88,23 +75,17 @@ def origin_of(folder: Path) -> Origin:
     Raises:
         ArtifactError: The run has neither.
     """
-    if was_trained(folder):
+    files = find_model_files(folder)
+    config = load_run(files.config, with_model=True)
+    if files.is_trained:
         vocabulary = read_manifest(folder / "data").vocabulary
-        config = load_run(training_stage(folder).path / "run.yaml", with_model=True)
         return Origin(folder, config, vocabulary["size"], vocabulary["fingerprint"])
-    imported = folder / IMPORTED
-    if not (imported / "stage.json").is_file():
-        raise ArtifactError(
-            f"{folder}: has no trained model: neither `transbeam train` nor `transbeam "
-            "import` has finished there. Name another folder, or train there first"
-        )
-    Stage(folder, IMPORTED, f"transbeam import DIR --run {folder}").load()
-    tokenizer = imported / TOKENIZER
+    tokenizer = files.tokenizer
     return Origin(
         folder,
-        load_run(folder / "run.yaml", with_model=True),
+        config,
         None,
-        tokenizer_fingerprint(tokenizer) if tokenizer.is_dir() else None,
+        None if tokenizer is None else tokenizer_fingerprint(tokenizer),
     )
 
 
@@ -181,13 +162,14 @@ def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
-    wrong = differences(origin.config, config)
+    wrong = model_differences(origin.config, config)
     told = f"training.init_from={config.training.init_from}"
     if wrong:
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ArtifactError(
             f"{told}: was made with another model than this run's:\n{listed}\n"
-            "Write in `model` what is there"
+            "Write in `model` what is there, or name the run there: `model: "
+            f"{{init_from: {config.training.init_from}}}`"
         )
     found = manifest.vocabulary["fingerprint"]
     if origin.tokenizer is not None and found != origin.tokenizer:
@@ -198,57 +180,3 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
             f"{manifest.folder}. Make the records with its own: `tokenizer: {{kind: "
             f"pretrained, path: {origin.folder / place / TOKENIZER}}}`"
         )
-
-
-def differences(there: RunConfig, here: RunConfig) -> list[str]:
-    """Lists `model` keys that must be equal for weights to be reusable, and are not.
-
-    Example:
-    >>> from dataclasses import replace
-    >>> from transbeam.configs.schema.data import DataConfig
-    >>> from transbeam.configs.schema.model import EncoderConfig
-    >>> from transbeam.configs.schema.sources import TextSourceConfig
-    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
-    >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
-    >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
-    >>> differences(four, six)
-    ['model.num_layers: 4 there, 6 here']
-    """
-    old, new = (_leaves(plain(run.model), "model") for run in (there, here))
-    if _has_a_weight_per_place(here.model):
-        key = "model.max_sequence_length"
-        old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
-    if _draws_by_seed(here.model):
-        # Random features and random blocks come from the seed and are not weights.
-        old["seed"], new["seed"] = there.seed, here.seed
-    return [
-        f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
-        for key in dict.fromkeys([*old, *new])
-        if old.get(key) != new.get(key)
-    ]
-
-
-def _has_a_weight_per_place(model: Model) -> bool:
-    return isinstance(model.position, LearnedPositionConfig) or isinstance(
-        model.attention, LowRankAttentionConfig
-    )
-
-
-def _draws_by_seed(model: Model) -> bool:
-    match model.attention:
-        case KernelAttentionConfig(feature_map=features):
-            return features != "elu"
-        case BlockSparseAttentionConfig(num_random_blocks=number):
-            return number > 0
-    return False
-
-
-def _leaves(value: Any, path: str) -> dict[str, Any]:
-    """Flattens to dotted keys and their values, without the keys that may differ."""
-    if not isinstance(value, dict):
-        return {path: value}
-    found: dict[str, Any] = {}
-    for name, inner in value.items():
-        if name not in _FREE:
-            found |= _leaves(inner, f"{path}.{name}")
-    return found

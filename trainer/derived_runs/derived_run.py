@@ -22,8 +22,15 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    weights_of,
+)
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
-from transbeam.configs.loader.yaml_config import dump_run, parse_run
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
@@ -34,13 +41,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     read_tokenizer,
     save_tokenizer,
 )
-from transbeam.trainer.base.training_stage import (
-    IMPORTED,
-    INITIAL_WEIGHTS,
-    TOKENIZER,
-    sha256_of,
-    weights_of,
-)
+from transbeam.trainer.base.training_stage import sha256_of
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     RUN_FILE,

@@ -16,6 +16,13 @@ import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    TOKENIZER,
+    training_stage,
+    weights_of,
+)
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
@@ -29,14 +36,8 @@ from transbeam.model.weights.safetensors_store import take_over
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
 from transbeam.pipeline.stage import data_stage
-from transbeam.trainer.base.training_stage import (
-    IMPORTED,
-    TOKENIZER,
-    build_trainable,
-    training_stage,
-    weights_of,
-)
-from transbeam.trainer.base.warm_start import Origin, differences, origin_of
+from transbeam.trainer.base.training_stage import build_trainable
+from transbeam.trainer.base.warm_start import Origin, origin_of
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
@@ -140,7 +141,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     if teacher is not None:
         teacher = dataclasses.replace(teacher, layers=(), decoder_layers=None)
     config = config_of(old, run_folder, overrides, distillation=teacher)
-    if wrong := differences(old, config):
+    if wrong := model_differences(old, config):
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ConfigError(
             f"--set: the weights that are left would mean something else:\n{listed}\n"

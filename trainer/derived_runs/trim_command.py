@@ -14,6 +14,7 @@ from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, weights_of
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
@@ -23,7 +24,6 @@ from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
 from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, trim
-from transbeam.trainer.base.training_stage import IMPORTED, TOKENIZER, weights_of
 from transbeam.trainer.base.warm_start import Origin, origin_of
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,

@@ -10,16 +10,12 @@ import keras
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.compatibility import check_model
+from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, weights_of
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.weights.assign import shapes_of, variables_of
 from transbeam.model.weights.safetensors_store import take_over
-from transbeam.trainer.base.training_stage import (
-    IMPORTED,
-    TOKENIZER,
-    build_trainable,
-    weights_of,
-)
+from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.warm_start import Origin, origin_of
 
 _KEY = "training.distillation"

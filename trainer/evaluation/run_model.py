@@ -12,6 +12,14 @@ import keras
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    WEIGHTS,
+    training_stage,
+)
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
@@ -25,16 +33,11 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
 from transbeam.trainer.base.training_stage import (
-    IMPORTED,
-    INITIAL_WEIGHTS,
-    TOKENIZER,
-    WEIGHTS,
     build_trainable,
     is_as_imported,
     training_inputs,
-    training_stage,
 )
-from transbeam.trainer.base.warm_start import differences, origin_of
+from transbeam.trainer.base.warm_start import origin_of
 from transbeam.trainer.base.weight_files import load_weights
 
 
@@ -130,7 +133,7 @@ def _imported(invocation: Invocation, *, on_test: bool) -> RunModel:
     config, run_folder = invocation.config, invocation.run_folder
     origin = origin_of(run_folder)
     stage = Stage(run_folder, IMPORTED, f"transbeam import DIR --run {run_folder}")
-    if wrong := differences(origin.config, config):
+    if wrong := model_differences(origin.config, config):
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ArtifactError(
             f"{stage.path}: holds another model than the configuration describes:\n"

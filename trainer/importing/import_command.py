@@ -23,6 +23,13 @@ import keras
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import (
+    IMPORTED,
+    INITIAL_WEIGHTS,
+    TOKENIZER,
+    WEIGHTS,
+    training_stage,
+)
 from transbeam.configs.loader.run_folder import Stage, fingerprint, lock, save_config
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
@@ -38,15 +45,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     tokenizer_fingerprint,
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
-from transbeam.trainer.base.training_stage import (
-    HAS_HEAD,
-    IMPORTED,
-    INITIAL_WEIGHTS,
-    TOKENIZER,
-    WEIGHTS,
-    training_inputs,
-    training_stage,
-)
+from transbeam.trainer.base.training_stage import HAS_HEAD, training_inputs
 from transbeam.trainer.base.weight_files import save_weights
 from transbeam.trainer.importing.checkpoint_files import (
     ImportedFiles,

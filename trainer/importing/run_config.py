@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.yaml_config import dump_sections, parse_run
+from transbeam.configs.loader.model_files import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.loader.yaml_dump import dump_sections
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -34,7 +36,6 @@ from transbeam.configs.schema.table_sources import (
 )
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.trainer.base.training_stage import IMPORTED, INITIAL_WEIGHTS, TOKENIZER
 from transbeam.trainer.importing.checkpoint_files import ImportedFiles
 
 # A path that does not exist: the user has to choose the training data of an imported

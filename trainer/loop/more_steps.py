@@ -48,7 +48,7 @@ def _refusal(stage: Stage, before: int, steps: int, schedule: Schedule) -> str:
         "would not give what so many steps in one go give. Instead, either\n"
         f"  train all {steps:,} anew: rename {stage.path} first, and it is kept;\n"
         f"  or begin another run with its weights, for {steps - before:,} steps: --run "
-        f"OTHER --set training.init_from={run} --set {STEPS}={steps - before};\n"
+        f"OTHER --set model.init_from={run} --set {STEPS}={steps - before};\n"
         f"  or leave {STEPS}={before}. With a schedule of the kinds {endless}, more "
         "steps go on where a training ended"
     )

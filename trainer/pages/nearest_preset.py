@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from transbeam import configs
+from transbeam.configs.loader.preset_files import preset_files
 from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
@@ -16,10 +15,8 @@ _SECTIONS = ("tokenizer", "objective", "model", "training")
 @cache
 def _presets() -> Mapping[str, RunConfig]:
     """All presets by their names, such as `bert_base`."""
-    folder = Path(configs.__path__[0]) / "presets"
     return {
-        path.stem: load_run(path, with_model=True)
-        for path in sorted(folder.glob("*.yaml"))
+        name: load_run(path, with_model=True) for name, path in preset_files().items()
     }
 
 

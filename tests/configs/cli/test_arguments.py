@@ -170,6 +170,7 @@ def test_check_as_json_is_the_resolved_configuration(capsys):
     assert check_main(["check", DEMO, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told.pop("memory").keys() == {"training", "found"}
+    assert told.pop("places")["name"] == f"{DEMO}:5"
     assert told == plain(load_run(DEMO))
 
 

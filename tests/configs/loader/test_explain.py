@@ -78,8 +78,8 @@ def test_families_say_what_they_share_and_where_they_differ():
         "as",
         "in",
         "encoder:",
-        "num_layers,",
-        "hidden_dim,",
+        "preset,",
+        "init_from,",
     ]
     assert norm.strip().startswith(
         "norm: {kind: layer_norm, placement: pre, epsilon: 1e-05}  Which norm"
@@ -116,7 +116,7 @@ def test_every_key_has_a_doc():
         ),
         ("num_layers", "num_layers: unknown key. Did you mean 'model.num_layers'?"),
         ("training.peak", "Did you mean 'training.schedule.peak'?"),
-        ("a.b", "a.b: unknown key. Known: name, seed, data, tokenizer, objective,"),
+        ("a.b", "a.b: unknown key. Known: extends, name, seed, data, tokenizer,"),
     ],
 )
 def test_unknown_key(key, message):

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.finished_runs import runs_before_tasks
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.loader.parse_dataclasses import bind_section
-from transbeam.configs.loader.yaml_config import dump_run, flatten, load_run, parse_run
+from transbeam.configs.loader.yaml_config import flatten, load_run, parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.loader.yaml_nodes import compose
 from transbeam.configs.schema.block import (
     LearnedPositionConfig,
@@ -44,7 +46,9 @@ def test_small_run_gets_the_defaults_of_the_dataclasses():
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("**/*.yaml")), ids=str)
-def test_shipped_configurations_load(path):
+def test_shipped_configurations_load(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs_before_tasks(Path("runs"))
     assert load_run(path, with_model=True).name
 
 

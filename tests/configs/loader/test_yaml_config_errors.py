@@ -23,9 +23,9 @@ def error_of(text: str, *overrides: str) -> str:
 # What is added to SMALL, and a part of the error it makes.
 WRONG_KEYS = {
     "model:\n  num_layer: 3": "run.yaml:6: model.num_layer: unknown key. Did you mean "
-    "'num_layers'? Known here: num_layers, hidden_dim, max_sequence_length,",
+    "'num_layers'? Known here: preset, init_from, num_layers, hidden_dim,",
     "num_layers: 3": "run.yaml:5: num_layers: unknown key. Did you mean "
-    "'model.num_layers'? Known here: name, seed, data,",
+    "'model.num_layers'? Known here: extends, name, seed, data,",
     "name: again": "run.yaml:5: name: given twice, first at run.yaml:1.",
     "model:\n  dropout: 0.1\n  seed: 1\n  dropout: 0.2": "run.yaml:8: model.dropout: "
     "given twice, first at run.yaml:6.",

@@ -17,7 +17,8 @@ from transbeam.configs.base.reflection import (
     split_optional,
     tag_of,
 )
-from transbeam.configs.loader.yaml_config import dump_run, load_run, parse_run
+from transbeam.configs.loader.yaml_config import load_run, parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.run import RunConfig
 
 DEMO = Path(__file__).parents[3] / "configs" / "demo.yaml"

@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.loader.yaml_config import dump_run, parse_run
+from transbeam.configs.loader.yaml_config import parse_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.optimizers import NOT_DECAYED, AdamWConfig, Optimizer
 from transbeam.configs.schema.schedules import (
     CosineScheduleConfig,

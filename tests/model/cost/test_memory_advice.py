@@ -3,7 +3,8 @@
 import json
 from dataclasses import replace
 
-from transbeam.configs.loader.yaml_config import dump_run, load_run
+from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig

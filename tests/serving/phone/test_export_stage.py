@@ -17,7 +17,7 @@ from tests.serving.conftest import LENGTH, TINY, invocation_of, make_run
 from tests.serving.phone.quantization_error import weights_in_4_bits
 from tests.serving.untrained import untrained
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.configs.loader.yaml_config import dump_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, PretrainedConfig
 from transbeam.serving.__main__ import export, main
 from transbeam.serving.parity.base.parity_checks import ParityCheck

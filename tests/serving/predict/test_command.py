@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.serving.conftest import TINY, invocation_of
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.saved_models import find_version
-from transbeam.configs.loader.yaml_config import dump_run
+from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.serving.__main__ import main
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.export.saved_model_writer import write_endpoints

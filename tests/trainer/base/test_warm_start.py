@@ -13,12 +13,14 @@ from tests.harness.stages import copy_of
 from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.model_files import weights_of
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_of
 from transbeam.pipeline.records.manifest import read_manifest
-from transbeam.trainer.base.training_stage import build_trainable, weights_of
-from transbeam.trainer.base.warm_start import Origin, begin, differences, origin_of
+from transbeam.trainer.base.training_stage import build_trainable
+from transbeam.trainer.base.warm_start import Origin, begin, origin_of
 from transbeam.trainer.base.weight_files import load_weights
 from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import best_checkpoint
@@ -98,7 +100,7 @@ def test_the_longest_input_may_differ_where_places_have_no_weights(
     sinusoidal = "model.position={kind: sinusoidal}"
     there = run(sinusoidal, key).config
     here = run(sinusoidal, key, "model.max_sequence_length=64").config
-    assert differences(there, here) == [f"model.{line}" for line in told]
+    assert model_differences(there, here) == [f"model.{line}" for line in told]
 
 
 def test_another_model_is_refused_by_its_keys(run, trained) -> None:
@@ -143,7 +145,7 @@ def test_features_that_are_drawn_by_the_seed_are_no_weights(run) -> None:
     for features, told in (("relu", ["seed: 3 there, 4 here"]), ("elu", [])):
         key = kernel.replace("FEATURES", features)
         one, other = (run(key, f"seed={seed}").config for seed in (3, 4))
-        assert differences(one, other) == told
+        assert model_differences(one, other) == told
 
 
 def test_weights_that_are_not_finite_are_refused(run, trained) -> None:

@@ -10,9 +10,10 @@ from tests.small_run import YAML, paragraphs
 from tests.trainer.conftest import _invocation, eagerly
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
+from transbeam.configs.loader.model_files import training_stage
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import data
-from transbeam.trainer.base.training_stage import training_inputs, training_stage
+from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.run import train
 

@@ -86,7 +86,7 @@ def test_a_schedule_that_ends_is_refused_with_the_ways_out(trained) -> None:
         "so many steps in one go give. Instead, either\n"
         f"  train all 7 anew: rename {folder}/training first, and it is kept;\n"
         "  or begin another run with its weights, for 3 steps: --run OTHER --set "
-        f"training.init_from={folder} --set training.steps=3;\n"
+        f"model.init_from={folder} --set training.steps=3;\n"
         "  or leave training.steps=4. With a schedule of the kinds constant, "
         "inverse_sqrt, noam, more steps go on where a training ended"
     )

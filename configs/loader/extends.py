@@ -1,0 +1,65 @@
+"""`extends: other.yaml`: a file's keys, over those of another."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from transbeam.configs.base.reflection import keys_of
+from transbeam.configs.loader.parse_dataclasses import bind_section
+from transbeam.configs.loader.yaml_merge import put_over
+from transbeam.configs.loader.yaml_nodes import YamlSection, complain, compose, found
+from transbeam.configs.loader.yaml_text import read_text
+from transbeam.configs.schema.inheritance import FileInheritanceConfig
+
+Chain = tuple[Path, ...]
+_KEYS = keys_of(FileInheritanceConfig)
+
+
+def read_root(
+    text: str, file: str, chain: Chain = (), *, lines: bool = True
+) -> YamlSection:
+    """Reads the keys of a configuration, over those of the file that it extends.
+
+    Args:
+        text: The YAML.
+        file: Its name, in error messages and for what is relative to it.
+        chain: The files that led here, resolved.
+        lines: Whether messages name lines: no, if nobody can look at them.
+
+    Raises:
+        ConfigError: It is not YAML, or the other file is not there or leads back here.
+    """
+    root = compose(text, lambda line: f"{file}:{line}" if lines else file)
+    if root is None:
+        raise complain(
+            file, "", "the file is empty; `transbeam explain` lists the keys"
+        )
+    if not isinstance(root, YamlSection):
+        what = f"expected a section (keys and values), found {found(root)}"
+        raise complain(root.where, "", what)
+    given = {name: node for name, node in root.nodes.items() if name in _KEYS}
+    taken = bind_section(FileInheritanceConfig, replace(root, nodes=given), path="")
+    own = {name: node for name, node in root.nodes.items() if name not in _KEYS}
+    root = replace(root, nodes=own)
+    if taken.extends is None:
+        return root
+    return put_over(_extended(taken.extends, given["extends"].where, file, chain), root)
+
+
+def _extended(name: str, where: str, file: str, chain: Chain) -> YamlSection:
+    """Reads the keys of the file that another extends, all but its name.
+
+    A run of the same name would be in the same folder, and move the other one aside.
+    """
+    path = Path(file).parent / Path(name).expanduser()
+    chain = (*chain, Path(file).resolve())
+    if path.resolve() in chain:
+        circle = chain[chain.index(path.resolve()) :]
+        names = " → ".join(link.name for link in (*circle, path))
+        raise complain(where, "extends", f"leads back to a file before it: {names}")
+    if not path.is_file():
+        is_folder = "is a folder" if path.is_dir() else "there is no such file"
+        what = f"{path}: {is_folder}; expected a YAML file, relative to {file}"
+        raise complain(where, "extends", what)
+    root = read_root(read_text(path), str(path), chain)
+    kept = {key: node for key, node in root.nodes.items() if key != "name"}
+    return replace(root, nodes=kept)

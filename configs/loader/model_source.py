@@ -1,0 +1,206 @@
+"""`model: {preset: bert_base}` and `model: {init_from: runs/bert}`.
+
+Both stand for a whole model, which keys beside them change. They are replaced by what
+they stand for before anything is bound, so that a run is the same, and has the same
+fingerprints, as one whose keys are all written by hand.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from transbeam.configs.base.errors import ConfigError, UserError
+from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.base.reflection import did_you_mean, keys_of
+from transbeam.configs.loader.extends import Chain, read_root
+from transbeam.configs.loader.model_differences import FREE, model_differences
+from transbeam.configs.loader.model_files import ModelFiles, find_model_files
+from transbeam.configs.loader.parse_dataclasses import bind_section
+from transbeam.configs.loader.preset_files import preset_files
+from transbeam.configs.loader.yaml_merge import is_null, merge
+from transbeam.configs.loader.yaml_nodes import (
+    Node,
+    YamlScalar,
+    YamlSection,
+    complain,
+    compose,
+)
+from transbeam.configs.loader.yaml_text import read_text
+from transbeam.configs.schema.inheritance import ModelInheritanceConfig
+from transbeam.configs.schema.model import EncoderConfig
+from transbeam.configs.schema.run import RunConfig
+
+Rule = Callable[[RunConfig], None]
+_KEYS = keys_of(ModelInheritanceConfig)
+
+
+def with_model_source(
+    root: YamlSection, chain: Chain
+) -> tuple[YamlSection, tuple[Rule, ...]]:
+    """Puts a configuration over the model that it names.
+
+    Args:
+        root: The configuration, with all that it extends and all overrides.
+        chain: The files that led here, resolved.
+
+    Returns:
+        The configuration without these two keys, and what must hold of it once it is
+        bound.
+
+    Raises:
+        ConfigError: There is no such preset, no such run or no model in it; or both
+            keys are given, or what a training begins with is given twice.
+    """
+    model = root.nodes.get("model")
+    if not isinstance(model, YamlSection):
+        return root, ()
+    given = {name: node for name, node in model.nodes.items() if name in _KEYS}
+    source = bind_section(ModelInheritanceConfig, replace(model, nodes=given), "model")
+    own = {name: node for name, node in model.nodes.items() if name not in _KEYS}
+    root = replace(root, nodes={**root.nodes, "model": replace(model, nodes=own)})
+    if source.preset is not None and source.init_from is not None:
+        what = f"stands for a whole model, as does `init_from: {source.init_from}` "
+        what += f"({given['init_from'].where}). Take one of them away"
+        raise complain(given["preset"].where, "model.preset", what)
+    if source.preset is not None:
+        return _over_preset(root, source.preset, given["preset"].where), ()
+    if source.init_from is not None:
+        return _over_run(root, source.init_from, given["init_from"].where, chain)
+    return root, ()
+
+
+def _over_preset(root: YamlSection, name: str, where: str) -> YamlSection:
+    presets = preset_files()
+    if name not in presets:
+        hint = did_you_mean(Path(name).stem, presets)
+        what = f"no such preset: {name!r}.{hint} Known here: {', '.join(presets)}."
+        raise complain(where, "model.preset", what)
+    # By the name that it has in the project, wherever that is installed.
+    file = f"configs/presets/{name}.yaml"
+    preset = compose(read_text(presets[name]), lambda line: f"{file}:{line}")
+    assert isinstance(preset, YamlSection)
+    return _merged(replace(preset, nodes={"model": preset.nodes["model"]}), root)
+
+
+def _over_run(
+    root: YamlSection, name: str, where: str, chain: Chain
+) -> tuple[YamlSection, tuple[Rule, ...]]:
+    """Puts a configuration over the model, tokenizer and weights of a run."""
+    training = root.nodes.get("training")
+    if isinstance(training, YamlSection):
+        older = training.nodes.get("init_from")
+        if older is not None and not is_null(older):
+            what = "a training begins once, and `training.init_from` is the older "
+            what += f"spelling of the same ({older.where}). Take one of them away"
+            raise complain(where, "model.init_from", what)
+    try:
+        folder = _expanded(name)
+        files = _files_of(folder, chain)
+        there_root, there = _configuration(files.config, chain)
+    except UserError as error:
+        raise complain(where, "model.init_from", str(error)) from None
+    nodes = {key: there_root.nodes[key] for key in ["model"] if key in there_root.nodes}
+    nodes["training"] = YamlSection(where, _beginning(name, where, training is None))
+    reads_images = isinstance(there.model, EncoderConfig) and there.model.patches
+    if not reads_images:
+        _refuse_other_tokenizer(root, name, where, files.tokenizer)
+        if files.tokenizer is not None:
+            nodes["tokenizer"] = YamlSection(
+                where,
+                {
+                    "kind": YamlScalar(where, "pretrained", quoted=True),
+                    "path": YamlScalar(where, str(files.tokenizer), quoted=True),
+                },
+            )
+
+    def rule(here: RunConfig) -> None:
+        if differing := model_differences(there, here):
+            raise ConfigError(
+                f"{'; '.join(differing)}: model.init_from={name} takes the weights of "
+                f"that run's model, which these keys change. Take them away; {_FREE}"
+            )
+
+    return _merged(YamlSection(where, nodes), root), (rule,)
+
+
+_FREE = (
+    f"only {', '.join(FREE[:-2])} and {FREE[-1]} may differ, and {FREE[-2]} where "
+    "positions have no weights"
+)
+
+
+def _merged(under: YamlSection, over: YamlSection) -> YamlSection:
+    merged = merge(under, over)
+    assert isinstance(merged, YamlSection)
+    return merged
+
+
+def _expanded(name: str) -> Path:
+    path = local_path(name)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{name}: there is no such user. Write the path out"
+        ) from None
+
+
+def _files_of(folder: Path, chain: Chain) -> ModelFiles:
+    """Finds the files of a run's model, all of which must be there."""
+    files = find_model_files(folder)
+    for file in (files.config, files.weights):
+        if not file.is_file():
+            raise ConfigError(
+                f"{file}: is not there, though the run that it is of has finished. Put "
+                "it back, or make that run again"
+            )
+    if files.config.resolve() in chain:
+        raise ConfigError(
+            f"{folder}: its {files.config.name} leads back to this file. Name the run "
+            "whose weights are meant"
+        )
+    return files
+
+
+def _configuration(file: Path, chain: Chain) -> tuple[YamlSection, RunConfig]:
+    """Reads the configuration of another run."""
+    root = read_root(read_text(file), str(file), chain)
+    root, _ = with_model_source(root, (*chain, file.resolve()))
+    return root, bind_section(RunConfig, root, path="")
+
+
+def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
+    """The keys of `training` that a training begins with.
+
+    Args:
+        name: The run that it begins with.
+        where: What names it.
+        is_alone: Whether nothing else is said of `training`, whose default then says
+            the number of steps. A section that is written must say it itself.
+    """
+    nodes: dict[str, Node] = {"init_from": YamlScalar(where, name, quoted=True)}
+    if is_alone:
+        steps = keys_of(RunConfig)["training"].default.steps
+        nodes["steps"] = YamlScalar(where, str(steps), quoted=False)
+    return nodes
+
+
+def _refuse_other_tokenizer(
+    root: YamlSection, name: str, where: str, theirs: Path | None
+) -> None:
+    """Refuses a tokenizer that gives other ids than the weights were trained with."""
+    given = root.nodes.get("tokenizer")
+    if not isinstance(given, YamlSection) or not given.nodes:
+        if theirs is None:
+            what = f"{name} was imported without a tokenizer, so none comes with its "
+            what += "weights. Name the one it was trained with: `tokenizer: {kind: "
+            what += "pretrained, path: ...}`"
+            raise complain(where, "model.init_from", what)
+        return
+    kind = given.nodes.get("kind")
+    if theirs is None or kind is None:
+        return
+    if isinstance(kind, YamlScalar) and kind.value != "pretrained":
+        what = f"a tokenizer that is learned anew gives other ids than that of {name}, "
+        what += f"which model.init_from brings ({where}). Take `tokenizer` away"
+        raise complain(kind.where, "tokenizer.kind", what)

@@ -1,0 +1,89 @@
+"""`--set KEY=VALUE`: what the command line replaces in a configuration."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, make_room
+from transbeam.configs.loader.yaml_nodes import (
+    Node,
+    YamlList,
+    YamlScalar,
+    YamlSection,
+    complain,
+    compose,
+    found,
+    is_blank,
+)
+
+
+def override(root: YamlSection, overrides: Sequence[str]) -> YamlSection:
+    """Puts values over those of a file.
+
+    Args:
+        root: The file.
+        overrides: `KEY=VALUE`: a dotted key, and a value as it would stand in the file.
+            Later ones win; but a whole model is what the keys beside it change,
+            wherever it is named.
+
+    Raises:
+        ConfigError: One is not of this form, or leads through what is no section.
+    """
+    for text in sorted(overrides, key=lambda text: not _names_a_model(text)):
+        root = _override(root, text)
+    return root
+
+
+def _names_a_model(text: str) -> bool:
+    key = text.partition("=")[0].strip()
+    return key in [f"model.{name}" for name in MODEL_SOURCES]
+
+
+def _override(root: YamlSection, text: str) -> YamlSection:
+    where = f"--set {text}"
+    dotted, equals, written = text.partition("=")
+    names = dotted.strip().split(".")
+    if not equals or not all(names):
+        what = "expected KEY=VALUE, such as --set training.steps=100"
+        raise complain(where, "", what)
+    if names == ["extends"]:
+        what = "is a key of a file, which the other one's place is relative to"
+        raise complain(where, "extends", f"{what}. Write it there")
+    value = compose(written, lambda _: where, dotted.strip()) or YamlScalar(
+        where, "", quoted=False
+    )
+    alone = value
+    for name in reversed(names):
+        alone = YamlSection(where, {name: alone})
+    root = make_room(root, cast(YamlSection, alone))
+    return cast(YamlSection, _put(root, names, value, where, path=""))
+
+
+def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:
+    """The node with a value put below it; the sections on the way are made.
+
+    What stands in a list is named by its place, from 0: `parts.0.weight`.
+    """
+    if not names:
+        return value
+    name, *rest = names
+    inner_path = f"{path}.{name}" if path else name
+    if isinstance(node, YamlList):
+        place = int(name) if name.isdecimal() else -1
+        if not 0 <= place < len(node.nodes):
+            what = (
+                f"{name!r} is no place in the list that stands there ({node.where}). "
+                f"It has {len(node.nodes)}, counted from 0"
+            )
+            raise complain(where, path, what)
+        nodes = list(node.nodes)
+        nodes[place] = _put(nodes[place], rest, value, where, inner_path)
+        return YamlList(node.where, tuple(nodes))
+    if not isinstance(node, YamlSection):
+        what = f"{found(node)} stands there ({node.where}), not a section"
+        raise complain(where, path, what)
+    inner = node.nodes.get(name)
+    if inner is None or is_blank(inner):
+        inner = YamlSection(where, {})
+    inner = _put(inner, rest, value, where, inner_path)
+    outdated = node.outdated - {name}
+    return YamlSection(node.where, {**node.nodes, name: inner}, outdated)

@@ -1,0 +1,106 @@
+"""One configuration put over another, node by node."""
+
+from dataclasses import replace
+
+from transbeam.configs.loader.yaml_nodes import Node, YamlScalar, YamlSection, is_blank
+
+# Keys of `model` that name a whole model, and what a training may begin with.
+MODEL_SOURCES = ("preset", "init_from")
+_BEGINNINGS = ("init_from", "initial_weights")
+
+
+def merge(under: Node, over: Node) -> Node:
+    """Merges sections key by key; of anything else what is over replaces the other.
+
+    Each node keeps its place. A section of which nothing is written leaves the one
+    under it as it is.
+
+    Example:
+    >>> from transbeam.configs.loader.yaml_nodes import compose
+    >>> under = compose("norm: {kind: rms, epsilon: 1e-6}", "a.yaml:{}".format)
+    >>> over = compose("norm: {kind: layer_norm}", "b.yaml:{}".format)
+    >>> norm = merge(under, over).nodes["norm"]
+    >>> [(name, node.text, node.where) for name, node in norm.nodes.items()]
+    [('kind', 'layer_norm', 'b.yaml:1'), ('epsilon', '1e-6', 'a.yaml:1')]
+    >>> norm.outdated
+    frozenset({'epsilon'})
+    """
+    if not isinstance(under, YamlSection):
+        return over
+    if is_blank(over):
+        return replace(under, where=over.where)
+    if not isinstance(over, YamlSection):
+        return over
+    nodes = dict(under.nodes)
+    for name, node in over.nodes.items():
+        nodes[name] = merge(nodes[name], node) if name in nodes else node
+    older = under.outdated
+    if _text_of(over, "kind") not in (None, _text_of(under, "kind")):
+        older = frozenset(under.nodes)
+    outdated = older.difference(over.nodes) | over.outdated
+    return YamlSection(over.where, nodes, outdated)
+
+
+def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Merges two configurations.
+
+    Where the upper one names a whole model, a model that the lower one describes key by
+    key makes room for it. Keys beside another preset stay, under a preset, and those
+    beside another run under a run: the changes to that one are changes to this.
+    """
+    merged = merge(make_room(under, over), over)
+    assert isinstance(merged, YamlSection)
+    return merged
+
+
+def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Takes out of a configuration what the model that another names stands for."""
+    named = source_of(over)
+    if named is None:
+        return under
+    before = source_of(under)
+    if named == before:
+        return under
+    gone = {"model"}
+    if named == "init_from":
+        gone.add("tokenizer")  # which comes with the weights
+        under = _without(under, "training", _BEGINNINGS)
+    kept = {name: node for name, node in under.nodes.items() if name not in gone}
+    return replace(under, nodes=kept)
+
+
+def source_of(root: YamlSection) -> str | None:
+    """Returns the key of `model` that names a whole model, if one does.
+
+    Example:
+    >>> from transbeam.configs.loader.yaml_nodes import compose
+    >>> source_of(compose("model: {preset: bert_base}", str))
+    'preset'
+    >>> source_of(compose("model: {preset: null, num_layers: 2}", str)) is None
+    True
+    """
+    model = root.nodes.get("model")
+    for name in MODEL_SOURCES:
+        node = model.nodes.get(name) if isinstance(model, YamlSection) else None
+        if node is not None and not is_null(node):
+            return name
+    return None
+
+
+def is_null(node: Node) -> bool:
+    """Tells a key that says nothing: it is left empty, or null."""
+    return isinstance(node, YamlScalar) and node.value is None
+
+
+def _text_of(section: YamlSection, name: str) -> str | None:
+    node = section.nodes.get(name)
+    return node.text if isinstance(node, YamlScalar) else None
+
+
+def _without(root: YamlSection, name: str, keys: tuple[str, ...]) -> YamlSection:
+    """The same without some keys of one section."""
+    section = root.nodes.get(name)
+    if not isinstance(section, YamlSection):
+        return root
+    kept = {key: node for key, node in section.nodes.items() if key not in keys}
+    return replace(root, nodes={**root.nodes, name: replace(section, nodes=kept)})
