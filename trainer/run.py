@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from markupsafe import Markup
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
@@ -227,7 +228,7 @@ def _train(
         evaluation = evaluate_split(
             config, forward, manifest, masking, watchers=[first]
         )
-        shown = ""
+        shown = Markup()
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
             if first.rows:
@@ -318,7 +319,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
 
 def _samples(
     prepared: TrainingSetup, rows: Sequence[EvaluatedRecord], invocation: Invocation
-) -> str:
+) -> Markup:
     """What the model says of the first validation records, as HTML."""
     config, manifest = invocation.config, prepared.manifest
     in_parts = isinstance(config.training.distribution, ModelParallelConfig)
