@@ -17,7 +17,7 @@ COLORS += ("#2a9d8f", "#c2a12b", "#d1477a", "#8a7a6a")
 
 
 def new_figure(height: float) -> "tuple[Figure, Axes]":
-    """Returns a figure of the width of a page, and its axes.
+    """Returns a figure of the width of a page, and axes with whole numbers below.
 
     Args:
         height: Its height in inches.
@@ -31,6 +31,7 @@ def new_figure(height: float) -> "tuple[Figure, Axes]":
     axes.tick_params(color=GRAY)
     axes.grid(axis="y", color=GRAY, alpha=0.3, linewidth=0.6)
     axes.set_axisbelow(True)
+    axes.locator_params(axis="x", integer=True)
     return figure, axes
 
 
