@@ -22,6 +22,9 @@ setup(
     packages=find_packages(include=["transbeam", "transbeam.*"]),
     package_data={
         "transbeam.configs": ["*.yaml", "*/*.yaml"],
+        "transbeam.pipeline.pages": ["templates/*"],
+        "transbeam.trainer.evaluation": ["templates/*"],
+        "transbeam.trainer.pages": ["templates/*"],
         "transbeam.serving.deploy": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.readme": ["templates/*", "templates/*/*"],
         "transbeam.serving.phone.tokenizer": ["sources/*"],
@@ -46,6 +49,7 @@ setup(
         "grpcio-reflection>=1.81",
         "httptools>=0.6",
         "h5py>=3.14",
+        "jinja2>=3.1",
         "litert-lm-builder>=0.18,<0.19",
         "matplotlib>=3.10",
         "numpy>=2",

@@ -1,51 +1,44 @@
 """`transbeam explain`: the keys of a configuration."""
 
-import argparse
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from transbeam.configs.cli.argument_parser import argument
 from transbeam.configs.cli.arguments import run_main
+from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.loader.explain import explain, explain_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainArguments:
+    """Arguments of `transbeam explain`."""
+
+    key: str = argument("KEY", "a part of it only, such as model.position", default="")
+    json: bool = argument("--json", "as one JSON object")
+
+
+def _explain(arguments: ExplainArguments) -> dict[str, Any]:
+    if not arguments.json:
+        print(explain(arguments.key))
+    return explain_json(arguments.key)
+
+
+COMMANDS = (
+    Command(
+        name="explain",
+        arguments=ExplainArguments,
+        run=_explain,
+        summary="list the keys of a configuration",
+        description="Lists the keys with their defaults, ranges and meanings.",
+    ),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `explain [KEY]`."""
-    return run_main(_main, argv)
-
-
-def _main(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
-    return arguments.function(arguments)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    explained = commands.add_parser(
-        "explain",
-        help="list the keys of a configuration",
-        description="Lists the keys with their defaults, ranges and meanings.",
-        allow_abbrev=False,
-    )
-    explained.add_argument(
-        "key",
-        metavar="KEY",
-        nargs="?",
-        default="",
-        help="a part of it only, such as model.position",
-    )
-    explained.add_argument("--json", action="store_true", help="as one JSON object")
-    explained.set_defaults(function=_explain)
-    return parser
-
-
-def _explain(arguments: argparse.Namespace) -> int:
-    if arguments.json:
-        print(json.dumps(explain_json(arguments.key), indent=2))
-    else:
-        print(explain(arguments.key))
-    return 0
+    return run_main(partial(run_command, __doc__, COMMANDS), argv)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """`transbeam check` and `cost`: what a run asks for and costs, before it is built."""
 
-import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transbeam.configs.base.errors import ConfigError, UserError
-from transbeam.configs.base.local_paths import local_path
 from transbeam.configs.base.reflection import plain
-from transbeam.configs.cli.arguments import add_config_arguments, at_least_one, run_main
+from transbeam.configs.cli.argument_parser import argument
+from transbeam.configs.cli.arguments import ConfigArguments, run_main
+from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import check_export, check_tokenizer
 from transbeam.configs.loader.objective_requirements import check_needs
@@ -39,67 +39,40 @@ if TYPE_CHECKING:
     from transbeam.model.kernels.matmul_dtype import MatmulChoice
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `check CONFIG` or `cost CONFIG`."""
-    return run_main(_main, argv)
+@dataclass(frozen=True, kw_only=True)
+class CheckArguments(ConfigArguments):
+    """Arguments of `transbeam check`."""
 
-
-def _main(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
-    return arguments.function(arguments)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    check = commands.add_parser(
-        "check",
-        help="read a configuration and say what it asks for",
-        description="Reads a configuration, checks every key, says what it asks for "
-        "and how much memory it takes, and warns of what this version cannot do with "
-        "it and of what will not fit. If it takes keys from elsewhere (`extends`, "
-        "`preset`, `init_from`), all keys are shown, each with its file and line.",
-        allow_abbrev=False,
-    )
-    add_config_arguments(check)
-    check.add_argument(
+    machine: bool = argument(
         "--machine",
-        action="store_true",
-        help="also measure how this machine multiplies bfloat16 matrices, unless that "
-        "was done before; loads TensorFlow, and takes some seconds",
+        "also measure how this machine multiplies bfloat16 matrices, unless that was "
+        "done before; loads TensorFlow, and takes some seconds",
     )
-    check.add_argument(
-        "--run",
-        metavar="DIR",
-        dest="run_folder",
-        type=local_path,
-        help="a run's folder: say what differs from the configuration it was made by",
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "a run's folder: say what differs from the configuration it was made by",
     )
-    check.set_defaults(function=_check)
-
-    cost = commands.add_parser(
-        "cost",
-        help="count a model's weights, work and memory",
-        description="Counts what a run's model costs, without building it: weights by "
-        "part, FLOPs forward and backward, memory in training and generation, and the "
-        "work of attention against the length.",
-        allow_abbrev=False,
-    )
-    add_config_arguments(cost)
-    for name, told in {
-        "length": "tokens of a sequence; data.sequence_length if left out",
-        "batch": "sequences of a batch; training.batch_size if left out",
-        "vocabulary-size": "pieces of the tokenizer; if left out, as the configuration "
-        "or the tokenizer's files say",
-    }.items():
-        cost.add_argument(f"--{name}", metavar="N", type=at_least_one, help=told)
-    cost.set_defaults(function=_cost)
-    return parser
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    resolved = load_resolved(
+@dataclass(frozen=True, kw_only=True)
+class CostArguments(ConfigArguments):
+    """Arguments of `transbeam cost`."""
+
+    length: int | None = argument(
+        "--length N", "tokens of a sequence; data.sequence_length if left out"
+    )
+    batch: int | None = argument(
+        "--batch N", "sequences of a batch; training.batch_size if left out"
+    )
+    vocabulary_size: int | None = argument(
+        "--vocabulary-size N",
+        "pieces of the tokenizer; if left out, as the configuration or the tokenizer's "
+        "files say",
+    )
+
+
+def _check(arguments: CheckArguments) -> dict[str, Any]:
+    config = load_run(
         arguments.config, arguments.overrides, with_model=True, rules=[check_needs]
     )
     config = resolved.config
@@ -118,31 +91,25 @@ def _check(arguments: argparse.Namespace) -> int:
     choice = _matmul_choice() if arguments.machine else None
     if choice and choice.failed:
         console.warn(str(choice))
-    if arguments.json:
-        memory = {"training": need, "found": found and asdict(found)}
-        machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
-        compared = {"differences": other} if run_folder else {}
-        places = {"places": places_of(resolved)}
-        told = {**plain(config), **places, "memory": memory, **machine, **compared}
-        print(json.dumps(told, indent=2))
-    else:
-        print(_keys(resolved), end="")
+    if not arguments.json:
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
         if run_folder:
             print(_compared(other, run_folder))
         if choice and not choice.failed:
             print(f"  {'machine':<10} {choice}")
-    if need is None:
-        return 0  # the tokenizer does not exist yet; a warning has been printed
-    if not arguments.json:
-        print(
-            f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
-            f"{gigabytes(RUNTIME)} more for TensorFlow itself"
-        )
-    if found and need > found.beside_runtime().size:
+        if need is not None:
+            print(
+                f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
+                f"{gigabytes(RUNTIME)} more for TensorFlow itself"
+            )
+    # Without a tokenizer, of which a warning has told, the need is not known.
+    if need is not None and found and need > found.beside_runtime().size:
         console.warn(advice(config, found.beside_runtime()))
-    return 0
+    memory = {"training": need, "found": found and asdict(found)}
+    machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
+    compared = {"differences": other} if run_folder else {}
+    return {**plain(config), "memory": memory, **machine, **compared}
 
 
 def _keys(resolved: ResolvedRun) -> str:
@@ -191,8 +158,8 @@ def _need(config: RunConfig) -> int | None:
     return training_need(config)
 
 
-def _cannot(arguments: argparse.Namespace) -> list[str]:
-    """Lists the stages that a valid run cannot go through, with the reasons."""
+def _cannot(arguments: CheckArguments) -> list[str]:
+    """Lists why a run cannot go through a stage, which is no mistake of it."""
     told: list[str] = []
     for rule in (check_tokenizer, check_export):
         try:
@@ -202,15 +169,43 @@ def _cannot(arguments: argparse.Namespace) -> list[str]:
     return told
 
 
-def _cost(arguments: argparse.Namespace) -> int:
+def _cost(arguments: CostArguments) -> dict[str, Any]:
     cost = count_cost(
         load_run(arguments.config, arguments.overrides, with_model=True),
         length=arguments.length,
         batch_size=arguments.batch,
         vocabulary_size=arguments.vocabulary_size,
     )
-    print(json.dumps(cost, indent=2) if arguments.json else describe(cost))
-    return 0
+    if not arguments.json:
+        print(describe(cost))
+    return cost
+
+
+COMMANDS = (
+    Command(
+        name="check",
+        arguments=CheckArguments,
+        run=_check,
+        summary="read a configuration and say what it asks for",
+        description="Reads a configuration, checks every key, says what it asks for "
+        "and how much memory it takes, and warns of what this version cannot do with "
+        "it and of what will not fit.",
+    ),
+    Command(
+        name="cost",
+        arguments=CostArguments,
+        run=_cost,
+        summary="count a model's weights, work and memory",
+        description="Counts what a run's model costs, without building it: weights by "
+        "part, FLOPs forward and backward, memory in training and generation, and the "
+        "work of attention against the length.",
+    ),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `check CONFIG` or `cost CONFIG`."""
+    return run_main(partial(run_command, __doc__, COMMANDS), argv)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ Both have the same content. The page adds charts of the distributions; it needs 
 network and no script.
 """
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from transbeam.configs.base.atomic_files import write_atomically
-from transbeam.configs.base.html_page import page
+from transbeam.pipeline.pages.html_templates import TEMPLATES, render
 from transbeam.pipeline.records.histogram_svg import bars
 
 Table = list[tuple[str, ...]]
@@ -24,7 +25,7 @@ class CardSection:
     title: str
     text: str
     table: Table
-    picture: str = ""
+    picture: Markup | None = None
 
 
 def write_card(
@@ -32,9 +33,14 @@ def write_card(
 ) -> None:
     """Writes `card.md` and `card.html` beside the manifest."""
     sections = list(_sections(manifest, statistics))
-    title = f"Training data of {name}"
-    write_atomically(folder / "card.md", _markdown(title, sections))
-    write_atomically(folder / "card.html", _page(title, sections))
+    for card in ("card.md", "card.html"):
+        text = render(
+            TEMPLATES / card,
+            title=f"Training data of {name}",
+            sections=sections,
+            headers=_HEADERS,
+        )
+        write_atomically(folder / card, text)
 
 
 def _sections(
@@ -227,47 +233,4 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
     )
 
 
-def _markdown(title: str, sections: Sequence[CardSection]) -> str:
-    lines = [f"# {title}", ""]
-    for section in sections:
-        if section.picture and not section.table:
-            continue  # a chart without a table is only for the page
-        lines += [f"## {section.title}", "", section.text, ""]
-        lines += _markdown_table(section.table)
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _markdown_table(table: Table) -> list[str]:
-    header, *rows = table if table[0][0] in _HEADERS else [("", ""), *table]
-    escaped = [[c.replace("|", "\\|").replace("\n", " ") for c in row] for row in rows]
-    rule = "|".join(" --- " for _ in header)
-    return [
-        f"| {' | '.join(header)} |",
-        f"|{rule}|",
-        *(f"| {' | '.join(row)} |" for row in escaped),
-    ]
-
-
 _HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
-
-
-def _page(title: str, sections: Sequence[CardSection]) -> str:
-    body = "".join(
-        f"<section><h2>{html.escape(section.title)}</h2>"
-        f"<p>{html.escape(section.text)}</p>{section.picture}"
-        f"{_html_table(section.table)}</section>\n"
-        for section in sections
-    )
-    return page(title, body)
-
-
-def _html_table(table: Table) -> str:
-    if not table:
-        return ""
-    rows = []
-    for number, row in enumerate(table):
-        tag = "th" if number == 0 and row[0] in _HEADERS else "td"
-        cells = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-        rows.append(f"<tr>{cells}</tr>")
-    return f"<table>{''.join(rows)}</table>"

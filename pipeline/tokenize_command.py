@@ -8,7 +8,6 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import DataError
+from transbeam.pipeline.arguments import TokenizeArguments
 from transbeam.pipeline.documents.byte_range import SourceFile
 from transbeam.pipeline.sources.decoding.encoding_detection import marked
 from transbeam.pipeline.sources.files.compression import COMPRESSIONS
@@ -30,53 +30,28 @@ _BLOCK_BYTES = 1_000_000
 _GAP = "  "
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizeRequest:
-    """Options of `transbeam tokenize`.
-
-    Attributes:
-        decode: Whether the lines are ids to decode.
-        report: Whether to print a report on the vocabulary instead.
-        offsets: Whether to print the character offsets of the pieces.
-        as_json: Whether to print a JSON object per text, with offsets; or one with the
-            report.
-        json_lines: Whether the lines are JSON; always true for `.jsonl` files.
-    """
-
-    decode: bool = False
-    report: bool = False
-    offsets: bool = False
-    as_json: bool = False
-    json_lines: bool = False
-
-
-def tokenize(artifact: Path, files: Sequence[Path], request: TokenizeRequest) -> None:
-    """Tokenizes or decodes lines, or reports on a vocabulary, and prints the result.
-
-    Args:
-        artifact: A tokenizer that `import_tokenizer` can read.
-        files: The input files; stdin if there are none.
-        request: The options.
+def tokenize(arguments: TokenizeArguments) -> None:
+    """Prints what a tokenizer makes of lines.
 
     Raises:
         UserError: The artifact or a file cannot be used, or an id is invalid.
     """
-    tokenizer = import_tokenizer(artifact).build()
-    if request.decode:
-        _print_decoded(tokenizer, _read_lines(files), as_json=request.as_json)
+    files, as_json = arguments.files, arguments.json
+    tokenizer = import_tokenizer(arguments.artifact).build()
+    if arguments.decode:
+        _print_decoded(tokenizer, _read_lines(files), as_json=as_json)
         return
-    texts = _read_texts(files, json_lines=request.json_lines)
-    if request.report:
+    texts = _read_texts(files, json_lines=arguments.json_lines)
+    if arguments.report:
         found = report_vocabulary(tokenizer, texts)
-        as_json = request.as_json
         print(json.dumps(found.as_json(), indent=2) if as_json else found.describe())
         return
     for result in _encoded(tokenizer, texts):
-        if request.as_json:
+        if as_json:
             print(json.dumps(result))
         else:
             rows = [result["ids"]]
-            if request.offsets:
+            if arguments.offsets:
                 rows.append([f"{start}-{end}" for start, end in result["offsets"]])
             print(align(result["pieces"], *rows, width=_terminal_width()), end="\n\n")
     sys.stdout.flush()

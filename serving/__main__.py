@@ -1,36 +1,33 @@
 """`transbeam export`, `predict`, `serve`; also `python -m transbeam.serving`."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from transbeam.configs.cli.argument_parser import argument
 from transbeam.configs.cli.arguments import (
     Invocation,
-    add_common_arguments,
+    RunArguments,
     read_invocation,
     run_main,
 )
+from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.system.quiet_imports import quiet_import
-from transbeam.serving.deploy.command import DESCRIPTION as ABOUT_DEPLOY
-from transbeam.serving.deploy.command import add_deploy_arguments, deploy
-from transbeam.serving.loadtest.command import DESCRIPTION as ABOUT_LOADTEST
-from transbeam.serving.loadtest.command import add_loadtest_arguments, loadtest
-from transbeam.serving.predict.command import DESCRIPTION as ABOUT_PREDICT
+from transbeam.serving.deploy.command import DEPLOY
+from transbeam.serving.loadtest.command import LOADTEST
 from transbeam.serving.predict.command import (
-    add_predict_arguments,
+    PREDICT,
     answer,
     exported_model,
     local_client,
-    predict_command,
     texts_of,
 )
-from transbeam.serving.server.arguments import DESCRIPTION as ABOUT_SERVE
-from transbeam.serving.server.arguments import add_serve_arguments
-from transbeam.serving.server.command import serve
+from transbeam.serving.server.command import SERVE
 
 ABOUT_EXPORT = """\
 Makes forms of the trained model that others run, and publishes them if they give the
@@ -43,6 +40,15 @@ answers of the Keras model.
                                            Kotlin, Swift and Python, labels, a README
                                            and a report of size, time and loss
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportArguments(RunArguments):
+    """Arguments of `transbeam export`."""
+
+    target: Literal["all", "phone"] = argument(
+        "--target {all,phone}", "what to make; `all` if left out", default="all"
+    )
 
 
 def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
@@ -92,84 +98,31 @@ def predict(
     return {"model": str(model), "predictions": predictions}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one of the commands, such as `export CONFIG`."""
-    return run_main(_main, argv)
-
-
-def _main(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
-    if arguments.command == "serve":
-        serve(arguments)
-        return 0
-    if arguments.command == "loadtest":
-        loadtest(arguments)
-        return 0
-    if arguments.command == "deploy":
-        deploy(arguments)
-        return 0
-    if arguments.command == "predict":
-        return predict_command(arguments)
-    # The other commands load an exported model and need no model configuration.
+def _export(arguments: ExportArguments) -> dict[str, Any]:
+    # What is exported brings its model along.
     invocation = read_invocation(arguments, with_model=True, rules=(check_export,))
     with lock(invocation.run_folder):
-        result = export(invocation, arguments.target)
-    invocation.console.emit(result)
-    return 0
+        return export(invocation, arguments.target)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="transbeam", description=__doc__)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    exporting = commands.add_parser(
-        "export",
-        help="make a SavedModel and TFLite files of the trained model",
+COMMANDS = (
+    Command(
+        name="export",
+        arguments=ExportArguments,
+        run=_export,
+        summary="make a SavedModel and TFLite files of the trained model",
         description=ABOUT_EXPORT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_common_arguments(exporting)
-    exporting.add_argument(
-        "--target",
-        choices=("all", "phone"),
-        default="all",
-        help="what to make; `all` if left out",
-    )
+    ),
+    PREDICT,
+    SERVE,
+    LOADTEST,
+    DEPLOY,
+)
 
-    predicting = commands.add_parser(
-        "predict",
-        help="ask an exported model about texts",
-        description=ABOUT_PREDICT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_predict_arguments(predicting)
-    serving = commands.add_parser(
-        "serve",
-        help="answer questions over REST and gRPC",
-        description=ABOUT_SERVE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_serve_arguments(serving)
-    testing = commands.add_parser(
-        "loadtest",
-        help="find out how much a server bears",
-        description=ABOUT_LOADTEST,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_loadtest_arguments(testing)
-    deploying = commands.add_parser(
-        "deploy",
-        help="write what runs the exported model with TF Serving",
-        description=ABOUT_DEPLOY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add_deploy_arguments(deploying)
-    return parser
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one of the commands, such as `export CONFIG`."""
+    return run_main(partial(run_command, __doc__, COMMANDS), argv)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from markupsafe import Markup
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
@@ -225,7 +226,7 @@ def _train(
         evaluation = evaluate_split(
             config, forward, manifest, masking, watchers=[first]
         )
-        shown = ""
+        shown = Markup()
         if workers.is_chief:
             save_weights(model, folder / WEIGHTS)
             if first.rows:
@@ -316,8 +317,8 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
 
 def _samples(
     prepared: TrainingSetup, rows: Sequence[EvaluatedRecord], invocation: Invocation
-) -> str:
-    """Renders predictions for the first validation records as HTML."""
+) -> Markup:
+    """What the model says of the first validation records, as HTML."""
     config, manifest = invocation.config, prepared.manifest
     in_parts = isinstance(config.training.distribution, ModelParallelConfig)
     # A model spread over several devices may be too large for one: use the host.

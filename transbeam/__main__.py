@@ -4,7 +4,6 @@
 together here. Nothing heavy is imported before a room is entered.
 """
 
-import argparse
 import importlib
 import multiprocessing
 import os
@@ -22,10 +21,11 @@ from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.cli.arguments import (
     Invocation,
-    add_common_arguments,
+    JobArguments,
     read_invocation,
     run_main,
 )
+from transbeam.configs.cli.commands import Command, run_command
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.loader.export_support import check_export
 from transbeam.configs.loader.objective_requirements import check_needs
@@ -141,7 +141,7 @@ def _dispatch(argv: Sequence[str]) -> int:
         print(f"transbeam {VERSION}")
         return 0
     if command == "run":
-        return _run(argv[1:])
+        return run_command(None, (RUN,), argv)
     if command in ROOMS:
         return _room(command).main(argv)
     known = [*ROOMS, "run"]
@@ -155,8 +155,10 @@ def _room(command: str) -> Any:
     return importlib.import_module(f"transbeam.{ROOMS[command]}.__main__")
 
 
-def _run(argv: Sequence[str]) -> int:
-    invocation = _read_arguments(argv)
+def _run(arguments: JobArguments) -> dict[str, Any]:
+    # What a later stage refuses, hours of an earlier one must not go before.
+    rules = (check_needs, check_export)
+    invocation = read_invocation(arguments, with_model=True, rules=rules)
     _refuse_workers(invocation)
     console = invocation.console
     # Without examples there is nothing to predict.
@@ -171,8 +173,18 @@ def _run(argv: Sequence[str]) -> int:
             seconds[stage] = time.monotonic() - began
     console.heading(f"The run {invocation.config.name!r} is done.")
     console.say(_closing_screen(invocation, results, seconds))
-    console.emit(results)
-    return 0
+    return results
+
+
+RUN = Command(
+    name="run",
+    arguments=JobArguments,
+    run=_run,
+    summary="take all stages, one after another",
+    description="Data, training with its evaluation, export and predictions for "
+    "export.examples, one after another. Stages that are done already are not done "
+    "again.",
+)
 
 
 def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
@@ -230,22 +242,6 @@ def _refuse_workers(invocation: Invocation) -> None:
         "Take one stage after another: the records at one of them,\n"
         f"  {invocation.command('data')}\nthen, at all workers,\n"
         f"  {invocation.command('train')}",
-    )
-
-
-def _read_arguments(argv: Sequence[str]) -> Invocation:
-    parser = argparse.ArgumentParser(
-        prog="transbeam run",
-        description="Data, training with its evaluation, export and predictions for "
-        "export.examples, one after another. Stages that are done already are not done "
-        "again.",
-        allow_abbrev=False,
-    )
-    add_common_arguments(parser, workers=True)
-    # What a later stage refuses, hours of an earlier one must not go before.
-    arguments = parser.parse_args(argv)
-    return read_invocation(
-        arguments, with_model=True, rules=(check_needs, check_export)
     )
 
 

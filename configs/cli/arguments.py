@@ -1,13 +1,11 @@
 """Code that all commands share: arguments, and exit codes.
 
-Each package's `__main__` has a parser, one line to read the arguments and a call of the
-stage, inside `run_main`:
+A room's `__main__` describes its commands, and runs one of them inside `run_main`:
 
     def main(argv: Sequence[str] | None = None) -> int:
-        return run_main(_main, argv)
+        return run_main(partial(run_command, __doc__, COMMANDS), argv)
 """
 
-import argparse
 import json
 import os
 import select
@@ -21,7 +19,7 @@ from typing import Any, NoReturn
 
 from transbeam.configs.base.atomic_files import os_problem
 from transbeam.configs.base.errors import ConfigError, UserError
-from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.argument_parser import argument
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import Rule, load_run
@@ -77,88 +75,71 @@ class Invocation:
         return settle_warmup(saved) == settle_warmup(self.config)
 
 
-def add_config_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds CONFIG, `--set` and `--json`, for commands that only read."""
-    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
-    _add_settings(parser)
+@dataclass(frozen=True, kw_only=True)
+class SettingsArguments:
+    """Arguments of commands that read a configuration."""
 
-
-def add_common_arguments(
-    parser: argparse.ArgumentParser, *, workers: bool = False
-) -> None:
-    """Adds the arguments of commands that work in a run's folder.
-
-    Args:
-        parser: The parser, which gets CONFIG, `--run`, `--set`, `--quiet` and `--json`.
-        workers: If true, adds `--workers`.
-    """
-    parser.add_argument("config", metavar="CONFIG", type=local_path, help=CONFIG_HELP)
-    add_run_arguments(parser)
-    if workers:
-        parser.add_argument(
-            "--workers",
-            metavar="N",
-            type=at_least_one,
-            help="how many work at once; one for each usable core if left out",
-        )
-
-
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds `--run`, `--set`, `--quiet` and `--json`."""
-    _add_settings(parser)
-    parser.add_argument(
-        "--run",
-        metavar="DIR",
-        dest="run_folder",
-        type=local_path,
-        help="the run's folder; if left out the one given as CONFIG, or else "
-        "runs/NAME, by the name of what is given",
+    overrides: tuple[str, ...] = argument(
+        "--set KEY=VALUE",
+        "replace a key, such as training.steps=100; may be given again",
+        default=(),
     )
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        help="print only warnings, errors and what was asked for",
+    json: bool = argument(
+        "--json", "print one JSON object on stdout, and everything else on stderr"
     )
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        dest="overrides",
-        action="append",
-        default=[],
-        help="replace a key, such as training.steps=100; may be given again",
+@dataclass(frozen=True, kw_only=True)
+class ConfigArguments(SettingsArguments):
+    """Arguments of commands that read a configuration, and nothing else of a run."""
+
+    config: Path = argument("CONFIG", CONFIG_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderArguments(SettingsArguments):
+    """Arguments of commands that work in a run's folder."""
+
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "the run's folder; if left out the one given as CONFIG, or else runs/NAME, by "
+        "the name of what is given",
     )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print one JSON object on stdout, and everything else on stderr",
+    quiet: bool = argument(
+        "--quiet", "print only warnings, errors and what was asked for"
     )
 
+    @property
+    def console(self) -> Console:
+        return Console(quiet=self.quiet, json=self.json)
 
-def at_least_one(text: str) -> int:
-    """Parses a positive integer, as an argument type.
 
-    Raises:
-        argparse.ArgumentTypeError: It is not an integer, or less than 1.
+@dataclass(frozen=True, kw_only=True)
+class RunArguments(FolderArguments):
+    """Arguments of commands on a run."""
 
-    Example:
-    >>> at_least_one("3")
-    3
-    """
-    try:
-        number = int(text)
-    except ValueError:
-        message = f"{text!r} is not a whole number"
-        raise argparse.ArgumentTypeError(message) from None
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
+    config: Path = argument("CONFIG", CONFIG_HELP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionalRunArguments(FolderArguments):
+    """Arguments of commands on a run, or on something else."""
+
+    config: Path | None = argument("CONFIG", CONFIG_HELP, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobArguments(RunArguments):
+    """Arguments of commands that divide their work among processes."""
+
+    workers: int | None = argument(
+        "--workers N",
+        "how many work at once; one for each usable core if left out",
+    )
 
 
 def read_invocation(
-    arguments: argparse.Namespace,
+    arguments: RunArguments | OptionalRunArguments,
     *,
     with_model: bool = False,
     rules: Sequence[Rule] = (),
@@ -166,23 +147,23 @@ def read_invocation(
     """Loads the configuration of the parsed arguments.
 
     Args:
-        arguments: Arguments from a parser with `add_common_arguments`.
-        with_model: True if the command uses the model, not only the records.
-        rules: Further checks for the command; see
+        arguments: They name a configuration.
+        with_model: Whether the command uses the model, and not the records alone.
+        rules: What else it does with the run; see
             `transbeam.configs.loader.export_support`.
 
     Raises:
         ConfigError: The configuration is invalid.
     """
-    config = load_run(
-        arguments.config, arguments.overrides, with_model=with_model, rules=rules
-    )
+    file = arguments.config
+    assert file is not None
+    config = load_run(file, arguments.overrides, with_model=with_model, rules=rules)
     return Invocation(
         config=config,
-        config_file=arguments.config,
-        overrides=tuple(arguments.overrides),
-        run_folder=arguments.run_folder or _folder_of(arguments.config, config.name),
-        console=Console(quiet=arguments.quiet, json=arguments.json),
+        config_file=file,
+        overrides=arguments.overrides,
+        run_folder=arguments.run_folder or _folder_of(file, config.name),
+        console=arguments.console,
         workers=getattr(arguments, "workers", None) or usable_cores(),
     )
 

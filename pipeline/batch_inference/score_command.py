@@ -8,7 +8,6 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from transbeam.pipeline.batch_inference.saved_models import (
     fingerprint_of,
     read_signature,
 )
+from transbeam.pipeline.batch_inference.score_request import ScoreRequest
 from transbeam.pipeline.beam.runner import (
     LOCAL_RUNNER,
     amount,
@@ -55,25 +55,6 @@ from transbeam.pipeline.sources.work_units import Unit, plan_units
 # Not data.shard_megabytes: the output should not depend on how records are made.
 UNIT_BYTES = 500_000
 MEGABYTE = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreRequest:
-    """The arguments of `transbeam score`.
-
-    Attributes:
-        output: The output file, `.jsonl` or `.parquet`.
-        model: A SavedModel: a version folder, or its parent; None for the run's export.
-        signature: The name of the signature.
-        batch_size: Documents per batch.
-        keep_text: Whether to write the texts beside the outputs.
-    """
-
-    output: Path
-    model: Path | None = None
-    signature: str = "serving_default"
-    batch_size: int = 32
-    keep_text: bool = False
 
 
 def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:

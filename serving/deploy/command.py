@@ -1,11 +1,14 @@
 """`transbeam deploy`: command-line arguments and output."""
 
-import argparse
 import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.base.local_paths import local_path
-from transbeam.configs.cli.arguments import add_common_arguments, read_invocation
+from transbeam.configs.cli.argument_parser import argument
+from transbeam.configs.cli.arguments import RunArguments, read_invocation
+from transbeam.configs.cli.commands import Command
 from transbeam.configs.schema.run import FOLDER_NAME
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.predict.command import exported_model
@@ -13,49 +16,29 @@ from transbeam.serving.predict.command import exported_model
 # TF Serving's image; no newer one was out when this was written.
 IMAGE = "tensorflow/serving:2.20.0"
 
-DESCRIPTION = """\
-Writes what is needed to run the exported model of a run in production, with the stock
-TF Serving image: the server's own files, Docker Compose with Prometheus, Kubernetes
-objects, a Helm chart, a KServe service, an upload to Vertex AI, and a README.md with
-the commands for each and the first question to ask.
 
-  transbeam deploy configs/demo.yaml
-  transbeam deploy configs/demo.yaml --to deploy/demo --name demo-v2
+@dataclass(frozen=True, kw_only=True)
+class DeployArguments(RunArguments):
+    """Arguments of `transbeam deploy`."""
 
-Nothing is started or sent anywhere. The files are yours: what you have edited is not
-written over.
-"""
-
-
-def add_deploy_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `transbeam deploy`."""
-    add_common_arguments(parser)
-    parser.add_argument(
-        "--to",
-        metavar="FOLDER",
-        type=local_path,
-        help="where the files go; `deploy` in the run's folder if left out",
+    to: Path | None = argument(
+        "--to FOLDER", "where the files go; `deploy` in the run's folder if left out"
     )
-    parser.add_argument(
-        "--name", help="by what clients ask for the model; CONFIG's name if left out"
+    name: str | None = argument(
+        "--name NAME", "by what clients ask for the model; CONFIG's name if left out"
     )
-    parser.add_argument(
-        "--image",
+    image: str = argument(
+        "--image IMAGE",
+        f"of TF Serving, with its tag or digest; {IMAGE} if left out",
         default=IMAGE,
-        help=f"of TF Serving, with its tag or digest; {IMAGE} if left out",
     )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace files that are there and different",
+    overwrite: bool = argument(
+        "--overwrite", "replace files that are there and different"
     )
 
 
-def deploy(arguments: argparse.Namespace) -> None:
+def deploy(arguments: DeployArguments) -> dict[str, Any]:
     """Runs `transbeam deploy`.
-
-    Args:
-        arguments: The parsed arguments; see `add_deploy_arguments`.
 
     Raises:
         UserError: Nothing is exported, a name is invalid, or a file that the user
@@ -94,4 +77,24 @@ def deploy(arguments: argparse.Namespace) -> None:
         + (f", {unchanged} are there already" if unchanged else "")
     )
     console.say(f"Begin with {to / 'README.md'}")
-    console.emit({"path": str(to), "files": sorted(files), "written": written})
+    return {"path": str(to), "files": sorted(files), "written": written}
+
+
+DEPLOY = Command(
+    name="deploy",
+    arguments=DeployArguments,
+    run=deploy,
+    summary="write what runs the exported model with TF Serving",
+    description="""\
+Writes what is needed to run the exported model of a run in production, with the stock
+TF Serving image: the server's own files, Docker Compose with Prometheus, Kubernetes
+objects, a Helm chart, a KServe service, an upload to Vertex AI, and a README.md with
+the commands for each and the first question to ask.
+
+  transbeam deploy configs/demo.yaml
+  transbeam deploy configs/demo.yaml --to deploy/demo --name demo-v2
+
+Nothing is started or sent anywhere. The files are yours: what you have edited is not
+written over.
+""",
+)

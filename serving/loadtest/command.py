@@ -5,13 +5,14 @@ import csv
 import io
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.base.local_paths import local_path
-from transbeam.configs.cli.arguments import at_least_one
+from transbeam.configs.cli.argument_parser import argument
+from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import read_token
@@ -20,111 +21,77 @@ if TYPE_CHECKING:  # they import numpy, which `--help` does not need
     from transbeam.serving.loadtest.load_loops import Ask, Sample
     from transbeam.serving.loadtest.summary import LoadStage
 
-DESCRIPTION = """\
-Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
-wait: percentiles from the moment a request was due, answers a second, errors, and what
-the server says of its queue, its batches and its memory.
 
-  transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
-  transbeam loadtest grpc://localhost:8500 --name demo --clients 1 8 --input texts.txt
-  transbeam loadtest http://localhost:8501 --name demo --rate 50 100 --text 'A [MASK].'
-  transbeam loadtest http://localhost:8501 --name pairs --text A. --with second_text=B.
-
-Clients ask again when they are answered (a closed loop); with --rate requests come by
-chance, whatever the server does (an open loop).
-"""
+def _positive(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return number
 
 
-def add_loadtest_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `transbeam loadtest`."""
-    parser.add_argument("server", metavar="URL", help="http://…, or grpc://HOST:PORT")
-    parser.add_argument("--name", required=True, help="the model at the server")
-    parser.add_argument(
-        "--signature", default="serving_default", help="serving_default if left out"
+@dataclass(frozen=True, kw_only=True)
+class LoadtestArguments:
+    """Arguments of `transbeam loadtest`."""
+
+    server: str = argument("URL", "http://…, or grpc://HOST:PORT")
+    name: str = argument("--name NAME", "the model at the server", required=True)
+    signature: str = argument(
+        "--signature SIGNATURE",
+        "serving_default if left out",
+        default="serving_default",
     )
-    parser.add_argument(
-        "--text",
-        metavar="TEXT",
-        dest="texts",
-        action="append",
-        default=[],
-        help="what to ask about, for signatures that take a text; may be given again, "
-        "and is asked in turn",
+    texts: tuple[str, ...] = argument(
+        "--text TEXT",
+        "what to ask about, for signatures that take a text; may be given again, and "
+        "is asked in turn",
+        default=(),
     )
-    parser.add_argument(
-        "--input", metavar="FILE", type=local_path, help="many texts, one a line"
+    input: Path | None = argument("--input FILE", "many texts, one a line")
+    others: tuple[str, ...] = argument(
+        "--with NAME=VALUE",
+        "another input, the same for each row; may be given again",
+        default=(),
     )
-    parser.add_argument(
-        "--with",
-        metavar="NAME=VALUE",
-        dest="others",
-        action="append",
-        default=[],
-        help="another input, the same for each row; may be given again",
-    )
-    parser.add_argument(
-        "--rows",
-        metavar="N",
-        type=at_least_one,
-        default=1,
-        help="texts in a request; 1 if left out",
-    )
-    parser.add_argument(
-        "--clients",
-        metavar="N",
-        type=at_least_one,
+    rows: int = argument("--rows N", "texts in a request; 1 if left out", default=1)
+    clients: tuple[int, ...] = argument(
+        "--clients N",
+        "at once, one stage each; 1 8 32 if left out",
+        default=(1, 8, 32),
         nargs="+",
-        default=[1, 8, 32],
-        help="at once, one stage each; 1 8 32 if left out",
     )
-    parser.add_argument(
-        "--rate",
-        metavar="R",
+    rate: tuple[float, ...] | None = argument(
+        "--rate R",
+        "requests a second, one stage each, instead of --clients",
         type=_positive,
         nargs="+",
-        help="requests a second, one stage each, instead of --clients",
     )
-    parser.add_argument(
-        "--seconds",
-        metavar="S",
-        type=_positive,
-        default=10.0,
-        help="of a stage; 10 if left out",
+    seconds: float = argument(
+        "--seconds S", "of a stage; 10 if left out", default=10.0, type=_positive
     )
-    parser.add_argument(
-        "--warm-up",
-        metavar="S",
-        type=_positive,
+    warm_up: float = argument(
+        "--warm-up S",
+        "seconds of the first load that do not count; 2 if left out",
         default=2.0,
-        help="seconds of the first load that do not count; 2 if left out",
+        type=_positive,
     )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=local_path,
-        help="the secret the server asks for",
+    token_file: Path | None = argument(
+        "--token-file FILE", "the secret the server asks for"
     )
-    parser.add_argument(
-        "--certificate",
-        metavar="FILE",
-        type=local_path,
-        help="PEM of who signed the server's certificate",
+    certificate: Path | None = argument(
+        "--certificate FILE", "PEM of who signed the server's certificate"
     )
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
-        type=local_path,
-        help="gets report.json, requests.csv and latency.png",
+    output: Path | None = argument(
+        "--output DIR", "gets report.json, requests.csv and latency.png"
     )
-    parser.add_argument("--quiet", action="store_true", help="print the table alone")
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    quiet: bool = argument("--quiet", "print the table alone")
+    json: bool = argument("--json", "print a JSON object")
 
 
-def loadtest(arguments: argparse.Namespace) -> None:
+def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
     """Runs `transbeam loadtest`.
-
-    Args:
-        arguments: The parsed arguments; see `add_loadtest_arguments`.
 
     Raises:
         UserError: There is no input, or no server responds.
@@ -154,11 +121,32 @@ def loadtest(arguments: argparse.Namespace) -> None:
         _leave(arguments.output, arguments, stages, samples)
         made = "report.json, requests.csv and latency.png"
         console.result(f"{made} in {arguments.output}")
-    console.emit({"stages": [stage.as_json() for stage in stages]})
+    return {"stages": [stage.as_json() for stage in stages]}
+
+
+LOADTEST = Command(
+    name="loadtest",
+    arguments=LoadtestArguments,
+    run=loadtest,
+    summary="find out how much a server bears",
+    description="""\
+Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
+wait: percentiles from the moment a request was due, answers a second, errors, and what
+the server says of its queue, its batches and its memory.
+
+  transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam loadtest grpc://localhost:8500 --name demo --clients 1 8 --input texts.txt
+  transbeam loadtest http://localhost:8501 --name demo --rate 50 100 --text 'A [MASK].'
+  transbeam loadtest http://localhost:8501 --name pairs --text A. --with second_text=B.
+
+Clients ask again when they are answered (a closed loop); with --rate requests come by
+chance, whatever the server does (an open loop).
+""",
+)
 
 
 def _stages(
-    arguments: argparse.Namespace, ask: "Ask", token: str | None, console: Console
+    arguments: LoadtestArguments, ask: "Ask", token: str | None, console: Console
 ) -> "tuple[list[LoadStage], dict[str, list[Sample]]]":
     from transbeam.serving.loadtest.load_loops import closed_loop, open_loop
     from transbeam.serving.loadtest.server_metrics import read_counts
@@ -190,8 +178,8 @@ def _stages(
     return stages, samples
 
 
-def _texts(arguments: argparse.Namespace) -> list[str]:
-    texts = list(arguments.texts)
+def _texts(arguments: LoadtestArguments) -> list[str]:
+    texts: list[Any] = list(arguments.texts)
     if arguments.input:
         from transbeam.serving.predict.batch_prediction import read_texts
 
@@ -203,7 +191,7 @@ def _texts(arguments: argparse.Namespace) -> list[str]:
 
 def _leave(
     folder: Path,
-    arguments: argparse.Namespace,
+    arguments: LoadtestArguments,
     stages: "Sequence[LoadStage]",
     samples: "dict[str, list[Sample]]",
 ) -> None:
@@ -213,7 +201,7 @@ def _leave(
     told: dict[str, Any] = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
-        if name not in ("texts", "token_file", "command")
+        if name not in ("texts", "token_file")
     }
     report = {"arguments": told, "stages": [stage.as_json() for stage in stages]}
     write_json(folder / "report.json", report)
@@ -226,13 +214,3 @@ def _leave(
             writer.writerow(row)
     write_atomically(folder / "requests.csv", text.getvalue())
     plot(stages, folder / "latency.png", f"{arguments.name} at {arguments.server}")
-
-
-def _positive(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number

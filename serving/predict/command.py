@@ -1,19 +1,18 @@
 """`transbeam predict`: arguments, choice of the client, and output."""
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.base.local_paths import local_path
+from transbeam.configs.cli.argument_parser import ArgumentGroup, argument
 from transbeam.configs.cli.arguments import (
-    CONFIG_HELP,
     Invocation,
-    add_run_arguments,
-    at_least_one,
+    OptionalRunArguments,
     read_invocation,
 )
+from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.export import example_texts
@@ -23,126 +22,84 @@ from transbeam.serving.base.credentials import read_token
 if TYPE_CHECKING:  # it imports numpy, which `--help` does not need
     from transbeam.serving.client.interface import Client, RemoteClient
 
-DESCRIPTION = """\
-Asks an exported model, on raw text: which words it would put in the place of each
-[MASK], of which class a text or a pair is, which number it has, how it goes on. Or on
-images: of which class each is.
-
-The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
-behind a server, ours or TF Serving's (--server):
-
-  transbeam predict configs/demo.yaml --text 'It is a [MASK].'
-  transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'
-  transbeam predict configs/demo.yaml --input texts.txt --output answers.jsonl
-  transbeam predict --server http://localhost:8501 --name lm --text 'The' --stream
-"""
+_OTHERS = ArgumentGroup("whom to ask, if not the run's export")
 
 
-def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `transbeam predict`."""
-    parser.add_argument(
-        "config", metavar="CONFIG", type=local_path, nargs="?", help=CONFIG_HELP
+@dataclass(frozen=True, kw_only=True)
+class PredictArguments(OptionalRunArguments):
+    """Arguments of `transbeam predict`."""
+
+    texts: tuple[str, ...] = argument(
+        "--text TEXT",
+        "a text (with a [MASK] in it for a masked language model); may be given again; "
+        "export.examples of CONFIG if left out",
+        default=(),
     )
-    add_run_arguments(parser)
-    parser.add_argument(
-        "--text",
-        metavar="TEXT",
-        dest="texts",
-        action="append",
-        default=[],
-        help="a text (with a [MASK] in it for a masked language model); may be given "
-        "again; export.examples of CONFIG if left out",
+    second_texts: tuple[str, ...] = argument(
+        "--second-text TEXT",
+        "the other half of a pair; once for each --text",
+        default=(),
     )
-    parser.add_argument(
-        "--second-text",
-        metavar="TEXT",
-        dest="second_texts",
-        action="append",
-        default=[],
-        help="the other half of a pair; once for each --text",
+    images: tuple[Path, ...] = argument(
+        "--image PATH",
+        "a JPEG or PNG file, for a model of images; may be given again",
+        default=(),
     )
-    parser.add_argument(
-        "--image",
-        metavar="PATH",
-        dest="images",
-        type=local_path,
-        action="append",
-        default=[],
-        help="a JPEG or PNG file, for a model of images; may be given again",
-    )
-    parser.add_argument(
-        "--input",
-        metavar="FILE",
-        type=local_path,
-        help="many texts, or paths of images, one a line; or as .jsonl "
+    input: Path | None = argument(
+        "--input FILE",
+        "many texts, or paths of images, one a line; or as .jsonl "
         '{"text": ..., "second_text": ...} or {"image": ...}',
     )
-    parser.add_argument(
-        "--output", metavar="FILE", type=local_path, help="their answers, as .jsonl"
+    output: Path | None = argument("--output FILE", "their answers, as .jsonl")
+    model: Path | None = argument(
+        "--model DIR",
+        "another SavedModel: its version folder or the one above",
+        group=_OTHERS,
     )
-    _add_models(parser.add_argument_group("whom to ask, if not the run's export"))
-
-
-def _add_models(group: Any) -> None:
-    group.add_argument(
-        "--model",
-        metavar="DIR",
-        type=local_path,
-        help="another SavedModel: its version folder or the one above",
+    server: str | None = argument(
+        "--server URL",
+        "http://HOST:PORT for REST, grpc://HOST:PORT; https and grpcs with TLS",
+        group=_OTHERS,
     )
-    group.add_argument(
-        "--server",
-        metavar="URL",
-        help="http://HOST:PORT for REST, grpc://HOST:PORT; https and grpcs with TLS",
+    name: str | None = argument(
+        "--name NAME", "the model at the server; CONFIG's if left out", group=_OTHERS
     )
-    group.add_argument("--name", help="the model at the server; CONFIG's if left out")
-    group.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=local_path,
-        help="the secret the server asks for",
+    token_file: Path | None = argument(
+        "--token-file FILE", "the secret the server asks for", group=_OTHERS
     )
-    group.add_argument(
-        "--certificate",
-        metavar="FILE",
-        type=local_path,
-        help="PEM of who signed the server's certificate",
+    certificate: Path | None = argument(
+        "--certificate FILE",
+        "PEM of who signed the server's certificate",
+        group=_OTHERS,
     )
-    group.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=at_least_one,
+    timeout: int = argument(
+        "--timeout SECONDS",
+        "that an answer may take, attempts and all; 30 if left out",
         default=30,
-        help="that an answer may take, attempts and all; 30 if left out",
+        group=_OTHERS,
     )
-    group.add_argument(
+    stream: bool = argument(
         "--stream",
-        action="store_true",
-        help="print what a model of `transbeam serve` writes while it does",
+        "print what a model of `transbeam serve` writes while it does",
+        group=_OTHERS,
     )
 
 
-def predict_command(arguments: argparse.Namespace) -> int:
+def predict_command(arguments: PredictArguments) -> dict[str, Any]:
     """Runs `transbeam predict`.
-
-    Args:
-        arguments: The parsed arguments; see `add_predict_arguments`.
-
-    Returns:
-        The exit code.
 
     Raises:
         UserError: No model or no input is given, or the request is rejected.
     """
     _check(arguments)
     invocation = read_invocation(arguments) if arguments.config else None
-    console = Console(quiet=arguments.quiet, json=arguments.json)
+    console = arguments.console
     given = [*arguments.texts, *arguments.images]
     asked = texts_of(invocation, given, arguments.second_texts)
-    if arguments.server:
+    if server := arguments.server:
         name = arguments.name or (invocation.config.name if invocation else "")
-        result: dict[str, Any] = {"server": arguments.server, "model": name}
-        with _remote_client(arguments, name) as remote:
+        result: dict[str, Any] = {"server": server, "model": name}
+        with _remote_client(server, name, arguments) as remote:
             if arguments.stream:
                 from transbeam.serving.predict.prediction import stream
 
@@ -154,22 +111,42 @@ def predict_command(arguments: argparse.Namespace) -> int:
         with local_client(model) as local:
             result = {"model": str(model)}
             result |= _answers(arguments, local, asked, console)
-    console.emit(result)
-    return 0
+    return result
+
+
+PREDICT = Command(
+    name="predict",
+    arguments=PredictArguments,
+    run=predict_command,
+    summary="ask an exported model about texts",
+    description="""\
+Asks an exported model, on raw text: which words it would put in the place of each
+[MASK], of which class a text or a pair is, which number it has, how it goes on. Or on
+images: of which class each is.
+
+The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
+behind a server, ours or TF Serving's (--server):
+
+  transbeam predict configs/demo.yaml --text 'It is a [MASK].'
+  transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'
+  transbeam predict configs/demo.yaml --input texts.txt --output answers.jsonl
+  transbeam predict --server http://localhost:8501 --name lm --text 'The' --stream
+""",
+)
 
 
 def _answers(
-    arguments: argparse.Namespace,
+    arguments: PredictArguments,
     client: "Client",
     asked: tuple[Sequence[str | Path], Sequence[str]],
     console: Console,
 ) -> dict[str, Any]:
-    if arguments.input:
-        return _answer_file(arguments, client, console)
+    if arguments.input and arguments.output:
+        return _answer_file(arguments.input, arguments.output, client, console)
     return {"predictions": answer(client, *asked, console)}
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(arguments: PredictArguments) -> None:
     if not (arguments.config or arguments.model or arguments.server):
         raise ConfigError(
             "there is nobody to ask: give CONFIG, --model DIR or --server URL"
@@ -213,13 +190,15 @@ def local_client(model: Path) -> "Client":
     return LocalClient(model)
 
 
-def _remote_client(arguments: argparse.Namespace, name: str) -> "RemoteClient":
+def _remote_client(
+    server: str, name: str, arguments: PredictArguments
+) -> "RemoteClient":
     from transbeam.serving.client.connect import connect
 
-    if arguments.server.startswith("grpc"):
+    if server.startswith("grpc"):
         quiet_import("tensorflow")
     return connect(
-        arguments.server,
+        server,
         name,
         token=read_token(arguments.token_file),
         certificate=arguments.certificate,
@@ -259,13 +238,13 @@ def answer(
 
 
 def _answer_file(
-    arguments: argparse.Namespace, client: "Client", console: Console
+    file: Path, output: Path, client: "Client", console: Console
 ) -> dict[str, Any]:
     from transbeam.serving.predict import batch_prediction
 
-    texts = batch_prediction.read_texts(arguments.input)
+    texts = batch_prediction.read_texts(file)
     if not texts:
-        raise ConfigError(f"{arguments.input}: there is no text in it")
-    count = batch_prediction.answer_file(client, texts, arguments.output, console)
-    console.result(f"{count:,} answers in {arguments.output}")
-    return {"answers": count, "output": str(arguments.output)}
+        raise ConfigError(f"{file}: there is no text in it")
+    count = batch_prediction.answer_file(client, texts, output, console)
+    console.result(f"{count:,} answers in {output}")
+    return {"answers": count, "output": str(output)}

@@ -1,42 +1,37 @@
 """The `transbeam serve` command."""
 
-import argparse
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.arguments import Invocation, read_invocation
+from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import check_pair, read_tokens
-from transbeam.serving.server.arguments import RIGHTS
+from transbeam.serving.server.arguments import RIGHTS, ServeArguments
 from transbeam.serving.server.connections.addresses import (
     Addresses,
     check_free_for_rpc,
     listen_for_rest,
-)
-from transbeam.serving.server.connections.connection_limits import (
-    read_connection_limits,
 )
 
 if TYPE_CHECKING:  # it imports TensorFlow, which takes seconds
     from transbeam.serving.server.configuration.settings import ServerSettings
 
 
-def serve(arguments: argparse.Namespace) -> None:
+def serve(arguments: ServeArguments) -> None:
     """Serves the models that the arguments name, until SIGTERM or SIGINT.
-
-    Args:
-        arguments: Parsed by a parser that `add_serve_arguments` extended.
 
     Raises:
         UserError: No model is given, or an argument, a model or an address is invalid.
     """
-    console = Console(quiet=arguments.quiet, json=arguments.json)
+    console = arguments.console
     given = [arguments.config, arguments.model, arguments.model_config_file]
     if sum(value is not None for value in given) != 1:
         raise ConfigError(
@@ -97,7 +92,7 @@ def _serve(
 
 
 def _settings(
-    arguments: argparse.Namespace, exported: tuple[str, Path] | None
+    arguments: ServeArguments, exported: tuple[str, Path] | None
 ) -> "ServerSettings":
     """Converts the arguments to settings; imports TensorFlow, which their types need.
 
@@ -127,6 +122,7 @@ def _settings(
     elif exported is not None:
         models = (ModelSettings(*exported),)
     else:
+        assert arguments.model is not None
         folder, policy = _folder_above(arguments.model.resolve())
         models = (ModelSettings(arguments.name or folder.name, folder, policy),)
     batching = BatchingParameters(enabled=not arguments.no_batching)
@@ -151,7 +147,7 @@ def _settings(
                 string_bytes=arguments.max_stop_bytes,
             ),
         ),
-        connections=read_connection_limits(arguments),
+        connections=arguments,
         poll_seconds=float(arguments.poll),
         model_config_file=arguments.model_config_file,
         model_config_file_poll_wait_seconds=float(
@@ -175,10 +171,10 @@ def _settings(
     )
 
 
-def _check_together(arguments: argparse.Namespace) -> None:
+def _check_together(arguments: ServeArguments) -> None:
     if (arguments.certificate is None) != (arguments.key is None):
         raise ConfigError("TLS needs both --certificate FILE and --key FILE")
-    if arguments.certificate is not None:
+    if arguments.certificate is not None and arguments.key is not None:
         check_pair(arguments.certificate, arguments.key)
     if arguments.log_sample is not None and arguments.log_requests is None:
         raise ConfigError("--log-sample SHARE needs --log-requests FOLDER")
@@ -202,14 +198,14 @@ def _check_together(arguments: argparse.Namespace) -> None:
             )
 
 
-def _folders(given: list[Path]) -> list[Path]:
+def _folders(given: Sequence[Path]) -> list[Path]:
     for folder in given:
         if not folder.is_dir():
             raise ConfigError(f"--allow-reload-from {folder}: expected a folder")
     return [folder.resolve() for folder in given]
 
 
-def _log_settings(arguments: argparse.Namespace) -> Any:
+def _log_settings(arguments: ServeArguments) -> Any:
     from transbeam.serving.server.models.logging_config import LogSettings
 
     if arguments.log_requests is None:
@@ -248,3 +244,19 @@ def _log_to(console: Console) -> None:
     log.handlers[:] = [Handler()]
     log.setLevel(logging.INFO)
     log.propagate = False
+
+
+SERVE = Command(
+    name="serve",
+    arguments=ServeArguments,
+    run=serve,
+    summary="answer questions over REST and gRPC",
+    description="""\
+Answers questions about the exported model of a run, or about any SavedModels, over REST
+and gRPC, with the contract of TF Serving: what asks this server can ask that one.
+
+New versions in a model's folder are found, warmed up and put in the place of the old
+ones without a request being lost. For production there is the stock image,
+tensorflow/serving; docs/serving.md tells what is different here.
+""",
+)

@@ -3,6 +3,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from transbeam.pipeline.dataset_card import write_card
+from transbeam.pipeline.pages.pictures import COLORS
 from transbeam.pipeline.records.histogram_svg import bars
 
 MANIFEST = {
@@ -153,16 +154,35 @@ def test_tables_in_markdown_have_as_many_cells_in_each_row(tmp_path: Path) -> No
         assert len(cells) == 1
 
 
+def heights(picture: str) -> list[float]:
+    """The heights of the bars, the tallest is 1."""
+    paths = re.findall(rf'<path d="([^"]*)"[^>]*fill: {COLORS[0]}', picture)
+    places = [[float(y) for y in re.findall(r" ([\d.]+) \n", d)] for d in paths]
+    tall = [max(ys) - min(ys) for ys in places]
+    return [round(height / max(tall), 3) for height in tall]
+
+
 def test_histogram_bars_are_as_tall_as_their_share() -> None:
     picture = bars([0, 4, 2, 0, 1], "tokens", "records")
-    heights = [float(h) for h in re.findall(r"<rect [^>]*height='([\d.]+)'", picture)]
-    assert [round(h / heights[1], 2) for h in heights] == [0.0, 1.0, 0.5, 0.0, 0.25]
-    assert "1 tokens: 4 records" in picture
+    assert heights(picture) == [0.0, 1.0, 0.5, 0.0, 0.25]
+    assert "aria-label='records by tokens'" in picture
     assert bars([0, 0], "tokens", "records") == ""
+    assert bars([], "tokens", "records") == ""
 
 
 def test_many_values_share_bars() -> None:
-    picture = bars([1] * 513, "tokens", "records")
-    titles = re.findall(r"<title>(.*?)</title>", picture)
-    assert titles[0] == "0 to 8 tokens: 9 records"
-    assert sum(int(t.split(": ")[1].split()[0]) for t in titles) == 513
+    # 57 bars of nine values each
+    assert heights(bars([1] * 513, "tokens", "records")) == [1.0] * 57
+    assert heights(bars([1] * 65, "tokens", "records")) == [1.0] * 32 + [0.5]
+
+
+def test_the_same_picture_has_the_same_bytes() -> None:
+    assert len({bars([0, 4, 2], "tokens", "records") for _ in range(2)}) == 1
+
+
+def test_a_picture_needs_nothing_else() -> None:
+    picture = bars([0, 4, 2], "<b>", "records")
+    assert picture.startswith("<svg ")
+    assert not re.search("http|<b>|<script|<image", picture)
+    named = re.findall(r' id="(\w+)"', picture)
+    assert {f"#{name}" for name in named} == set(re.findall(r"#[mp]\w{10}", picture))

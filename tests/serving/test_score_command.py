@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from tests.serving.conftest import TINY, invocation_of
 from transbeam.configs.schema.sources import TextSourceConfig
-from transbeam.pipeline.batch_inference.score_command import ScoreRequest, score
+from transbeam.pipeline.batch_inference.score_command import score
+from transbeam.pipeline.batch_inference.score_request import ScoreRequest
 
 TEXTS = ["the [MASK] of a list", "a tensor", "[MASK] of the [MASK] .", "true"]
 

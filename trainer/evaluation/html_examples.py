@@ -1,33 +1,23 @@
 """HTML of example predictions, for reports."""
 
 import base64
-import html
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
 
 from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.evaluation.examples import Example
 
 _LONGEST_TEXT = 600
 
-EXAMPLES = """
-.example { border-top: 1px solid #dde3ea; padding: .6rem 0 }
-.example dl { display: grid; grid-template-columns: 5rem 1fr; gap: .15rem .8rem;
-              margin: .3rem 0; font-size: .92rem }
-.example dt { color: #51606f } .example dd { margin: 0; white-space: pre-wrap;
-              overflow-wrap: anywhere }
-.example p, .example img { margin: 0; font-size: .85rem; color: #51606f }
-.example img { width: 6rem; image-rendering: pixelated }
-@media (prefers-color-scheme: dark) { .example { border-color: #313b46 }
-.example dt, .example p { color: #9fb0c0 } }
-"""
 
-
-def examples(chosen: Sequence[Example], held_out: HeldOut) -> str:
-    """Renders examples as HTML elements.
+def examples(chosen: Sequence[Example], held_out: HeldOut) -> Markup:
+    """A part of a page for each.
 
     Args:
         chosen: The examples.
@@ -35,29 +25,17 @@ def examples(chosen: Sequence[Example], held_out: HeldOut) -> str:
     """
     shown = []
     for example in chosen:
-        columns = {
-            "text": example.text,
-            "second": example.second_text,
-            "target": example.target,
-            "guess": example.guess,
+        document = held_out.one(example.document)
+        texts = {
+            "text": _shortened(example.text),
+            "second": _shortened(example.second_text),
+            "target": _shortened(example.target),
+            "guess": _shortened(example.guess),
         }
-        rows = "".join(
-            f"<dt>{name}</dt><dd>{html.escape(_shortened(text))}</dd>"
-            for name, text in columns.items()
-            if text
-        )
-        origin = html.escape(f"{example.source}:{example.offset}")
-        shown.append(
-            f"<div class='example'><p>{origin}{_cost(example)}</p>"
-            f"{_picture(held_out.one(example.document))}<dl>{rows}</dl></div>"
-        )
-    return "".join(shown)
-
-
-def _cost(example: Example) -> str:
-    if example.error is not None:
-        return f", {example.error:+.4g}"
-    return "" if example.nats is None else f", {example.nats:.2f} nats"
+        picture = {"label": document["label"], "picture": _picture(document)}
+        shown.append({**vars(example), **picture, "texts": texts})
+    template = Path(__file__).parent / "templates" / "examples.html"
+    return Markup(render(template, examples=shown))
 
 
 def _shortened(text: str) -> str:
@@ -65,7 +43,7 @@ def _shortened(text: str) -> str:
 
 
 def _picture(document: Mapping) -> str:
-    """The document's image as an inline PNG, if it has one."""
+    """Returns a document's image as PNG in base64, if it is one."""
     if not document["image"]:
         return ""
     pixels = np.frombuffer(document["image"], np.uint8)
@@ -73,6 +51,4 @@ def _picture(document: Mapping) -> str:
     image = Image.fromarray(pixels.reshape(shape[:2] if shape[-1] == 1 else shape))
     sink = io.BytesIO()
     image.save(sink, "PNG")
-    content = base64.b64encode(sink.getvalue()).decode()
-    label = html.escape(document["label"], quote=True)
-    return f"<img alt='{label}' src='data:image/png;base64,{content}'>"
+    return base64.b64encode(sink.getvalue()).decode()

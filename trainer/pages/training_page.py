@@ -1,17 +1,18 @@
 """HTML report of a training: curves, speed, samples and configuration."""
 
-import html
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.html_page import page
+from markupsafe import Markup
+
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.schema.run import RunConfig
-from transbeam.trainer.evaluation.html_examples import EXAMPLES
+from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.objectives.baselines import Baseline, yardstick
 from transbeam.trainer.pages.nearest_preset import nearest_preset
-from transbeam.trainer.pages.svg_curves import STYLE, Curve, curves
+from transbeam.trainer.pages.svg_curves import Curve, curves
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -21,70 +22,66 @@ def training_report(
     rows: Rows,
     result: Mapping[str, Any],
     facts: Mapping[str, str],
-    samples: str = "",
+    samples: Markup | None = None,
 ) -> str:
     """Renders the page.
 
     Args:
         config: The run.
         rows: The lines of `metrics.jsonl`.
-        result: The result of the training stage.
-        facts: Further rows of the facts table, by name.
-        samples: HTML of sample predictions.
+        result: What the training stage says of itself.
+        facts: More to tell, by name.
+        samples: What the model says of some documents.
     """
-    least = yardstick(result["evaluation"])
-    parts = [
-        f"<p>{html.escape(result['summary'])}</p>",
-        _section("Loss", least.unit, _loss(rows, least)),
-        _section("Learning rate", "", _curve(rows, "learning_rate")),
-        _section(
-            "Gradient norm",
-            "before clipping" + _limit_told(config.training.clip_norm),
-            _curve(rows, "gradient_norm"),
-        ),
-        _section(
-            "Speed",
-            "real tokens per second, between two lines of the log",
-            _curve(rows, "tokens_per_second"),
-        ),
-        _section(
-            "Samples",
-            "what the model says of the first documents of the validation split",
-            samples,
-        ),
-        _section("In numbers", "", _table(_facts(rows, result) | dict(facts))),
-        _preset(config),
-    ]
-    return page(
-        f"Training of {config.name}", "\n".join(filter(None, parts)), STYLE + EXAMPLES
+    return render(
+        Path(__file__).parent / "templates" / "training.html",
+        title=f"Training of {config.name}",
+        summary=result["summary"],
+        parts=[
+            _loss(rows, yardstick(result["evaluation"])),
+            ("Learning rate", "", _curve(rows, "learning_rate")),
+            (
+                "Gradient norm",
+                "before clipping" + _limit_told(config.training.clip_norm),
+                _curve(rows, "gradient_norm"),
+            ),
+            (
+                "Speed",
+                "real tokens per second, between two lines of the log",
+                _curve(rows, "tokens_per_second"),
+            ),
+            (
+                "Samples",
+                "what the model says of the first documents of the validation split",
+                samples,
+            ),
+        ],
+        numbers={**_facts(rows, result), **facts},
+        preset=nearest_preset(config),
     )
-
-
-def _section(title: str, told: str, body: str) -> str:
-    if not body:
-        return ""
-    told = f"<p>{html.escape(told)}</p>" if told else ""
-    return f"<section><h2>{html.escape(title)}</h2>{told}{body}</section>"
 
 
 def _points(rows: Rows, name: str) -> list[tuple[float, float]]:
     return [(row["step"], row[name]) for row in rows if name in row]
 
 
-def _curve(rows: Rows, name: str) -> str:
+def _curve(rows: Rows, name: str) -> Markup:
     told = name.replace("_", " ")
     return curves([Curve("", _points(rows, name))], f"{told} against the step")
 
 
-def _loss(rows: Rows, least: Baseline) -> str:
-    return curves(
-        [
-            Curve("training", _points(rows, "loss")),
-            Curve("validation", _points(rows, "val_loss"), dots=True),
-        ],
-        f"loss in {least.unit} against the step",
-        (least.name.partition(" ")[0], least.loss),
-    )
+def loss_curves(rows: Rows) -> list[Curve]:
+    """The losses in training and validation."""
+    return [
+        Curve("training", _points(rows, "loss")),
+        Curve("validation", _points(rows, "val_loss"), dots=True),
+    ]
+
+
+def _loss(rows: Rows, least: Baseline) -> tuple[str, str, Markup]:
+    limit = least.name.partition(" ")[0], least.loss
+    told = f"loss in {least.unit} against the step"
+    return "Loss", least.unit, curves(loss_curves(rows), told, limit)
 
 
 def _limit_told(clip_norm: float | None) -> str:
@@ -117,34 +114,3 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
             "share of time waiting for input, mean": f"{statistics.fmean(waits):.2%}",
         }
     return found
-
-
-def _preset(config: RunConfig) -> str:
-    """Table of the differences to the most similar published configuration."""
-    if (found := nearest_preset(config)) is None:
-        return ""
-    name, differences = found
-    rows = "".join(
-        f"<tr><th scope='row'>{html.escape(key)}</th>"
-        f"<td>{_value(theirs)}</td><td>{_value(own)}</td></tr>"
-        for key, theirs, own in differences
-    )
-    table = (
-        f"<table><tr><th scope='col'>key</th><th scope='col'>{html.escape(name)}</th>"
-        f"<th scope='col'>this run</th></tr>{rows}</table>"
-    )
-    told = f"what it is most like is the preset {name}; all other keys are the same"
-    return _section("Beside a published model", told, table)
-
-
-def _value(value: Any) -> str:
-    return "–" if value is None else html.escape(str(value))
-
-
-def _table(facts: Mapping[str, str]) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'>{html.escape(name)}</th>"
-        f"<td>{html.escape(value)}</td></tr>"
-        for name, value in facts.items()
-    )
-    return f"<table>{rows}</table>"

@@ -7,6 +7,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from ai_edge_litert.tools.flatbuffer_utils import opcode_to_name
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
@@ -17,20 +18,14 @@ VARIABLE_OPS = frozenset({"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 
 _IDENTIFIER = b"TFL3"
 _ALIGNMENT = 16  # bytes
-_BUILTIN_NAMES = {value: name for name, value in vars(schema.BuiltinOperator).items()}
 
 
 def ops_of(content: bytes) -> tuple[set[str], set[str]]:
-    """Returns the builtin ops and the custom ops of a model."""
-    model = schema.Model.GetRootAsModel(content, 0)
-    count = model.OperatorCodesLength()
-    codes: list[Any] = [model.OperatorCodes(number) for number in range(count)]
-    custom = {code.CustomCode().decode() for code in codes if code.CustomCode()}
-    # An op number below 127 may be in the older of the two fields.
-    builtin = {
-        _BUILTIN_NAMES[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())]
-        for code in codes
-    }
+    """The builtin ops that a model uses, and those that are none of TFLite's own."""
+    model = unpacked(content)
+    codes = model.operatorCodes
+    custom = {code.customCode.decode() for code in codes if code.customCode}
+    builtin = {str(opcode_to_name(model, number)) for number in range(len(codes))}
     return builtin - {"CUSTOM"}, custom
 
 
@@ -119,10 +114,7 @@ def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
     """
     for number, graph in enumerate(model.subgraphs):
         for operator in graph.operators:
-            code = model.operatorCodes[operator.opcodeIndex]
-            # A number below 127 may be in the older of the two fields.
-            value = max(code.builtinCode, code.deprecatedBuiltinCode)
-            if _BUILTIN_NAMES[value] == name:
+            if opcode_to_name(model, operator.opcodeIndex) == name:
                 yield number, graph, operator
 
 

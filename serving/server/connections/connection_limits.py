@@ -1,11 +1,9 @@
 """Limits on connections and request heads, and their command-line flags."""
 
-import argparse
 import resource
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from transbeam.configs.cli.arguments import at_least_one
+from transbeam.configs.cli.argument_parser import ArgumentGroup, argument, at_least_one
 
 _MOST_CONNECTIONS = 1000
 _FEWEST_CONNECTIONS = 16
@@ -31,6 +29,11 @@ def default_connections(descriptors: int | None = None) -> int:
     return max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, share))
 
 
+_GROUP = ArgumentGroup(
+    "how clients may ask", "Connections beyond these limits are ended."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
     """Limits on the requests and the idle time of a connection.
@@ -45,69 +48,65 @@ class ConnectionLimits:
         unread_seconds: Time after which a client that reads nothing of a response is
             disconnected.
         age_seconds: Maximum age of a gRPC connection; its client then reconnects.
-        connections: Concurrent connections of each API.
         calls: Concurrent gRPC calls of all connections together.
+        connections: Concurrent connections of each API.
     """
 
-    line_bytes: int = 8 * 2**10
-    head_bytes: int = 64 * 2**10
-    headers: int = 100
-    head_seconds: float = 30.0
-    idle_seconds: float = 75.0
-    unread_seconds: float = 30.0
-    age_seconds: float = 3600.0
-    connections: int = field(default_factory=default_connections)
-    calls: int = 1000
-
-
-_FLAGS: dict[str, tuple[str, str]] = {
-    "line_bytes": ("--max-line-bytes", "of a path (414) or a header (431)"),
-    "head_bytes": (
-        "--max-header-bytes",
-        "of all headers of a request, or of its metadata over gRPC",
-    ),
-    "headers": ("--max-headers", "of a request"),
-    "head_seconds": ("--header-timeout", "until a request's headers are there"),
-    "idle_seconds": ("--idle-timeout", "that a connection is kept without a request"),
-    "unread_seconds": (
-        "--write-timeout",
-        "that a client may read nothing of its answer; then it is given up",
-    ),
-    "age_seconds": (
-        "--max-connection-age",
-        "of a connection over gRPC; then its client connects anew",
-    ),
-    "calls": ("--max-calls", "over gRPC at once, from all connections"),
-}
-
-
-def add_connection_arguments(group: Any) -> None:
-    """Adds a flag for each connection limit to an argument group."""
-    defaults = ConnectionLimits()
-    for name, (flag, meaning) in _FLAGS.items():
-        default = getattr(defaults, name)
-        group.add_argument(
-            flag,
-            dest=name,
-            metavar="SECONDS" if name.endswith("seconds") else "N",
-            type=at_least_one,
-            default=int(default),
-            help=f"{meaning}; {default:,.0f} if left out",
-        )
-    group.add_argument(
-        "--max-connections",
-        dest="connections",
-        metavar="N",
-        type=at_least_one,
-        help="at once, at each door; if left out, by the limit of open files "
-        f"(ulimit -n): half of what it is above {_RESERVED_DESCRIPTORS}, and "
-        f"{_MOST_CONNECTIONS:,} at most",
+    line_bytes: int = argument(
+        "--max-line-bytes N",
+        "of a path (414) or a header (431); 8,192 if left out",
+        default=8 * 2**10,
+        group=_GROUP,
     )
-
-
-def read_connection_limits(arguments: argparse.Namespace) -> ConnectionLimits:
-    """Reads the limits from the arguments that `add_connection_arguments` added."""
-    given: dict[str, Any] = {name: getattr(arguments, name) for name in _FLAGS}
-    if arguments.connections is not None:
-        given["connections"] = arguments.connections
-    return ConnectionLimits(**given)
+    head_bytes: int = argument(
+        "--max-header-bytes N",
+        "of all headers of a request, or of its metadata over gRPC; 65,536 if left out",
+        default=64 * 2**10,
+        group=_GROUP,
+    )
+    headers: int = argument(
+        "--max-headers N", "of a request; 100 if left out", default=100, group=_GROUP
+    )
+    head_seconds: float = argument(
+        "--header-timeout SECONDS",
+        "until a request's headers are there; 30 if left out",
+        default=30.0,
+        group=_GROUP,
+        type=at_least_one,
+    )
+    idle_seconds: float = argument(
+        "--idle-timeout SECONDS",
+        "that a connection is kept without a request; 75 if left out",
+        default=75.0,
+        group=_GROUP,
+        type=at_least_one,
+    )
+    unread_seconds: float = argument(
+        "--write-timeout SECONDS",
+        "that a client may read nothing of its answer; then it is given up; 30 if left "
+        "out",
+        default=30.0,
+        group=_GROUP,
+        type=at_least_one,
+    )
+    age_seconds: float = argument(
+        "--max-connection-age SECONDS",
+        "of a connection over gRPC; then its client connects anew; 3,600 if left out",
+        default=3600.0,
+        group=_GROUP,
+        type=at_least_one,
+    )
+    calls: int = argument(
+        "--max-calls N",
+        "over gRPC at once, from all connections; 1,000 if left out",
+        default=1000,
+        group=_GROUP,
+    )
+    connections: int = argument(
+        "--max-connections N",
+        "at once, at each door; if left out, by the limit of open files (ulimit -n): "
+        f"half of what it is above {_RESERVED_DESCRIPTORS}, and {_MOST_CONNECTIONS:,} "
+        "at most",
+        default=default_connections,
+        group=_GROUP,
+    )

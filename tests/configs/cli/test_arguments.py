@@ -1,6 +1,7 @@
 """How commands end: exit codes, what stdout and stderr hold, and what `run` does."""
 
 import argparse
+import dataclasses
 import errno
 import json
 import os
@@ -18,9 +19,10 @@ from transbeam.configs.__main__ import main as configs_main
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.base.reflection import plain
 from transbeam.configs.base.version import VERSION
+from transbeam.configs.cli.argument_parser import parse
 from transbeam.configs.cli.arguments import (
     Invocation,
-    add_common_arguments,
+    JobArguments,
     read_invocation,
     run_main,
     usable_cores,
@@ -117,8 +119,7 @@ def test_terminal_without_unicode_does_not_end_the_command():
 
 def invocation_of(*argv: str) -> Invocation:
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_common_arguments(parser, workers=True)
-    return read_invocation(parser.parse_args(argv))
+    return read_invocation(parse(parser, JobArguments, argv))
 
 
 def test_defaults_of_an_invocation():
@@ -368,9 +369,9 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
         assert bool(arguments.images) == (kind == "image_classification")
         given = *arguments.texts, *arguments.second_texts, *arguments.images
         asked.append(tuple(map(str, given)))
-        return 0
 
-    monkeypatch.setattr(serving_main, "predict_command", predict_command)
+    predicting = dataclasses.replace(serving_main.PREDICT, run=predict_command)
+    monkeypatch.setattr(serving_main, "COMMANDS", [predicting])
     assert serving_main.main(shlex.split(line)) == 0
     ((first, *others),) = asked
     two = "pair" in kind or kind in ("text_to_text", "span_qa")

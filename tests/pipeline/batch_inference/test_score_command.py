@@ -17,8 +17,8 @@ from tests.small_run import paragraphs
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.pipeline.batch_inference import document_blocks, inference_job
 from transbeam.pipeline.batch_inference import score_command as score
-from transbeam.pipeline.batch_inference.score_command import ScoreRequest
 from transbeam.pipeline.batch_inference.score_command import score as run_score
+from transbeam.pipeline.batch_inference.score_request import ScoreRequest
 
 TEXTS = tf.TensorSpec([None], tf.string, name="text")
 

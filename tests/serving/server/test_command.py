@@ -13,8 +13,9 @@ from tests.serving.server.conftest import NAME
 from tests.serving.server.sample_models.half_plus_two_model import Held, save_half_plus
 from tests.serving.server.server_process import commanded, started
 from tests.serving.server.test_fault_tolerance import until
+from transbeam.configs.cli.argument_parser import parse
 from transbeam.serving.__main__ import main
-from transbeam.serving.server.arguments import add_serve_arguments
+from transbeam.serving.server.arguments import ServeArguments
 
 
 def ask(address, body):
@@ -230,13 +231,10 @@ def test_what_the_configuration_of_models_may_do(half_plus_two, tmp_path, capsys
 
 
 def test_it_listens_on_this_machine_alone_unless_told_otherwise():
-    parser = argparse.ArgumentParser()
-    add_serve_arguments(parser)
-    assert parser.parse_args([]).host == "127.0.0.1"
+    assert parse(argparse.ArgumentParser(), ServeArguments, []).host == "127.0.0.1"
 
 
 def test_it_writes_nothing_down_unless_told_otherwise():
     parser = argparse.ArgumentParser()
-    add_serve_arguments(parser)
-    assert parser.parse_args([]).log_requests is None
+    assert parse(parser, ServeArguments, []).log_requests is None
     assert "what people send is private" in " ".join(parser.format_help().split())

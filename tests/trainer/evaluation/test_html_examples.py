@@ -24,7 +24,7 @@ class Tags(HTMLParser):
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
-        self.feed(page)
+        self.feed(str(page))
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))

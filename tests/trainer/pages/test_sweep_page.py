@@ -1,6 +1,7 @@
 """The page about a sweep."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from transbeam.configs.loader.sweep import Sweep
+from transbeam.pipeline.pages.pictures import COLORS
 from transbeam.trainer.pages.svg_curves import Curve, curves
 from transbeam.trainer.pages.sweep_page import sweep_page
 
@@ -55,13 +57,24 @@ def validate(folder: Path, count: int) -> None:
 def test_few_validations_are_dots_on_the_line(tmp_path, validations, dots) -> None:
     validate(tmp_path, validations)
     page = sweep_page(plan(seed=("1",)), [outcome(tmp_path, "seed=1")])
-    tags = Reader(page).tags
-    assert (tags.count("polyline"), tags.count("circle")) == (1, dots)
+    assert (lines(page), marks(page)) == (1, dots)
 
 
 def test_a_point_that_is_alone_is_always_a_dot() -> None:
-    alone, line = Curve("one", [(5, 1.0)]), Curve("two", [(5, 2.0), (6, 1.0)])
-    assert Reader(curves([alone, line], "two lines")).tags.count("circle") == 1
+    alone, line = Curve("", [(5, 1.0)]), Curve("", [(5, 2.0), (6, 1.0)])
+    svg = curves([alone, line], "two lines")
+    assert (marks(svg, COLORS[0]), marks(svg, COLORS[1])) == (1, 0)
+
+
+def lines(page: str, color: str = COLORS[0]) -> int:
+    """How many lines of a color are in the axes; the legend is not clipped."""
+    return len(re.findall(rf'clip-path="[^"]*" style="fill: none;[^"]*{color}', page))
+
+
+def marks(page: str, color: str = COLORS[0]) -> int:
+    """How many points of a line are marked in the axes."""
+    groups = re.findall(r"<g clip-path=.*?</g>", page, re.S)
+    return sum(group.count(f'style="fill: {color}') for group in groups)
 
 
 @pytest.mark.parametrize("key", ["data__shuffle", "tokenizer__kind", "objective"])

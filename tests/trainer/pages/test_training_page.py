@@ -1,11 +1,12 @@
 """The pages and pictures of a training."""
 
 import math
-from xml.etree import ElementTree
+import re
 
 import pytest
 
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.pipeline.pages.pictures import COLORS, GRAY
 from transbeam.trainer.loop.mfu import peak_flops, step_flops
 from transbeam.trainer.pages.nearest_preset import nearest_preset
 from transbeam.trainer.pages.svg_curves import Curve, curves
@@ -20,17 +21,34 @@ ROWS = [
 ]
 
 
+def drawn(svg: str, color: str) -> list[tuple[float, float]]:
+    """The corners of the line of a color."""
+    style = (
+        f'clip-path="[^"]*" style="fill: none;[^"]*{color}'  # the legend has no clip
+    )
+    (path,) = re.findall(f'<path d="([^"]*)" {style}', svg)
+    corners = re.findall(r"[ML] ([\d.]+) ([\d.]+)", path)
+    return [(float(x), float(y)) for x, y in corners]
+
+
 def test_a_curve_lies_where_its_numbers_say() -> None:
-    line = Curve("training", [(0, 1.0), (50, math.nan), (100, 3.0)])
-    svg = ElementTree.fromstring(curves([line], "a & b", ("even", 2.0)))
-    points = svg.find("polyline").get("points").split()
-    (x0, y0), (x1, y1) = (map(float, point.split(",")) for point in points)
-    assert (x0, x1) == (64.0, 664.0)
-    assert y0 > y1  # upwards is less
-    limit = svg.find("line[@class='limit']")
-    assert float(limit.get("y1")) == pytest.approx((y0 + y1) / 2, abs=0.06)
-    assert svg.get("aria-label") == "a & b"
-    assert curves([Curve("", [])], "nothing") == ""
+    line = Curve("", [(0, 1.0), (50, math.nan), (75, 2.0), (100, 3.0)])
+    svg = curves([line], "a & b")
+    (x0, y0), (x1, y1), (x2, y2) = drawn(svg, COLORS[0])
+    assert (x1 - x0) / (x2 - x0) == pytest.approx(0.75)
+    assert (y1 - y0) / (y2 - y0) == pytest.approx(0.5)
+    assert y0 > y2  # upwards is less
+    assert "aria-label='a &amp; b'" in svg
+    assert curves([Curve("", [(1, math.nan)])], "nothing") == ""
+
+
+def test_a_limit_is_a_line_across() -> None:
+    line = Curve("training", [(0, 1.0), (100, 3.0)])
+    svg = curves([line], "loss", ("even", 2.0))
+    (_, y0), (_, y1) = drawn(svg, COLORS[0])
+    (_, limit), (_, right) = drawn(svg, f'dasharray[^"]*{GRAY}')
+    assert limit == right == pytest.approx((y0 + y1) / 2)
+    assert re.findall(">(even|training)</text>", svg) == ["training", "even"]
 
 
 def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
@@ -40,7 +58,7 @@ def test_the_page_tells_of_the_training_and_of_the_nearest_preset() -> None:
     result |= {"summary": "loss <1>", "evaluation": evaluation}
     page = training_report(run, ROWS, result, {"backend": "tensorflow"})
     assert "loss &lt;1&gt;" in page
-    assert page.count("<svg class='curves'") == 4
+    assert page.count("<svg role='img'") == 4
     assert "bert_base</th>" in page
     assert "training.steps</th><td>1000000</td><td>77</td>" in page
     assert "<td>900</td>" in page  # without the line that has the compilation in it

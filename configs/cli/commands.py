@@ -1,0 +1,67 @@
+"""Commands and their options, as one description that parsers are made from."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transbeam.configs.cli.argument_parser import parse
+from transbeam.configs.cli.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command of `transbeam`.
+
+    Attributes:
+        name: What is typed.
+        arguments: A dataclass, as `transbeam.configs.cli.argument_parser` describes.
+        run: Gets these, and returns the object that `--json` prints, or None if it has
+            printed that.
+        summary: What the command does, for a list of commands.
+        description: The same in more words, for its own `--help`; printed as it is if
+            it has several lines.
+        epilog: Examples below the options.
+    """
+
+    name: str
+    arguments: type[Any]
+    run: Callable[[Any], dict[str, Any] | None]
+    summary: str
+    description: str
+    epilog: str | None = None
+
+
+def run_command(
+    about: str | None, commands: Sequence[Command], argv: Sequence[str]
+) -> int:
+    """Runs the command that the first of the arguments names.
+
+    Args:
+        about: For the `--help` of all commands together.
+        commands: All of them.
+        argv: The command's name and its arguments.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(prog="transbeam", description=about)
+    choices = parser.add_subparsers(dest="name", metavar="COMMAND", required=True)
+    known = {command.name: command for command in commands}
+    for command in commands:
+        choices.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter
+            if "\n" in command.description
+            else argparse.HelpFormatter,
+            allow_abbrev=False,
+        )
+    command = known[parser.parse_args(argv[:1]).name]
+    arguments = parse(choices.choices[command.name], command.arguments, argv[1:])
+    result = command.run(arguments)
+    if result is not None:
+        Console(json=arguments.json).emit(result)
+    return 0

@@ -1,0 +1,1 @@
+"""Pages of HTML and their pictures, which need no script, network or other file."""

@@ -1,0 +1,29 @@
+"""Jinja templates of pages, with a layout and a style that all pages share."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(template: Path, **values: Any) -> str:
+    """Fills in a template; texts among the values are escaped.
+
+    Args:
+        template: Its file. It may extend `page.html`, and import from `parts.html`.
+        values: What it is filled with. Only `Markup` is taken as HTML.
+
+    Example:
+    >>> render(TEMPLATES / "page.html", title="A & B").splitlines()[-2]
+    '<body><h1>A &amp; B</h1>'
+    """
+    environment = Environment(
+        loader=FileSystemLoader([template.parent, TEMPLATES]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    return environment.get_template(template.name).render(values)

@@ -1,0 +1,55 @@
+"""Pictures for pages, drawn by matplotlib as SVG."""
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:  # it takes half a second, and is for those who draw
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# They can be told from a white and from a dark background.
+GRAY = "#8a97a5"
+COLORS = ("#3b82c4", "#c8643a", "#7a9a2e", "#8f63b8")
+COLORS += ("#2a9d8f", "#c2a12b", "#d1477a", "#8a7a6a")
+
+
+def new_figure(height: float) -> "tuple[Figure, Axes]":
+    """Returns a figure of the width of a page, and axes with whole numbers below.
+
+    Args:
+        height: Its height in inches.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, height), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GRAY)
+    axes.tick_params(color=GRAY)
+    axes.grid(axis="y", color=GRAY, alpha=0.3, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.locator_params(axis="x", integer=True)
+    return figure, axes
+
+
+def as_svg(figure: "Figure", what: str) -> Markup:
+    """Returns an `<svg>` element without background, whose texts a page's style colors.
+
+    Args:
+        figure: What is drawn.
+        what: Says in words what the picture shows.
+    """
+    from matplotlib import rc_context
+
+    written = io.StringIO()
+    # The same figure has the same bytes, at any time.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "transbeam"}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
+    _, _, drawn = written.getvalue().partition("<svg")
+    # Names of parts would stand twice on a page with two pictures.
+    drawn = re.sub(r' (xmlns\S*="[^"]*"|id="[\w.]+_\d+")', "", drawn)
+    return Markup("<svg role='img' aria-label='{}'{}").format(what, Markup(drawn))
