@@ -72,7 +72,7 @@ class CostArguments(ConfigArguments):
 
 
 def _check(arguments: CheckArguments) -> dict[str, Any]:
-    config = load_run(
+    resolved = load_resolved(
         arguments.config, arguments.overrides, with_model=True, rules=[check_needs]
     )
     config = resolved.config
@@ -92,6 +92,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     if choice and choice.failed:
         console.warn(str(choice))
     if not arguments.json:
+        print(_keys(resolved), end="")
         print(f"{arguments.config} is right: it describes the run {config.name!r}.")
         print(summary(config))
         if run_folder:
@@ -109,7 +110,8 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     memory = {"training": need, "found": found and asdict(found)}
     machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
     compared = {"differences": other} if run_folder else {}
-    return {**plain(config), "memory": memory, **machine, **compared}
+    places = {"places": places_of(resolved)}
+    return {**plain(config), **places, "memory": memory, **machine, **compared}
 
 
 def _keys(resolved: ResolvedRun) -> str:
@@ -189,7 +191,8 @@ COMMANDS = (
         summary="read a configuration and say what it asks for",
         description="Reads a configuration, checks every key, says what it asks for "
         "and how much memory it takes, and warns of what this version cannot do with "
-        "it and of what will not fit.",
+        "it and of what will not fit. If it takes keys from elsewhere (`extends`, "
+        "`preset`, `init_from`), all keys are shown, each with its file and line.",
     ),
     Command(
         name="cost",

@@ -318,7 +318,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
 def _samples(
     prepared: TrainingSetup, rows: Sequence[EvaluatedRecord], invocation: Invocation
 ) -> Markup:
-    """What the model says of the first validation records, as HTML."""
+    """Predictions for the first validation records, as HTML."""
     config, manifest = invocation.config, prepared.manifest
     in_parts = isinstance(config.training.distribution, ModelParallelConfig)
     # A model spread over several devices may be too large for one: use the host.

@@ -4,9 +4,11 @@ import contextlib
 import importlib
 import io
 import os
+from collections.abc import Sequence
 from unittest import mock
 
 from transbeam import __main__ as command
+from transbeam.configs.cli.commands import Command, run_command
 
 PATH = "reference/commands.md"
 COLUMNS = "88"
@@ -52,15 +54,17 @@ def help_of(name: str) -> str:
         contextlib.redirect_stdout(printed),
         contextlib.suppress(SystemExit),
     ):
-        if name == "run":
-            command._run(["--help"])
-        else:
-            # Not by `main`, which asks for Keras's backend before it reads arguments.
-            room = importlib.import_module(f"transbeam.{command.ROOMS[name]}.__main__")
-            room._main([name, "--help"])
+        # Not by `main`, which asks for Keras's backend before it reads arguments.
+        run_command(None, _commands(name), [name, "--help"])
     if not printed.getvalue().startswith("usage: "):
         raise ValueError(f"transbeam {name} --help printed no usage")
     return printed.getvalue()
+
+
+def _commands(name: str) -> Sequence[Command]:
+    if name == "run":
+        return (command.RUN,)
+    return importlib.import_module(f"transbeam.{command.ROOMS[name]}.__main__").COMMANDS
 
 
 def _fence(text: str) -> str:

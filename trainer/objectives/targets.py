@@ -102,7 +102,7 @@ class Target:
     def divergence(
         self, student: Any, teacher: Any, temperature: float
     ) -> tuple[Any, float]:
-        """How far a student's answers are from the teacher's, and the scale of that."""
+        """Distance of a student's answers from its teacher's, and the factor it needs."""
         return divergence(student, teacher, temperature), temperature**2
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
