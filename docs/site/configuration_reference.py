@@ -6,11 +6,11 @@ from collections.abc import Callable
 from docs.site.markdown import escape, flow_yaml, table
 from transbeam.configs.base.reflection import (
     ConfigKey,
-    keys_of,
     kinds_of,
     plain,
     tag_of,
     type_text,
+    written_keys,
 )
 from transbeam.configs.schema.run import RunConfig
 
@@ -40,7 +40,7 @@ def pages() -> dict[str, Callable[[], str]]:
     """The pages by their paths, each as a function that writes it."""
     sections = {
         name: key
-        for name, key in keys_of(RunConfig).items()
+        for name, key in written_keys(RunConfig).items()
         if kinds_of(key.annotation)
     }
     made: dict[str, Callable[[], str]] = {f"{FOLDER}/index.md": _index_page}
@@ -50,7 +50,7 @@ def pages() -> dict[str, Callable[[], str]]:
 
 
 def _index_page() -> str:
-    keys = keys_of(RunConfig)
+    keys = written_keys(RunConfig)
     rows = [
         [
             f"[`{name}`]({name}.md)" if kinds_of(key.annotation) else f"`{name}`",
@@ -108,7 +108,7 @@ class _SectionPage:
     def _keys(self, section: type, path: str, place: str, level: int) -> None:
         rows: list[list[str]] = []
         below: list[tuple[ConfigKey, str]] = []
-        for key in keys_of(section).values():
+        for key in written_keys(section).values():
             if key.name == "kind" and tag_of(section):
                 continue
             allowed, default, doc = _cells(key)

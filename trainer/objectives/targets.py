@@ -102,7 +102,7 @@ class Target:
     def divergence(
         self, student: Any, teacher: Any, temperature: float
     ) -> tuple[Any, float]:
-        """Distance of a student's answers from its teacher's, and the factor it needs."""
+        """Distance of a student's answers from its teacher's, and its factor."""
         return divergence(student, teacher, temperature), temperature**2
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -31,6 +31,7 @@ OBJECTIVES = {
     **dict.fromkeys(
         (
             "classification",
+            "multi_label_classification",
             "pair_classification",
             "token_classification",
             "image_classification",
