@@ -17,7 +17,7 @@ from transbeam.configs.loader.model_differences import FREE, model_differences
 from transbeam.configs.loader.model_files import ModelFiles, find_model_files
 from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.preset_files import preset_files
-from transbeam.configs.loader.yaml_merge import is_null, merge
+from transbeam.configs.loader.yaml_merge import is_null, merge, without_keys
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlScalar,
@@ -93,6 +93,8 @@ def _over_run(
             what = "a training begins once, and `training.init_from` is the older "
             what += f"spelling of the same ({older.where}). Take one of them away"
             raise complain(where, "model.init_from", what)
+    # One that is null says nothing, and must not take the weights away.
+    root = without_keys(root, "training", ("init_from",))
     try:
         folder = _expanded(name)
         files = _files_of(folder, chain)

@@ -166,7 +166,7 @@ def _bind_kind(
     if "" in kinds:
         return bind_section(kinds[""], node, path)
     chosen = _kind_of(kinds, node, path, key)
-    node = _without_outdated_keys(kinds, chosen, node)
+    node = _without_outdated_keys(kinds[chosen], node, path)
     _refuse_keys_of_other_kinds(kinds, chosen, node, path)
     return bind_section(kinds[chosen], node, path)
 
@@ -193,13 +193,17 @@ def _kind_of(
     return default.kind
 
 
-def _without_outdated_keys(
-    kinds: dict[str, type], chosen: str, node: YamlSection
-) -> YamlSection:
-    """Leaves out what only another kind has, of a file that the chosen kind is over."""
-    known = keys_of(kinds[chosen])
-    others = {name for section in kinds.values() for name in keys_of(section)}
-    gone = node.outdated & (others - known.keys())
+def _without_outdated_keys(chosen: type, node: YamlSection, path: str) -> YamlSection:
+    """Leaves out what only another kind has, of a file that the chosen kind is over.
+
+    A slip there is of no kind, and stays to be refused.
+    """
+    place = re.sub(r"\[\d+\]", "", path)
+    gone = {
+        name
+        for name in node.outdated - keys_of(chosen).keys()
+        if _join(place, name) in _dotted_keys()
+    }
     kept = {name: child for name, child in node.nodes.items() if name not in gone}
     return replace(node, nodes=kept)
 

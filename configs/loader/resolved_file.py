@@ -32,9 +32,10 @@ def resolved_file(run: ResolvedRun) -> str:
     lines = dump_sections(written).splitlines()
     dumped = compose("\n".join(lines), str)
     assert isinstance(dumped, YamlSection)
+    places = _places(written, run.root)
     for path, number in _places(written, dumped).items():
         line = lines[int(number) - 1]
-        lines[int(number) - 1] = f"{line:{_COLUMNS}} # {places_of(run)[path]}"
+        lines[int(number) - 1] = f"{line:{_COLUMNS}} # {places[path]}"
     return "".join(f"{line}\n" for line in lines)
 
 

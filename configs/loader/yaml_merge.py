@@ -64,7 +64,7 @@ def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
     gone = {"model"}
     if named == "init_from":
         gone.add("tokenizer")  # which comes with the weights
-        under = _without(under, "training", _BEGINNINGS)
+        under = without_keys(under, "training", _BEGINNINGS)
     kept = {name: node for name, node in under.nodes.items() if name not in gone}
     return replace(under, nodes=kept)
 
@@ -97,7 +97,7 @@ def _text_of(section: YamlSection, name: str) -> str | None:
     return node.text if isinstance(node, YamlScalar) else None
 
 
-def _without(root: YamlSection, name: str, keys: tuple[str, ...]) -> YamlSection:
+def without_keys(root: YamlSection, name: str, keys: tuple[str, ...]) -> YamlSection:
     """The same without some keys of one section."""
     section = root.nodes.get(name)
     if not isinstance(section, YamlSection):

@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.loader.extends import read_root
+from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.configs.loader.yaml_dump import dump_run
+from transbeam.configs.loader.yaml_merge import put_over
 from transbeam.configs.schema.block import (
     LearnedPositionConfig,
     SinusoidalPositionConfig,
@@ -176,6 +180,21 @@ def test_errors_name_the_file_in_which_the_key_stands(
     rest = "data: {source: {kind: text, path: a.txt}}\n"
     own = f"extends: base.yaml\n{own}\n{rest}"
     assert message in error_of(load, base=base, own=own)
+
+
+PRESETS = sorted((Path(__file__).parents[3] / "configs/presets").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("under", "over"),
+    [*zip(PRESETS, [*PRESETS[11:], *PRESETS[:11]], strict=True)],
+    ids=lambda path: path.stem,
+)
+def test_a_whole_run_over_another_is_that_run(under: Path, over: Path) -> None:
+    """Nothing of the lower one is left where the upper one says all."""
+    runs = [load_run(path) for path in (under, over)]
+    roots = [read_root(dump_run(run), "f") for run in runs]
+    assert bind_section(RunConfig, put_over(*roots), "") == runs[1]
 
 
 def test_a_file_that_is_extended_need_not_be_whole(load) -> None:

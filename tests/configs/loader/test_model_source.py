@@ -184,6 +184,11 @@ def test_adapters_find_weights_to_begin_with() -> None:
     assert run.training.adaptation.kind == "lora"
 
 
+def test_the_older_spelling_left_null_takes_no_weights_away() -> None:
+    run = parse(FROM + "training: {steps: 5, init_from: null}")
+    assert run.training.init_from == "runs/there"
+
+
 def test_null_is_nothing_and_takes_it_away() -> None:
     model = parse("model: {init_from: runs/there, num_layers: 2}", "model.init_from=")
     assert model.model == EncoderConfig(num_layers=2)
