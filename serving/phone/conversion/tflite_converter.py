@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.console import Console
+from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.model.kernels.dispatch import for_phones
@@ -131,7 +132,7 @@ def write_tflite(
         for variant, file in files.items():
             bundle = folder / bundle_name(variant)
             write_bundle(file, run_folder / TOKENIZER, bundle, slots)
-    if "classify_pixels" not in endpoints:
+    if not isinstance(trained.config.objective, ImageObjective):
         tokenizer = read_tokenizer(run_folder / TOKENIZER).model
         content_of = {**tokenizer.files(), **tokenizer.framing.files()}
         for name, content in content_of.items():

@@ -13,7 +13,10 @@ import numpy as np
 
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.export import example_texts
-from transbeam.configs.schema.objectives.objective import SpanObjective
+from transbeam.configs.schema.objectives.objective import (
+    ImageObjective,
+    SpanObjective,
+)
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.tflite_format.signature_table import (
@@ -33,7 +36,8 @@ USES = {
     "fill_mask": "masked",
     "tag_ids": "tag",
     "read_ids": "read",
-    "classify_pixels": "pixels",
+    "classify_pixels": "classify",
+    "regress_pixels": "regress",
     "decode": "write",
     "embed": "embed",
 }
@@ -63,9 +67,8 @@ def program_values(
     values["prefix_text"] = _quoted(values["prefix"], "python")
     if "decode" in signatures:
         values |= _of_writers(trained, signatures)
-    elif "classify_pixels" in signatures:
-        shape = first.inputs["image"].shape[1:]
-        values |= {"shape": str(shape), "pixels": int(np.prod(shape))}
+    elif isinstance(objective, ImageObjective):
+        values |= _of_images(first)
     else:
         values |= _of_rows(first)
     if "fill_mask" in signatures:
@@ -84,7 +87,7 @@ def program_values(
             "longest_answer": trained.config.evaluation.max_answer_length,
             "stride": objective.stride,
         }
-    if "classify_pixels" not in signatures:
+    if not isinstance(objective, ImageObjective):
         values |= _of_texts(trained)
     return {name: str(value) for name, value in values.items()}
 
@@ -127,20 +130,23 @@ def program(
         own[f"{short}_encode"] = part("gaps") + "\n" if gaps else ""
         own["py_regex"] = "import re\n" if gaps else ""
         return filled(f"uses/write.{language}", own).lstrip("\n")
+    of_images = isinstance(trained.config.objective, ImageObjective)
     if language == "kotlin":
         parts |= {"imports": part("imports"), "labels": part("labels")}
         if kind in ("regress", "read", "embed"):  # no probabilities
             unused = "import kotlin.math.exp\n"
             parts["imports"] = parts["imports"].replace(unused, "")
-    if language == "swift" and kind in ("classify", "tag", "pixels"):
+        if of_images:
+            tokens = "\nimport transbeam.Row\nimport transbeam.Tokenizer"
+            parts["imports"] = parts["imports"].replace(tokens, "")
+    if language == "swift" and kind in ("classify", "tag"):
         own["sw_labels"] = (
             '\n        let lines = try String(contentsOf: file("labels.txt"), '
             "encoding: .utf8)\n        labels = lines.split("
             'separator: "\\n", omittingEmptySubsequences: false).dropLast()'
             ".map { String($0) }"
         )
-    if kind != "pixels":
-        parts["open"] = part("open")
+    parts["open"] = part("open_image" if of_images else "open")
     own |= parts
     return filled(f"uses/{kind}.{language}", own)
 
@@ -168,6 +174,25 @@ def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
         "sw_inputs": "\n".join(swift),
         "sw_size": "row.paddingMask.reduce(0, +)" if resized else str(length),
         "size_comment": why,
+    }
+
+
+def _of_images(signature: TFLiteSignatureEntry) -> dict[str, Any]:
+    """Returns the code that gives the file's input an image."""
+    shape = signature.inputs["image"].shape[1:]
+    return {
+        "shape": str(shape),
+        "pixels": (pixels := int(np.prod(shape))),
+        "py_arguments": "image: np.ndarray",
+        "py_row": "image",
+        "py_example": "sample()",
+        "kt_arguments": "pixels: ByteArray",
+        "kt_row": "pixels",
+        # Take a decoded image of yours.
+        "kt_example": f"ByteArray({pixels}) {{ (it % 251).toByte() }}",
+        "sw_arguments": "_ pixels: Data",
+        "sw_row": "pixels",
+        "sw_example": f"Data((0..<{pixels}).map {{ UInt8($0 % 251) }})",
     }
 
 

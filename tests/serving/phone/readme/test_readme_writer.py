@@ -25,6 +25,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.supervised import (
     ClassificationConfig,
+    MultiLabelClassificationConfig,
     PairClassificationConfig,
     PairRegressionConfig,
     RegressionConfig,
@@ -115,6 +116,10 @@ PAIR = ('the "name" of $a list\tthe \\name of a tuple',)
 CASES = {
     "classification": lambda: tiny(
         "classifier_small", objective=ClassificationConfig(labels=("a", "b and c"))
+    ),
+    "multi_label_classification": lambda: tiny(
+        "classifier_small",
+        objective=MultiLabelClassificationConfig(labels=("a", "b and c")),
     ),
     "pair_classification": lambda: segmented(
         PairClassificationConfig(labels=("a", "b and c")), examples=PAIR
@@ -233,13 +238,14 @@ def expected(trained, folder):
     """Keras's answer as pairs of a number and what it is of."""
     task, kind = task_for(trained), trained.config.objective.kind
     if kind == "image_classification":
-        shape = task.size, task.size, task.channels
+        inputs = task.inputs
+        shape = inputs.size, inputs.size, inputs.channels
         image = (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
-        odds = tf.nn.softmax(task.ask(tf.constant(image[None]))["logits"])[0]
-        return best_first(zip(odds.numpy(), task.labels, strict=True))
+        odds = tf.nn.softmax(inputs.ask(tf.constant(image[None]))["logits"])[0]
+        return best_first(zip(odds.numpy(), task.answer.labels, strict=True))
     texts = [tf.constant([text]) for text in texts_of(folder)]
     if kind in ("regression", "pair_regression"):
-        return [(float(task.estimate(*texts)["score"][0]), "")]
+        return [(float(task.answer_inputs(*texts)["score"][0]), "")]
     if kind == "masked":
         one, other = (
             task.embedder.embed(text)["embedding"].numpy()[0]
@@ -270,7 +276,7 @@ def expected(trained, folder):
             long = (TOO_LONG,) if kind == "span_corruption" else ()
             write(trained, task, (text, "", " ", *long), default_most(folder))
         return written[id(trained)][text]
-    found = {name: of.numpy()[0] for name, of in task.choose(*texts).items()}
+    found = {name: of.numpy()[0] for name, of in task.answer_inputs(*texts).items()}
     named = [label.decode() for label in found["classes"]]
     return best_first(zip(found["scores"], named, strict=True))
 
