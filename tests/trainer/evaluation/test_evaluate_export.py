@@ -82,7 +82,7 @@ def test_an_export_scores_as_the_model_it_is_of(run) -> None:
     written = folder / "evaluation/of-saved_model-3/test"
     assert found["path"] == str(written)
     assert json.loads((written / "scores.json").read_text()) == found
-    assert "the run&#x27;s own</th>" in (written / "report.html").read_text()
+    assert "the run&#39;s own</th>" in (written / "report.html").read_text()
     ours, theirs = (
         [row["offset"] for row in read_lines(of / "errors.jsonl")]
         for of in (folder / "evaluation/test", written)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainer.batches import OBJECTIVES, random_batch, small_model
+from tests.trainer.batches import LABELS, OBJECTIVES, random_batch, small_model
 from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
 from transbeam.trainer.evaluation.evaluation_loop import (
     Evaluation,
@@ -42,6 +42,12 @@ EXPECTED = {
     "token_classification": CLASSES,
     "span_qa": {"window_accuracy"},
     "image_classification": CLASSES,
+    "multi_label_classification": {
+        "micro_f1",
+        "macro_f1",
+        "exact_match",
+        *(f"f1_{label}" for label in LABELS),
+    },
 }
 TOKENS = Target("logits", "ids", "weights")
 PAIRS = Target("pair_logits", "label")
