@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from transbeam.configs.base.errors import ConfigError, UserError
@@ -21,6 +22,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.model_files import training_stage
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.pages.pictures import COLORS
 from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.trainer import sweep as module
 from transbeam.trainer.__main__ import main
@@ -108,7 +110,8 @@ def test_runs_all_and_finds_the_best(tmp_path, processes) -> None:
     assert result["best"]["replaced"] == best
     page = Path(result["page"]).read_text()
     assert page.index("<td>2e-3</td><td>32</td>") < page.index("<td>1e-3</td><td>32")
-    assert "<tr class='best'><td>no. 1</td><td>2e-3</td>" in page
+    best_row = r"<tr class=best><td>no\. 1</td>\s*<td>2e-3</td>"
+    assert re.search(best_row, page)
     written = json.loads((tmp_path / "runs/sweep.json").read_text())
     assert written["runs"] == result["runs"]
 
@@ -268,21 +271,31 @@ def test_the_command_ends_with_exit_code_2_after_runs_failed(
     assert "and 2 more, which the page lists" in error
 
 
+def marked(page: str, color: str) -> list[tuple[float, float]]:
+    """Where the points of a curve are marked in the axes."""
+    groups = "".join(re.findall(r"<g clip-path=.*?</g>", page, re.S))
+    found = re.findall(
+        rf'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="fill: {color}', groups
+    )
+    return [(float(x), float(y)) for x, y in found]
+
+
 def test_the_page_shows_the_validations_of_the_runs(tmp_path, processes) -> None:
     page = Path(run(tmp_path)["page"]).read_text("utf-8")
-    dots = re.findall(r"<circle class='c(\d)' .*?<title>(.*?)</title>", page)
-    losses = [0.318, 0.319, 0.638, 0.639]
-    assert dots == [(str(n), f"step 30: {loss}") for n, loss in enumerate(losses)]
+    losses = np.array([0.318, 0.319, 0.638, 0.639])
+    heights = [y for color in COLORS[:4] for _, y in marked(page, color)]
+    assert len(heights) == 4
+    shares = (np.array(heights) - heights[0]) / (heights[-1] - heights[0])
+    expected = (losses - losses[0]) / (losses[-1] - losses[0])
+    np.testing.assert_allclose(shares, expected, atol=1e-3)
 
     shutil.rmtree(tmp_path / "runs")
     processes.validations = 3
     page = Path(run(tmp_path)["page"]).read_text("utf-8")
-    first, *_ = lines = re.findall(r"<polyline class='c\d' points='(.*?)'", page)
-    assert len(lines) == 4
-    places = [tuple(map(float, place.split(","))) for place in first.split()]
-    assert [x for x, _ in places] == [264.0, 464.0, 664.0]  # steps 10, 20 and 30
-    assert places[0][1] < places[1][1] < places[2][1]  # downwards is less
-    assert page.count("<circle") == 12
+    assert [len(marked(page, color)) for color in COLORS[:5]] == [3, 3, 3, 3, 0]
+    (x0, y0), (x1, y1), (x2, y2) = marked(page, COLORS[0])
+    assert x1 - x0 == pytest.approx(x2 - x1)  # steps 10, 20 and 30
+    assert y0 < y1 < y2  # downwards is less
 
 
 def test_a_combination_that_is_refused_stops_it_before_the_first(
