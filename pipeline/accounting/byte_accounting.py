@@ -46,7 +46,7 @@ class UnreadFile:
         unread: The number of bytes that could not be read.
         documents: The number of documents that were read from it.
         doubtful: Whether an unknown further amount may be lost or wrong.
-        reasons: The reasons, each in a few words.
+        reasons: Short reasons why bytes could not be read.
     """
 
     name: str

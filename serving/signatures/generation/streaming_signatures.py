@@ -40,7 +40,7 @@ class EncodedPrompts(NamedTuple):
         steps: The model's decode functions.
         prompts: The prompts.
         truncated: bool (B,), whether a text was cut.
-        requests: The sampling parameters of each.
+        requests: The sampling parameters of each prompt.
     """
 
     steps: DecodeFunctions
