@@ -64,8 +64,8 @@ def build_model(
 
     Args:
         config: The `model` section of a run.
-        objective: Its `objective` section. None, which a checkpoint without a head has,
-            is an error, as there is nothing to predict.
+        objective: The `objective` section of the run. None, as for a checkpoint without
+            a head, is an error: there is nothing to predict.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
         segments: See `build_encoder`; other architectures have none.

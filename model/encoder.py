@@ -38,7 +38,7 @@ def build_encoder(
         vocabulary_size: Number of tokens; not used with `config.patches`.
         packed: If true, a row holds several documents, with no attention between them.
         segments: If false, there is no input of segment ids even if the config has
-            segments: all tokens are of the first one.
+            segments, and all tokens belong to the first segment.
         dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or None for the
             global one.
         seed: Seed of the initial weights and of dropout; None for random ones.

@@ -1,9 +1,9 @@
 """Documents that a model is evaluated on, and their positions in the records.
 
 Records contain ids; the evaluation of generated text, or an error analysis, needs the
-texts and answers of the corpus. Those of the validation split are in the data folder.
-Those of a test set are read here, by the same readers, tokenizer and objective, into a
-folder of the same layout.
+texts and answers of the corpus. Documents of the validation split are in the data
+folder. Documents of a test set are read here, with the same readers, tokenizer and
+objective, into a folder of the same layout.
 """
 
 import re
@@ -57,8 +57,8 @@ class HeldOut:
         parts: All documents of the corpus's parts, memory-mapped.
         rows: int64, for each part, the indices of the documents that are in a record,
             each once, in the order of the corpus.
-        placements: Their positions in the records, by the shard's path; a document's
-            number is its index among those of all parts.
+        placements: Positions of documents in the records, by the shard's path; a
+            document's number is its index among those of all parts.
     """
 
     parts: tuple[DocumentBatch, ...]

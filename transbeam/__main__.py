@@ -1,7 +1,7 @@
-"""The `transbeam` command: it maps a sub-command to a room, and nothing else.
+"""The `transbeam` command, which passes each sub-command to a package.
 
-`transbeam train ...` is `python -m transbeam.trainer train ...`; only `run` is put
-together here. Nothing heavy is imported before a room is entered.
+`transbeam train ...` is `python -m transbeam.trainer train ...`; only `run` is
+implemented here. No large library is imported before the package's own command runs.
 """
 
 import importlib
@@ -188,7 +188,7 @@ RUN = Command(
 
 
 def _do(stage: str, invocation: Invocation) -> dict[str, Any]:
-    """Does a stage, in a process of its own if it runs on another backend."""
+    """Runs a stage, in a separate process if it needs another Keras backend."""
     here, wanted = chosen_backend(os.environ), backend_for(stage, os.environ)
     # `data` has processes of its own, and computes nothing with Keras.
     if stage == "data" or wanted in (None, here):
@@ -229,13 +229,13 @@ def _do_there(
 
 
 def _end_with(parent: "BaseProcess") -> None:
-    """Ends this process as soon as another is gone: killed, it can tell nobody."""
+    """Ends this process when its parent ends, even if the parent was killed."""
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _refuse_workers(invocation: Invocation) -> None:
-    """Several workers would all make the records: they take one stage after another."""
+    """Rejects `transbeam run` with several workers: each would make all records."""
     one_process_only(
         os.environ,
         "transbeam run",
@@ -250,7 +250,7 @@ def _closing_screen(
     results: dict[str, dict[str, Any]],
     seconds: dict[str, float],
 ) -> str:
-    """What was made, where, how long it took; and what to try next.
+    """Returns the summary of a finished run, with suggestions of next commands.
 
     A stage's result may hold `summary` (one line), `path`,
     `peak_memory_mb` and, if it was done before, `skipped`.
@@ -280,7 +280,7 @@ def _closing_screen(
 
 
 def _more_steps(invocation: Invocation) -> list[str]:
-    """The line to type for a longer training; none if this one cannot go on."""
+    """Returns the command for a longer training; empty if its schedule has an end."""
     training = invocation.config.training
     if not isinstance(training.schedule, ENDLESS):
         return []
@@ -288,7 +288,7 @@ def _more_steps(invocation: Invocation) -> list[str]:
 
 
 def _question(invocation: Invocation) -> list[str]:
-    """The line to type to ask the model something."""
+    """Returns a command that asks the model for a prediction."""
     objective = invocation.config.objective
     first = "--image" if isinstance(objective, ImageObjective) else "--text"
     names, texts = input_names(objective), traits(objective).example

@@ -37,8 +37,8 @@ def argument(
     """Declares a field that is read from the command line.
 
     Args:
-        form: As the usage has it: `CONFIG`, `--run DIR`, `--quiet` of a switch, or
-            `--` for all that follows it.
+        form: The notation of the usage message: `CONFIG`, `--run DIR`, `--quiet` for a
+            switch, or `--` for all arguments after it.
         help: One sentence for `--help`.
         default: The value if it is left out, or a callable that returns it. An option
             without one is None, a switch False; anything else is required.

@@ -116,14 +116,14 @@ class FolderArguments(SettingsArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class RunArguments(FolderArguments):
-    """Arguments of commands on a run."""
+    """Arguments of commands that work on a run."""
 
     config: Path = argument("CONFIG", CONFIG_HELP)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptionalRunArguments(FolderArguments):
-    """Arguments of commands on a run, or on something else."""
+    """Arguments of commands with an optional CONFIG, as they also take other models."""
 
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None)
 
@@ -147,9 +147,9 @@ def read_invocation(
     """Loads the configuration of the parsed arguments.
 
     Args:
-        arguments: They name a configuration.
+        arguments: The parsed arguments, with `config` given.
         with_model: Whether the command uses the model, and not the records alone.
-        rules: What else it does with the run; see
+        rules: Further checks of the configuration; see
             `transbeam.configs.loader.export_support`.
 
     Raises:

@@ -1,8 +1,8 @@
 """Checks that a run's model fits its objective and its records.
 
 These rules are not part of `RunConfig`, because a run that only makes records, or
-scores texts with another model, has no `model` section. `transbeam check` applies them,
-and so does every command that uses the model.
+scores texts with another model, has no `model` section. `transbeam check` applies these
+rules, and so does every command that uses the model.
 """
 
 from transbeam.configs.base.errors import ConfigError

@@ -172,13 +172,13 @@ def _configuration(file: Path, chain: Chain) -> tuple[YamlSection, RunConfig]:
 
 
 def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
-    """The keys of `training` that a training begins with.
+    """Returns the keys of `training` for a start from another run's weights.
 
     Args:
-        name: The run that it begins with.
-        where: What names it.
-        is_alone: Whether nothing else is said of `training`, whose default then says
-            the number of steps. A section that is written must say it itself.
+        name: The run whose weights are loaded.
+        where: The position of the key that names this run.
+        is_alone: True if the configuration has no `training` section; the number of
+            steps is then the default's. A section that is given must contain it.
     """
     nodes: dict[str, Node] = {"init_from": YamlScalar(where, name, quoted=True)}
     if is_alone:

@@ -74,9 +74,10 @@ def hold_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
     """Applies rules between keys, and adds the position of a named key to errors.
 
     Args:
-        rules: Raises a `ConfigError` that contains `key=value` of a wrong key.
-        node: The section whose keys the rules name.
-        path: Its dotted key; empty for the whole file.
+        rules: Checks the section; its `ConfigError` contains `key=value` of the
+            wrong key.
+        node: The section that is checked.
+        path: The section's dotted key; empty for the whole file.
     """
     try:
         return rules()

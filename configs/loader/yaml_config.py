@@ -103,7 +103,7 @@ def parse_run(
 
     Args:
         text: The YAML.
-        file: Its name in error messages.
+        file: The name of the file in error messages.
         overrides: See `load_run`.
         with_model: See `load_run`.
         rules: See `load_run`.

@@ -48,7 +48,7 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class YamlScalar:
-    """A single value. `where` is `file:line` of its key, or the `--set` it is from."""
+    """A single value; `where` is its key's `file:line`, or the `--set` with it."""
 
     where: str
     text: str

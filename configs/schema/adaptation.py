@@ -20,7 +20,7 @@ class AllWeightsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenWeightsConfig:
-    """Some weights stay as they are, and take no memory of the optimizer."""
+    """Some weights are not trained, and the optimizer stores nothing for them."""
 
     kind: Literal["freeze"] = "freeze"
     frozen: tuple[str, ...] = option(

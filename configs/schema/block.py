@@ -13,7 +13,7 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class NoPositionConfig:
-    """Nothing tells a token's place; what order there is comes from causal masks."""
+    """No position information; only a causal mask makes the order matter."""
 
     kind: Literal["none"] = "none"
 
@@ -82,10 +82,10 @@ class AlibiPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectedAlibiPositionConfig:
-    """ALiBi for encoders (ours): half of the heads lean left and half right.
+    """ALiBi for encoders (ours): half of the heads prefer each direction.
 
     A symmetric distance does not distinguish the tokens before and after. Heads form
-    pairs with the same slope, from 1 down, one head for each direction.
+    pairs with the same slope, one head for each direction; the slopes decrease from 1.
     """
 
     kind: Literal["directed_alibi"] = "directed_alibi"

@@ -69,8 +69,8 @@ class WarcSourceConfig:
 class PythonDocsSourceConfig:
     """The docstrings of installed Python packages, read from their source files.
 
-    The packages are parsed, never imported. It is a real corpus that every machine with
-    Transbeam has.
+    The packages are parsed, never imported. This source needs no download: packages
+    such as `numpy` are on every machine where Transbeam is installed.
     """
 
     kind: Literal["python_docs"] = "python_docs"

@@ -25,8 +25,8 @@ def initializer_or_normal(
     0.02
 
     References:
-        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805); the deviation is in
-          the published code (`modeling.py`), not in the paper
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805); the standard
+          deviation is not in the paper, but in its code (`modeling.py`)
     """
     if initializer is None:
         return keras.initializers.TruncatedNormal(stddev=0.02)

@@ -55,7 +55,7 @@ def count_work(
         objective: The `objective` section; its head is counted for targets only.
         vocabulary_size: As in `count_parameters`. Logits of rows that only round it up
             are computed too, and discarded.
-        lengths: Tokens of the sequence.
+        lengths: Numbers of tokens, of encoder and decoder if there are both.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig

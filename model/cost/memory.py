@@ -140,7 +140,7 @@ def kept_activations(
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
-        lengths: Tokens of the sequence.
+        lengths: Numbers of tokens, of encoder and decoder if there are both.
         number: Bytes of a number in the compute dtype.
         rematerialize: If true, blocks store only their inputs, and the activations of
             a single block exist at a time.

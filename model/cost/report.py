@@ -49,9 +49,10 @@ def count_cost(
 
     Args:
         run: The run.
-        length: Tokens of a sequence; None for the run's record length.
-        batch_size: Sequences of a batch; None for `training.batch_size`.
-        vocabulary_size: Number of pieces; None for that of the run's tokenizer.
+        length: Number of tokens of a sequence; None for the run's record length.
+        batch_size: Number of sequences of a batch; None for `training.batch_size`.
+        vocabulary_size: Number of tokens in the vocabulary; None for the vocabulary
+            of the run's tokenizer.
 
     Returns:
         The output of `transbeam cost --json`. Memory is in bytes.

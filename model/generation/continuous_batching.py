@@ -29,8 +29,8 @@ class Running(NamedTuple):
     Attributes:
         token_ids: int32 `(B, L)`, prompts and new tokens; entries before a row's first
             token and after the last filled column have no meaning.
-        num_tokens: int32 `(B,)`, number of tokens of each row.
-        num_new: int32 `(B,)`, number of new ones among them.
+        num_tokens: int32 `(B,)`, number of tokens of each row, with the prompt.
+        num_new: int32 `(B,)`, number of generated tokens of each row.
         length: int, or on TensorFlow an int32 scalar: number of filled columns.
         requests: The parameters of each row.
         cache: The model's cache, with a slot for each column.

@@ -18,12 +18,15 @@ _FEW = 1024
 
 
 def highest(scores: Any) -> Any:
-    """The token with the highest score, the first of several: int32 `(B,)`."""
+    """Returns the token with the highest score, int32 `(B,)`.
+
+    Of tokens with equal scores it is the one with the smallest id.
+    """
     return ops.cast(ops.argmax(scores, axis=-1), "int32")
 
 
 def keep_top_k(scores: Any, k: int) -> Any:
-    """Keeps the `k` highest.
+    """Keeps the `k` highest scores.
 
     Example:
     >>> kept = keep_top_k(ops.array([[1.0, 3.0, 2.0]]), 2)
@@ -109,8 +112,8 @@ def _lowest_kept(scores, top_k, top_p, candidates):
     a row's threshold does not depend on other rows that need more candidates.
 
     Returns:
-        The threshold, float32 `(B, 1)`, and a bool `(B, 1)`: if it is certain to be
-        among the candidates.
+        The threshold, float32 `(B, 1)`; and bool `(B, 1)`, true if more candidates
+        could not change it.
     """
     size = scores.shape[-1]
     top_k, top_p = ops.expand_dims(top_k, 1), ops.expand_dims(top_p, 1)

@@ -10,9 +10,9 @@ def rematerialize(function: Callable[..., Any], *inputs: Any) -> Any:
     """Computes `function(*inputs)`, storing only the inputs for the gradient.
 
     Args:
-        function: A function of float tensors to one tensor. It is called twice and must
-            return the same values: randomness must be passed in.
-        inputs: Inputs that get gradients, beside the variables that it reads.
+        function: Takes float tensors and returns one tensor. It is called twice and
+            must return the same values: randomness must be passed in.
+        inputs: Inputs that get gradients, as do the variables that `function` reads.
 
     References:
         - [Chen et al., 2016](https://arxiv.org/abs/1604.06174)

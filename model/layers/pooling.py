@@ -38,7 +38,7 @@ class Pooling(keras.layers.Layer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        padding_mask: int or bool `(B, T)`, 1 for a real token; or None, all are real.
+        padding_mask: int or bool `(B, T)`, 1 for a real token; None if all are real.
 
     Returns:
         `(B, D)` in the compute dtype. Computed in float32. For a row of padding only,

@@ -104,7 +104,12 @@ def export_checkpoint(
 def _fitting(
     shapes: Shapes, description: Description, asked: str | None
 ) -> tuple[Family, dict[str, Any], list[WeightMapping], str]:
-    """Finds a family that can represent a model, with settings, names and prefix."""
+    """Finds a model family whose checkpoint format can represent a model.
+
+    Returns:
+        The family, its settings, the mapping of weights to tensors, and the prefix of
+        the tensors' names.
+    """
     if asked is not None and asked not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise ArtifactError(f"{asked!r} is no family of models. Known here: {known}")

@@ -46,7 +46,7 @@ class UnreadFile:
         unread: The number of bytes that could not be read.
         documents: The number of documents that were read from it.
         doubtful: Whether an unknown further amount may be lost or wrong.
-        reasons: The reasons, each in a few words.
+        reasons: Short reasons why bytes could not be read.
     """
 
     name: str
@@ -146,8 +146,12 @@ def _lost_of(file: UnreadFile) -> str:
 def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
     """Raises an error if an unknown amount of a file is lost or wrong.
 
+    Args:
+        files: The incompletely read files.
+        most: The maximum number of files that the message names.
+
     Raises:
-        DataError: There is such a file; the message names up to `most`.
+        DataError: An unknown amount of a file is lost or wrong.
     """
     doubtful = [file for file in files if file.doubtful]
     if not doubtful:

@@ -2,7 +2,7 @@
 
 Beam forwards a worker's exception in one of several forms: with text added to it, or as
 a RuntimeError whose text contains the worker's traceback, once or twice. So a user
-error is sent as a marked line of JSON, which can be found in any of them.
+error is sent as a marked line of JSON, which can be found in each of these forms.
 """
 
 import json

@@ -1,9 +1,9 @@
 """Language identification with the model of `py3langid`.
 
-A naive Bayes classifier over byte n-grams (Lui & Baldwin, 2011). Feature extraction and
-weights are the library's. The sum is ours: in float32, as the library computes it, its
-last digits depend on the CPU, and a document could be kept on one machine of a cluster
-and dropped on another.
+A naive Bayes classifier over byte n-grams (Lui & Baldwin, 2011). Features and
+weights are those of `py3langid`. The sum over the features is computed here, because in
+`py3langid` it is float32, and its last digits depend on the CPU: a document could be
+kept on one machine of a cluster and dropped on another.
 """
 
 import functools
@@ -121,7 +121,7 @@ def require_identifier() -> None:
 
 
 class _Identifier:
-    """The library's model with an exact sum over a text's features.
+    """The model of `py3langid` with an exact sum over a text's features.
 
     The sum is exact, so it depends neither on the order of its terms nor on the CPU.
     The weights are float16 between 2 and 16 in size, so multiples of 2⁻⁹; the

@@ -94,7 +94,8 @@ def similar_pairs(
         look_up: Maps indices of documents to their signatures, uint32
             `(n, num_hashes)`; `signatures.__getitem__` of an array, a memory-mapped
             one included. Each call requests some thousand rows.
-        similarity: The minimum share of equal values of similar documents.
+        similarity: Documents are similar if at least this share of the values of their
+            signatures is equal.
 
     Returns:
         int64 `(P, 2)`, the smaller index first.

@@ -79,13 +79,13 @@ def read_states(folder: Path, step: Step) -> Iterator[Any]:
 
 
 def parts_of(folder: Path, unit: int) -> list[DocumentPart]:
-    """Returns the parts of a cleaned unit."""
+    """Returns the document parts that the cleaning of a work unit made."""
     rows = read_state(folder, "documents", unit_name(unit))["parts"]
     return [DocumentPart(**row) for row in rows]
 
 
 def all_parts(folder: Path) -> list[DocumentPart]:
-    """Returns the parts of all units cleaned so far."""
+    """Returns the document parts of all work units that are cleaned so far."""
     states = read_states(folder, "documents")
     return [DocumentPart(**row) for state in states for row in state["parts"]]
 

@@ -14,13 +14,14 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 def tokenize_words(
     sentences: Sequence[Sequence[str]], tokenizer: Tokenizer, run: RunConfig
 ) -> TokenRows:
-    """Tokenizes each word as in its sentence; returns one row per word.
+    """Tokenizes the words of sentences, one row per word.
 
-    A word without any piece, such as a control character, becomes the unknown token, so
-    that every word has at least one.
+    Each word but the first of a sentence gets the tokenizer's `word_prefix`, so that it
+    has the same tokens as inside the sentence. A word without any token, such as a
+    control character, becomes the unknown token: every row has at least one token.
 
     Raises:
-        ConfigError: There is such a word and the tokenizer has no unknown token.
+        ConfigError: A word has no token and the tokenizer has no unknown token.
     """
     before = tokenizer.word_prefix.encode("utf-8")
     texts = [

@@ -46,9 +46,9 @@ def check_parity(
     Args:
         trained: The Keras model.
         judge: The parity checker.
-        saved_model: The version folder.
-        in_python: Calls the same SavedModel, loaded in Python.
-        tflite: The file of each variant.
+        saved_model: The version folder of the SavedModel.
+        in_python: Calls the SavedModel of that folder, loaded in Python.
+        tflite: The TFLite file of each variant, such as `dynamic_int8`.
 
     Returns:
         One row for each format and check; see `require_passed`.
@@ -91,11 +91,11 @@ def check_metric(
     """Checks the task-metric loss of each TFLite file.
 
     Args:
-        metric: Of the task.
-        tflite: The file of each variant.
+        metric: The metric of the task.
+        tflite: The TFLite file of each variant, such as `dynamic_int8`.
 
     Returns:
-        A row for each file, and its score.
+        A check for each file, and the score of each file, by variant.
     """
     rows: list[ParityCheck] = []
     found = {}
@@ -132,7 +132,7 @@ def require_passed(
 
 
 def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
-    """Further advice for a failed export; empty without any."""
+    """Returns further advice for a failed export; empty if there is none."""
     if config is None or isinstance(config.objective, ImageObjective):
         return ""
     in_4_bits = any("int4" in row.form for row in failed)

@@ -170,7 +170,8 @@ class TFLiteRunner:
 def _fits(shape: Sequence[int], own: Sequence[int], signs: Sequence[int]) -> bool:
     """Returns whether a shape equals the file's or, on resizable axes, is no larger.
 
-    Third-party files that were converted without a length have 1 there and accept any.
+    In third-party files that were converted without a length, resizable axes have the
+    length 1 and accept any other.
 
     Example:
     >>> [_fits((1, size), (1, 8), (1, -1)) for size in (3, 8, 9)]

@@ -41,11 +41,11 @@ class CausalTask(GenerationTask):
     Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
 
     - `serving_default`: `text`, string (B,) → `generated_text` string (B,), the
-      continuation by the run's `evaluation.method`; `token_ids` int32 (B, N) and
-      `length` int32 (B,), the new tokens; `finished` bool (B,), whether generation
-      ended by itself; `truncated` bool (B,), whether the beginning of the prompt was
-      cut, which happens only if no new tokens were requested and it is longer than the
-      model's maximum.
+      continuation, generated with the run's `evaluation.method`; `token_ids` int32
+      (B, N) and `length` int32 (B,), the new tokens; `finished` bool (B,), whether
+      generation ended at an end token or a stop string; `truncated` bool (B,), whether
+      the beginning of the prompt was cut, which happens only if no new tokens were
+      requested and the prompt is longer than the model's maximum.
     - `generate`: `text`, `max_new_tokens` (-1 for the default), `temperature` (0 for
       greedy decoding), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
       `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),

@@ -1,4 +1,4 @@
-"""Answers for a whole input, by the form of the answer, as signatures give them."""
+"""Outputs of signatures that give one answer for each input: label, labels, number."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
@@ -15,20 +15,20 @@ from transbeam.configs.schema.objectives.objective import (
 
 
 class PooledAnswer(Protocol):
-    """Makes the outputs of signatures from those of a model.
+    """Converts the outputs of a model to the outputs of its signatures.
 
     Attributes:
-        method: TF Serving's method that the answer has the form of.
+        method: The method of TF Serving, such as `classify`, whose format is used.
     """
 
     method: str
 
     def default_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Outputs of `serving_default`."""
+        """Returns the outputs of `serving_default`."""
         ...
 
     def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Outputs of the signature for `method`."""
+        """Returns the outputs of the signature for `method`."""
         ...
 
 
@@ -71,7 +71,7 @@ class LabelSetAnswer:
     Shapes: `B` inputs, `C` labels.
 
     - `serving_default`: `labels` string (B, C), those that apply, the most probable
-      first, and `""` behind them; `classes` string (B, C), in the order of
+      first, padded with `""`; `classes` string (B, C), in the order of
       `objective.labels`; `scores` float32 (B, C), the probability of each.
     - `classify`: `classes`, `scores`: TF Serving's Classify.
 
@@ -120,7 +120,7 @@ class NumberAnswer:
 
 
 def make_pooled_answer(objective: PooledObjective) -> PooledAnswer:
-    """Makes the answer of an objective with one answer for each input.
+    """Makes the `PooledAnswer` of an objective with one answer for each input.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig

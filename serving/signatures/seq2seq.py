@@ -53,10 +53,10 @@ class Seq2SeqTask(GenerationTask):
     Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest output.
 
     - `serving_default`: `text`, and `second_text` if the template of `text_to_text`
-      contains it, string (B,) → `generated_text` string (B,), by the run's
-      `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
-      `finished` bool (B,), whether generation ended by itself; `truncated`
-      bool (B,), whether the text was cut.
+      contains it, string (B,) → `generated_text` string (B,), generated with the
+      run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
+      `finished` bool (B,), whether generation ended at an end token or a stop string;
+      `truncated` bool (B,), whether the text was cut.
     - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
       (-1 for the default), `temperature` (0 for greedy decoding), `top_k` (0 for
       all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),

@@ -24,8 +24,8 @@ class BestSpans(NamedTuple):
     """The best span of each row.
 
     Attributes:
-        first: int32 (R,), its first position.
-        last: int32 (R,), its last position.
+        first: int32 (R,), the first position of the span.
+        last: int32 (R,), the last position of the span, inclusive.
         score: float32 (R,), the sum of the start and end logits.
     """
 

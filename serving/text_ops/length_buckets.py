@@ -14,8 +14,9 @@ _LEAST_STEP = 8
 def widths(max_length: int) -> tuple[int, ...]:
     """Returns the bucket widths: 16, 24, 32, … 64, 80, 96, 112, 128, 160, …
 
-    Steps are 8 at first, then a quarter of a power of two: an eighth of each row is
-    padding on average, and each further width costs a warm-up request per signature.
+    The step is 8 up to 64, then a quarter of the largest power of two that does not
+    exceed the width. On average an eighth of each row is padding; more widths would
+    reduce that, but each costs a warm-up request per signature.
 
     Example:
     >>> widths(100)

@@ -40,7 +40,7 @@ def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
     """Returns the literals of the sentinels in texts, in their order.
 
     Args:
-        tokenizer: Has sentinels.
+        tokenizer: A tokenizer with sentinels.
         asked: int32 (B, S), the texts.
 
     Returns:
@@ -60,10 +60,10 @@ def fills_of(
     """Returns the text that outputs have for each sentinel of their input.
 
     Args:
-        tokenizer: Has sentinels.
+        tokenizer: A tokenizer with sentinels.
         asked: int32 (B, S), the input texts.
         token_ids: int32 (B, N), the outputs.
-        lengths: int32 (B,), of the outputs.
+        lengths: int32 (B,), the numbers of tokens of the outputs.
 
     Returns:
         string (B, G), UTF-8, in the order of the sentinels, without spaces at both

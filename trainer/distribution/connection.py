@@ -115,7 +115,7 @@ class JsonConnection:
             return
 
     def receive(self) -> dict[str, Any] | None:
-        """Reads an object; None at the end of the stream or if a line is no object."""
+        """Reads a JSON object; None at the end of the stream or for any other line."""
         try:
             line = self._lines.readline(_MOST_BYTES)
             message = json.loads(line)

@@ -77,7 +77,7 @@ def write_answers(
     config: RunConfig,
     progress: Bar,
 ) -> list[str]:
-    """Generates an output for each text, by the settings of the `evaluation` section.
+    """Generates an output for each text, with the settings of `evaluation`.
 
     Args:
         texts: Encoder inputs, UTF-8. A text that is longer than a record is truncated.

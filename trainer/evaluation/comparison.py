@@ -50,8 +50,8 @@ def compare(folder: Path, result: Mapping[str, Any]) -> Comparison | None:
         result: The result of the export's evaluation, with `scores` and `made_from`.
 
     Returns:
-        The comparison; None if the run's own evaluation is missing, or is of other
-        records or weights.
+        The comparison; None if the run's own evaluation is missing, or was made with
+        different records or weights.
     """
     try:
         own = json.loads((folder / "scores.json").read_bytes())

@@ -59,7 +59,7 @@ class SentenceTransformer:
 
 
 def read_sentence_transformer(folder: Path) -> SentenceTransformer | None:
-    """Reads the files beside a checkpoint; None if it is not of this kind.
+    """Reads a sentence-transformers folder; None if it has no list of modules.
 
     Raises:
         ArtifactError: A file is damaged.

@@ -87,7 +87,7 @@ def training_batches(
 
     Raises:
         ArtifactError: A data set has no training record, or its features differ from
-            the first's.
+            those of the first data set.
         ConfigError: A weight is not a positive number, or the workers cannot share a
             batch equally.
     """

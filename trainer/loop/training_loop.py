@@ -27,7 +27,7 @@ class Stop:
         self.asked = False  # at this worker
 
     def is_due(self) -> bool:
-        """Tells if to stop after this step; the result is the same on all workers."""
+        """Returns whether to stop after this step, the same on all workers."""
         return self.workers.hears(self.asked)
 
     def leave(self) -> NoReturn:

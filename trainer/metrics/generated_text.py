@@ -51,7 +51,7 @@ class BLEU:
 
         Args:
             predictions: The generated texts.
-            targets: The reference of each.
+            targets: The reference of each generated text.
 
         Returns:
             float64 (n, 10).
@@ -96,7 +96,7 @@ class ChrF:
 
         Args:
             predictions: The generated texts.
-            targets: The reference of each.
+            targets: The reference of each generated text.
 
         Returns:
             float64 (n, 18).
@@ -149,7 +149,7 @@ class Rouge:
 
         Args:
             predictions: The generated texts.
-            targets: The reference of each.
+            targets: The reference of each generated text.
 
         Returns:
             float64 (n, 4).

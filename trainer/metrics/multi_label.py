@@ -10,7 +10,7 @@ from transbeam.trainer.metrics.counts import ClassCounts, ClassScores, mean
 
 @dataclass(frozen=True)
 class LabelSetScores:
-    """Micro and macro F1, the F1 of each label, and the share of exact sets.
+    """Micro and macro F1, the F1 of each label, and the exact-match ratio.
 
     Args:
         labels: The names of the labels, in the order of the columns.
@@ -24,19 +24,20 @@ class LabelSetScores:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The counts of each unit.
+        """Computes the counts of each text, which `scores` takes the sums of.
 
         Args:
             predictions: int (n, C), 1 for each label that is predicted.
             targets: int (n, C), 1 for each label that applies.
-            weights: None; every label of every unit counts.
+            weights: Not used; every label of every text has weight 1.
 
         Returns:
-            float64 (n, 3C + 2): labels predicted and right, predicted, applying; 1 for
-            a set that is right as a whole; 1.
+            float64 (n, 3C + 2): C columns of true positives, C of predicted labels and
+            C of labels that apply; then 1 if all labels of the text are right; then 1,
+            to count the texts.
 
         Raises:
-            ValueError: The shapes differ, or are not of so many labels.
+            ValueError: The shapes differ, or do not have a column for each label.
         """
         predictions, targets = np.asarray(predictions), np.asarray(targets)
         expected = (len(targets), len(self.labels))
@@ -56,7 +57,7 @@ class LabelSetScores:
         return np.hstack(counts).astype(np.float64)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Makes the scores of sums (..., 3C + 2).
+        """Computes the scores from sums of counts, (..., 3C + 2).
 
         Example:
         >>> metric = LabelSetScores(("law", "sport"))
@@ -76,5 +77,5 @@ class LabelSetScores:
         }
 
     def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of every label, of sums (3C + 2,)."""
+        """Precision, recall, F1 and support of each label, from sums (3C + 2,)."""
         return ClassCounts.from_sums(sums[:-2]).table(self.labels)

@@ -1,8 +1,9 @@
 """`objective`: every kind of prediction, by the form of its answer.
 
-This is the one place where kinds map to answer forms. Code that depends on a form tests
-for these unions and ends in `assert_never`; code that depends on the kind is a table
-`ByKind`. The type checker finds both wanting as soon as a kind is added here.
+Only this module maps kinds of objectives to forms of answers, which are unions of
+config classes. Code that depends on the form tests for these unions with `isinstance`
+and ends in `assert_never`; code that depends on the kind is a table `ByKind`. When a
+kind is added here, the type checker reports all code of both sorts that lacks it.
 """
 
 from typing import Generic, TypedDict, TypeVar

@@ -60,7 +60,7 @@ class TextToTextConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig:
-    """The class of a text: `text` gives `label`."""
+    """Predicts the class of a text, `label`, from `text`."""
 
     kind: Literal["classification"] = "classification"
     labels: tuple[str, ...] = option(_LABELS)
@@ -71,10 +71,10 @@ class ClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassificationConfig:
-    """Any number of labels for a text, such as its topics: `text` gives `label`.
+    """Predicts the labels of a text, such as its topics, from `text`.
 
-    `label` is a list of names, or a text with a separator between them. A text without
-    any label has an empty list, `[]`.
+    A text may have any number of labels: `label` is a list of names, or a text with a
+    separator between them. A text without any label has an empty list, `[]`.
     """
 
     kind: Literal["multi_label_classification"] = "multi_label_classification"
@@ -124,7 +124,7 @@ class MultiLabelClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PairClassificationConfig:
-    """The class of two texts: `text` and `second_text` give `label`.
+    """Predicts the class of two texts, `label`, from `text` and `second_text`.
 
     A pair that is too long is truncated at the end of its longer text, until both are
     equally long; then at the ends of both in turn.
@@ -139,17 +139,21 @@ class PairClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig:
-    """A number for a text, such as a rating: `text` gives `label`, as it stands."""
+    """Predicts a number for a text, such as a rating.
+
+    The input is `text`, the target is the number in `label`, without any scaling.
+    """
 
     kind: Literal["regression"] = "regression"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairRegressionConfig:
-    """A number for two texts, such as how alike they are (STS-B).
+    """Predicts a number for two texts, such as their similarity (STS-B).
 
-    `text` and `second_text` give `label`, as written. A pair that is too long is
-    truncated as in `pair_classification`.
+    The inputs are `text` and `second_text`, the target is the number in `label`,
+    without any scaling. A pair that is too long is truncated as in
+    `pair_classification`.
     """
 
     kind: Literal["pair_regression"] = "pair_regression"
@@ -157,7 +161,7 @@ class PairRegressionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationConfig:
-    """A tag for each word of a sentence: `words` give `tags`."""
+    """Predicts a tag for each word of a sentence, `tags`, from `words`."""
 
     kind: Literal["token_classification"] = "token_classification"
     labels: tuple[str, ...] = option(
@@ -174,7 +178,7 @@ class TokenClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanQAConfig:
-    """The place of an answer: `text` and the question `second_text` give a span.
+    """Finds the answer to the question `second_text` as a span of `text`.
 
     A text that is longer than a record is split into windows, one record for each.
     """
@@ -205,7 +209,7 @@ class SpanQAConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassificationConfig:
-    """The class of an image (ViT): `image` gives `label`."""
+    """Predicts the class of an image, `label`, from `image` (ViT)."""
 
     kind: Literal["image_classification"] = "image_classification"
     labels: tuple[str, ...] = option(_LABELS)

@@ -176,7 +176,8 @@ class BlockSparseAttention(Attention):
     def _drawn(self, documents, blocks: DocumentMasks, last) -> Far:
         """The random blocks of the document in which a block of the row starts.
 
-        Of any other document it contains at most the first block, which has none.
+        If other documents start in the block of the row, it contains only their first
+        blocks, and a first block has no random blocks.
         """
         rows, batch, size = ops.shape(blocks.ids)
         all_blocks = rows * batch  # TFLite's flags have four axes at most

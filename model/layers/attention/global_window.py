@@ -174,8 +174,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
         and for documents that start later in the block, those in it and just after it.
 
         Returns:
-            int32 `(N, B, Q)` twice: the tokens' index in the row, and their document, 0
-            for none.
+            Two int32 arrays `(N, B, Q)`: the index of each token in the row, and the
+            id of its document, 0 for no token.
         """
         index = self._global_index(blocks)
         ids = documents.ids_at(index)

@@ -11,7 +11,7 @@ def orthogonal_features(
     Args:
         num_features: Number of vectors.
         width: Their width.
-        seed: Seed of the draw; None for other vectors each time.
+        seed: Random seed; with None, every call draws different vectors.
 
     Returns:
         float32 `(num_features, width)`.

@@ -59,8 +59,8 @@ class LinearBias(keras.layers.Layer):
 
     References:
         - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3, for
-          decoders. The directions, and slopes from 1 down by factors of
-          `2 ** (-8 / pairs)`, are our own modification.
+          decoders. The directions, and slopes that decrease from 1 by
+          factors of `2 ** (-8 / pairs)`, are our own modification.
     """
 
     def __init__(self, num_heads: int, directed: bool = False, **kwargs):
@@ -116,7 +116,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 
 
 def directed_slopes(num_heads: int) -> np.ndarray:
-    """Our slopes for pairs of heads: from 1 down, each twice.
+    """Computes slopes for pairs of heads: decreasing from 1, each slope twice.
 
     Example:
     >>> directed_slopes(4)

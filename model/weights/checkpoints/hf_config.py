@@ -105,7 +105,7 @@ class HFConfig:
         Args:
             key: The setting.
             value: The supported value.
-            default: Its value if it is missing; `value` if None.
+            default: The setting's value in a config that lacks it; None for `value`.
         """
         default = value if default is None else default
         if self.values.get(key, default) != value:

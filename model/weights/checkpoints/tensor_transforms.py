@@ -29,25 +29,25 @@ class Sizes:
 
 
 class Transform(Protocol):
-    """A transform between one of their tensors and one or several of ours."""
+    """Transforms one tensor of another library to one or several of ours, and back."""
 
     def to_theirs(self, ours: Sequence[np.ndarray], sizes: Sizes) -> np.ndarray:
-        """Converts our tensors to one of theirs."""
+        """Converts our tensors to one tensor of the other library."""
         ...
 
     def to_ours(
         self, theirs: np.ndarray, shapes: Sequence[Shape], sizes: Sizes
     ) -> list[np.ndarray]:
-        """Converts one of their tensors to ours, of the given shapes."""
+        """Converts a tensor of the other library to ours, of the given shapes."""
         ...
 
 
 @dataclass(frozen=True)
 class Same:
-    """The identity; theirs may have leading axes of length 1.
+    """The identity; the other library's tensor may have leading axes of length 1.
 
     Args:
-        leading: Number of such axes.
+        leading: Number of leading axes.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -68,7 +68,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Transposed:
-    """Transposes a kernel: ours is (in, out), as in Keras; theirs (out, in).
+    """Transposes a kernel: ours is (in, out), as in Keras; the other (out, in).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -91,8 +91,8 @@ class VocabularyRows:
     The padding rows after the vocabulary are not written, and are zero when read.
 
     Args:
-        axis: Our axis of the tokens.
-        transposed: True if their two axes are swapped.
+        axis: The axis of the tokens in our table.
+        transposed: True if the other library's table is transposed.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -128,7 +128,7 @@ def _resized(array: np.ndarray, axis: int, length: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Concatenates several of ours along the last axis (GPT-2's `c_attn`).
+    """Joins several of our tensors to one along the last axis (GPT-2's `c_attn`).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -148,8 +148,8 @@ class SideBySide:
 class PatchKernel:
     """The kernel of a patch embedding.
 
-    Ours is that of a dense layer, (height width channels, D); theirs that of a
-    convolution in PyTorch, (D, channels, height, width).
+    Ours is the kernel of a dense layer, (height width channels, D); the other one is
+    the kernel of a convolution in PyTorch, (D, channels, height, width).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -170,7 +170,9 @@ class PatchKernel:
 
 @dataclass(frozen=True)
 class PatchSquares:
-    """The same kernel as a Keras convolution: (height, width, channels, D).
+    """The kernel of a patch embedding as a Keras convolution.
+
+    Its shape there is (height, width, channels, D).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -190,10 +192,10 @@ class PatchSquares:
 
 @dataclass(frozen=True)
 class SplitHeads:
-    """Splits an axis of ours into heads and head width (KerasHub).
+    """Splits an axis of our tensor into heads and head width (KerasHub).
 
     Args:
-        axis: Our axis of heads times head width.
+        axis: The axis of our tensor with the length heads times head width.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=4)

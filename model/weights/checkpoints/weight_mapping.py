@@ -25,8 +25,8 @@ class MappingRow:
     """A row of a mapping table; `{i}` is the index of a block on both sides.
 
     Attributes:
-        ours: Path of our weight, or of several that correspond to one of theirs.
-        theirs: Name of their tensor.
+        ours: Path of our weight, or of several that correspond to one tensor.
+        theirs: Name of the tensor in the checkpoint.
         transform: The transform between them.
         part: The tensor's part of the model.
     """
@@ -44,14 +44,14 @@ class MappingRow:
 
 @dataclass(frozen=True)
 class WeightMapping:
-    """A row for a given block and the weights of a model.
+    """A mapping row applied to a model: paths, names and shapes without `{i}`.
 
     Attributes:
-        row: The row.
+        row: The row of the table.
         ours: Paths of our weights.
-        ours_shapes: Their shapes.
-        theirs: Name of their tensor.
-        shape: The expected shape of their tensor.
+        ours_shapes: The shapes of our weights.
+        theirs: Name of the tensor in the checkpoint.
+        shape: The expected shape of the tensor in the checkpoint.
         sizes: Further sizes for the transform.
     """
 
@@ -63,12 +63,12 @@ class WeightMapping:
     sizes: Sizes
 
     def to_ours(self, tensor: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """Converts a tensor of theirs to our weights, by path."""
+        """Converts a tensor of the checkpoint to our weights, by path."""
         arrays = self.row.transform.to_ours(tensor, self.ours_shapes, self.sizes)
         yield from zip(self.ours, arrays, strict=True)
 
     def to_theirs(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Converts our weights, in the order of `ours`, to their tensor."""
+        """Converts our weights, in the order of `ours`, to the checkpoint's tensor."""
         return self.row.transform.to_theirs(arrays, self.sizes)
 
 

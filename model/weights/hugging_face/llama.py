@@ -1,4 +1,4 @@
-"""LLaMA in Hugging Face's format (Touvron et al., 2023), grouped queries too."""
+"""LLaMA in Hugging Face's format (Touvron et al., 2023), also with grouped queries."""
 
 from collections.abc import Container
 from typing import Any

@@ -21,8 +21,9 @@ def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.nda
 
     Args:
         batch: Texts with `answers`.
-        reasons: Why a document cannot be used; reasons for answers that do not match
-            their offset are added.
+        reasons: For each document, the reason why it cannot be used, or None. Changed
+            in place: a reason is set for an answer that is blank, or whose text is not
+            found at its offset.
 
     Returns:
         int64 (D, 2). Character offsets of its start and its end in `text`; -1 if there

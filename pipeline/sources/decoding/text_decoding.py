@@ -113,7 +113,7 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
         codec: The codec of the file.
 
     Raises:
-        BrokenFile: Carriage returns alone end its lines.
+        BrokenFile: The lines of the file end with carriage returns alone.
 
     Example:
     >>> refuse_carriage_returns(b"one\rtwo\r", "utf-8")

@@ -89,7 +89,7 @@ def torn_entry(
         gaps: The result of `gaps_in`.
         source: The file's name within the corpus.
         offset: The offset of the first byte.
-        whole: Whether their end is known to be complete.
+        whole: Whether the end of the bytes is known to be complete.
 
     Example:
     >>> torn_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason

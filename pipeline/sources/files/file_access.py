@@ -224,8 +224,8 @@ def size_now(file: SourceFile) -> int:
     """Returns the current size of a file in bytes.
 
     Raises:
-        OSError: The file does not exist any more.
-        DataError: The same for a remote file.
+        OSError: A local file does not exist any more.
+        DataError: A remote file does not exist any more.
     """
     if is_remote(file.path):
         return object_size(file.path)

@@ -99,7 +99,8 @@ def report_note(kind: str, file: str, detail: str) -> None:
 def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Sums the numbers of items dropped inside sentences, by kind.
 
-    A wiki has tens of thousands of kinds: only the most frequent ones are listed.
+    In wikis a kind is the name of a template, a tag or a parameter. There are tens of
+    thousands of them, and only the most frequent ones are listed.
 
     Args:
         states: Markers of units, with their reports.

@@ -53,7 +53,8 @@ class WholePieces:
 
         Args:
             texts: string (N,), any bytes; invalid UTF-8 becomes U+FFFD.
-            tokenize: Maps string (P,) to int32 (P, None), for the parts in between.
+            tokenize: Tokenizes the parts between added tokens: maps string (P,) to
+                int32 (P, None).
 
         Returns:
             int32 (N, None).

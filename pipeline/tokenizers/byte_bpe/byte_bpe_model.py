@@ -88,7 +88,7 @@ class ByteBPEModel:
         where: str,
         framing: Framing = PLAIN,
     ) -> "ByteBPEModel":
-        """Reads the files of `files`.
+        """Reads a model from the files that `files` returned.
 
         Raises:
             ArtifactError: Vocabulary and merges cannot be used.

@@ -68,12 +68,12 @@ class PieceFile:
 
     @property
     def of_text(self) -> list[int]:
-        """The ids of pieces that are matched in texts."""
+        """The ids of the pieces that can match a part of a text."""
         return self._of_types(_NORMAL, _USER_DEFINED, _UNUSED)
 
     @property
     def named(self) -> list[int]:
-        """The ids of the others, which are not matched in texts."""
+        """The ids of unknown, control and byte pieces, which match no text."""
         return self._of_types(_UNKNOWN, _CONTROL, _BYTE)
 
     @property

@@ -50,7 +50,7 @@ class SentencePieceModel(SentencePieceProto):
         where: str,
         framing: Framing = PLAIN,
     ) -> "SentencePieceModel":
-        """Reads the files of `files`.
+        """Reads a model from the files that `files` returned.
 
         Raises:
             ArtifactError: SentencePiece cannot read the model.

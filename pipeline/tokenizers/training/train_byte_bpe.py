@@ -27,7 +27,7 @@ def learn_byte_bpe(
     vocabulary_size: int,
     special_pieces: Sequence[str] = (END_OF_TEXT,),
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Finds pieces that split the words of a corpus into few parts.
+    """Learns a vocabulary and the merges of byte-level BPE from word counts.
 
     Starting from single bytes, the most frequent adjacent pair becomes a new piece
     until the vocabulary is full. The result is a function of the counts alone: neither

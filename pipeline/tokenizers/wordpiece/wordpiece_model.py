@@ -59,7 +59,7 @@ class WordPieceModel:
         where: str,
         framing: Framing = PLAIN,
     ) -> "WordPieceModel":
-        """Reads the files of `files`.
+        """Reads a model from the files that `files` returned.
 
         Raises:
             ArtifactError: The vocabulary cannot be used.

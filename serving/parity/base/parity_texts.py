@@ -50,7 +50,7 @@ def masked_texts(
 def labelled_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
-    """Returns the same for tasks on texts or pairs: tuples of one or two texts."""
+    """Returns `export.examples`, fixed texts and documents, as tuples of texts."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if len(input_names(config.objective)) == 1:
@@ -71,7 +71,7 @@ def labelled_texts(
 def written_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
-    """Returns the same for generative models: prompts or source texts."""
+    """Returns prompts or source texts: `export.examples`, fixed ones, documents."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if config.model.kind == "decoder":

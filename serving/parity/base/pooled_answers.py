@@ -1,4 +1,4 @@
-"""Differences from Keras of answers for a whole input, by the answer's form."""
+"""Comparison of exports with Keras, for models with one answer for each input."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
@@ -31,17 +31,17 @@ class PooledParity(Protocol):
     """Reads a model's outputs, and compares those of an export with Keras's.
 
     Attributes:
-        labels: Names of the classes; none of a number.
+        labels: Names of the classes; empty for regression.
     """
 
     labels: Sequence[str]
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
-        """The answers in a model's outputs, float64, to be compared by differences."""
+        """Reads the numbers to compare from a model's outputs, as float64."""
         ...
 
     def decide(self, scores: np.ndarray) -> np.ndarray:
-        """The answer that a model's scores come to, as the records' `label` has it."""
+        """Converts scores to predictions in the format of the records' `label`."""
         ...
 
     def saved_model_rows(
@@ -62,12 +62,12 @@ class PooledParity(Protocol):
         reference: np.ndarray,
         tolerance: ToleranceConfig,
     ) -> list[ParityCheck]:
-        """Compares what `read` gives of a TFLite file with Keras's answers."""
+        """Compares the result of `read` for a TFLite file with Keras's answers."""
         ...
 
 
 class ChoiceParity:
-    """Log-probabilities of classes in nats, (N, C), and the label they lead to."""
+    """Compares log-probabilities of classes in nats, (N, C), and predicted labels."""
 
     def __init__(self, labels: Sequence[str]):
         self.labels = labels
@@ -108,7 +108,7 @@ class ChoiceParity:
 
 
 class LabelSetParity:
-    """Probabilities of labels, (N, C), and the labels that they make apply."""
+    """Compares probabilities of labels, (N, C), and those at or above a threshold."""
 
     def __init__(self, labels: Sequence[str], threshold: float):
         self.labels, self.threshold = labels, threshold
@@ -164,7 +164,7 @@ class LabelSetParity:
 
 
 class NumberParity:
-    """Numbers, (N,)."""
+    """Compares the numbers of regression models, (N,)."""
 
     labels: Sequence[str] = ()
 

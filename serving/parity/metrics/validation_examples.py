@@ -63,7 +63,7 @@ def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExampl
 def _labelled(
     trained: TrainedRun, record: Record, *names: str
 ) -> Iterator[ValidationExample]:
-    """A record of one input, if it has the right answer by these names."""
+    """Yields the example of a record; none if a feature of the target is missing."""
     if not all(name in record for name in names):
         return
     objective = trained.config.objective

@@ -91,7 +91,7 @@ def with_shapes(
 def products_with_tables(content: bytes) -> set[str]:
     """Returns the outputs of matrix products that share an embedding table.
 
-    An example are the logits of a masked language model with tied embeddings.
+    An example is the logits of a masked language model with tied embeddings.
     """
     model = unpacked(content)
     tables = {

@@ -87,15 +87,15 @@ class TextModelMetadata:
     """Metadata of a model with one text input.
 
     Attributes:
-        name: Of the model.
+        name: Name of the model.
         description: A readable description.
-        version: Of the model.
+        version: Version of the model.
         inputs: A description of each input of the signature, by name. Readers find the
             inputs by these names.
         output: Name and description of the only output.
         tokenizer: The kind of tokenizer that readers use.
         tokenizer_file: Name and content of its vocabulary or model.
-        labels: Of a classifier, in the order of its scores.
+        labels: Names of a classifier's labels, in the order of its scores.
     """
 
     name: str

@@ -59,17 +59,18 @@ def write_golden_ids(tokenizer: Path, folder: Path) -> Path:
 
 
 def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the content of the file.
+    """Returns the content of the file of test cases.
 
     Args:
-        tokenizer: Of any kind.
+        tokenizer: A tokenizer of any kind.
 
     Returns:
-        `length` of a row, `prompt`, the maximum number of tokens in a prompt, and
-        `cases`: for each `text` (with `second_text`, or null) and whether it has
-        `masks`, the `ids`, the text `decoded` from them, the `prompt_ids` for a
-        decoder, and if the vocabulary has start and end tokens `token_ids`,
-        `padding_mask`, `segment_ids` and `truncated` of the row.
+        `length`, the number of tokens of a row; `prompt`, the maximum number of tokens
+        of a prompt; and `cases`. Each case has the inputs `text`, `second_text` (or
+        null) and `masks` (true if the text has mask tokens); and the expected `ids`,
+        the text `decoded` from them, and the `prompt_ids` for a decoder. If the
+        vocabulary has start and end tokens, it also has the expected row: `token_ids`,
+        `padding_mask`, `segment_ids` and `truncated`.
     """
     plain = [GoldenCase(text) for text in TEXTS]
     plain += [GoldenCase(first, second) for first, second in PAIRS]

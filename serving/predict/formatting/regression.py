@@ -8,11 +8,11 @@ OUTPUTS = (frozenset({"score"}),)
 
 
 def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts the outputs for one input to its prediction.
+    """Converts the outputs for one input to JSON values.
 
     Args:
         text: The input; the answer does not repeat it.
-        answer: The outputs' rows for it.
+        answer: The row of each output.
 
     Returns:
         `score`.

@@ -112,8 +112,8 @@ class Catalog:
         """Replaces the set of models: loads new models and unloads the others.
 
         Args:
-            wanted: All models. Each one that is new, or has another folder than before,
-                must have a version that loads.
+            wanted: All models. A model that is new, or whose folder changed, must have
+                a version that can be loaded.
 
         Raises:
             StatusError: A name is invalid or repeated, a label's version is not

@@ -221,7 +221,7 @@ class Service:
                 request has to match.
 
         Yields:
-            The parts, then a `Whole`.
+            The parts of the text, then a `Whole` with the complete text.
 
         Raises:
             StatusError: The model does not exist or cannot stream, the request is

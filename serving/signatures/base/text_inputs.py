@@ -40,15 +40,15 @@ class TextInputs:
 
     @property
     def specs(self) -> list[tf.TensorSpec]:
-        """One text, or the two of a pair."""
+        """Specs of the signatures' inputs: one text, or the two texts of a pair."""
         return [TEXT, SECOND_TEXT] if self.is_pair else [TEXT]
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Signatures that show what the model reads and how it attends to it."""
+        """Makes the signatures that return a text's ids and the model's attention."""
         return {"tokenize": self.tokenize_endpoint(), **self.attention_endpoint()}
 
     def tokenize_endpoint(self) -> Endpoint:
-        """The ids the model reads for a text: what a phone has to reproduce."""
+        """Makes the signature of the model's ids of a text, which phones reproduce."""
 
         def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             encoded = self.encode(*texts)
@@ -71,28 +71,28 @@ class TextInputs:
         return attention_endpoint(self.trained, self.model, self.specs, read)
 
     def tensor_specs(self, batch: int | None) -> list[tf.TensorSpec]:
-        """Of the model's inputs."""
+        """Returns the specs of the model's inputs."""
         return [ids_spec(name, batch, None) for name in self.id_inputs]
 
     def read(self, *texts: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """The model's inputs for texts, and what is said of them beside the answer."""
+        """Returns the model's inputs for texts, and the outputs that describe them."""
         encoded = self.encode(*texts)
         inputs = [getattr(encoded, name) for name in self.id_inputs]
         return inputs, {"truncated": encoded.truncated}
 
     def encode(self, *texts: tf.Tensor, encoder: TextEncoder | None = None) -> Encoded:
-        """Texts (B,), or the first and the second ones of pairs, as rows of ids."""
+        """Encodes texts (B,), or first and second texts of pairs, as rows of ids."""
         encoder = encoder or self.encoder
         tokens = [encoder.tokenizer.tokenize(column) for column in texts]
         return (encoder.pair if self.is_pair else encoder.text)(*tokens)
 
     def ask(self, *inputs: tf.Tensor) -> dict[str, Any]:
-        """The model's outputs, for inputs in the order of `id_inputs`."""
+        """Computes the model's outputs for inputs in the order of `id_inputs`."""
         named = dict(zip(self.id_inputs, inputs, strict=True))
         return self.model(named, training=False)
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
-        """The texts in serialized `tf.train.Example`s (B,), by the inputs' names."""
+        """Reads `text` and `second_text` from serialized `tf.train.Example`s (B,)."""
         names = ["text", "second_text"] if self.is_pair else ["text"]
         features: Any = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
         found: Any = tf.io.parse_example(examples, features)

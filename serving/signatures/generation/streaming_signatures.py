@@ -40,7 +40,7 @@ class EncodedPrompts(NamedTuple):
         steps: The model's decode functions.
         prompts: The prompts.
         truncated: bool (B,), whether a text was cut.
-        requests: The sampling parameters of each.
+        requests: The sampling parameters of each prompt.
     """
 
     steps: DecodeFunctions
@@ -176,7 +176,7 @@ class _Form:
         ]
 
     def named(self, running: Running) -> dict[str, tf.Tensor]:
-        """Returns a state as named outputs."""
+        """Converts the state of a running batch to named output tensors."""
         flat = keras.tree.flatten(_as_dict(running))
         return {
             STATE + name: tf.identity(value)
@@ -184,7 +184,7 @@ class _Form:
         }
 
     def running(self, tensors: Any) -> Running:
-        """Returns the state in a signature's input tensors."""
+        """Converts a signature's input tensors to the state of a running batch."""
         found = keras.tree.pack_sequence_as(self._structure, list(tensors))
         adjustments = RowLogitsProcessor(**found["requests"].pop("adjustments"))
         requests = RequestBatch(**found["requests"], adjustments=adjustments)

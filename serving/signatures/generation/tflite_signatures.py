@@ -64,8 +64,8 @@ def prefix_endpoints(
 
     - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32
       (1, N), 0 after it → the cache.
-    - `decode`: as of a decoder. The first call reads the last token of the prompt
-      again.
+    - `decode`: as in a decoder's file. The first call reads the last token of the
+      prompt again.
 
     Args:
         calls: The model.
@@ -91,8 +91,8 @@ def seq2seq_endpoints(
     - `encode`: `token_ids` and `padding_mask` int32 (1, S), of the source → its keys
       and values for cross-attention, `context_k_0`, `context_v_0`, …, float32 (1, G, S,
       K).
-    - `prefill_N` and `decode`: as of a decoder, and they also take the source's
-      `padding_mask` and the outputs of `encode`.
+    - `prefill_N` and `decode`: as in a decoder's file, with further inputs: the
+      source's `padding_mask` and the outputs of `encode`.
 
     Args:
         calls: The model.

@@ -88,7 +88,8 @@ class Batcher:
             told: Called with the times of each batch that contains some of the rows.
 
         Returns:
-            A future of the outputs. Canceled before the run begins, it is not run.
+            A future of the outputs. If it is canceled before the batch runs, its rows
+            are left out.
 
         Raises:
             StatusError: The queue is full or closed.
