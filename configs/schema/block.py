@@ -315,7 +315,8 @@ class NormalInitializerConfig:
 class GlorotInitializerConfig:
     """Glorot uniform: scaled by fan-in and fan-out (Glorot & Bengio, 2010).
 
-    Embeddings are normal with a standard deviation of hidden_dim ** -0.5 (as in tensor2tensor).
+    Embeddings are normal with a standard deviation of hidden_dim ** -0.5, as in
+    tensor2tensor.
     """
 
     kind: Literal["glorot"] = "glorot"

@@ -46,7 +46,7 @@ _CAUSAL = "The encoder's other kinds of attention do not support causal masking.
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """Embeddings and a stack of identical Transformer blocks, common to all model kinds."""
+    """Embeddings and a stack of identical Transformer blocks."""
 
     INHERITANCE: ClassVar[type] = ModelInheritanceConfig
 
@@ -348,7 +348,7 @@ class DecoderConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqModelConfig(StackConfig):
-    """An encoder and a decoder with cross-attention, as in T5 (Vaswani et al., 2017)."""
+    """An encoder and a decoder with cross-attention, as in T5."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     num_decoder_layers: int | None = option(
