@@ -28,7 +28,8 @@ class DistillationConfig:
     task_weight: float = _weight("Weight of the objective's own loss.", default=2.0)
     teacher_weight: float = _weight(
         "Weight of temperature² times the KL divergence of the student's output "
-        "distribution from the teacher's; for numbers and vectors, of their distance.",
+        "distribution from the teacher's; for regression, of the squared difference "
+        "of their outputs.",
         default=5.0,
     )
     cosine_weight: float = _weight(

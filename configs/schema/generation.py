@@ -85,7 +85,7 @@ class BeamConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig:
-    """Contrastive search: probable tokens with a penalty on repetition (Su et al., 2022)."""
+    """Contrastive search, with a degeneration penalty (Su et al., 2022)."""
 
     kind: Literal["contrastive"] = "contrastive"
     top_k: int = option(

@@ -32,7 +32,7 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Configuration of a run: data, tokenizer, objective, model, training and export."""
+    """Configuration of a run, from the corpus to the exported model."""
 
     INHERITANCE: ClassVar[type] = FileInheritanceConfig
 
