@@ -65,7 +65,7 @@ class StackConfig:
         minimum=1,
     )
     embedding_dim: int | None = option(
-        "Size of the token embeddings, if smaller than hidden_dim (ALBERT): a dense "
+        "Size of the embeddings, if smaller than hidden_dim (ALBERT): a dense "
         "layer projects them to hidden_dim, and tied output scores are computed from "
         "vectors projected back. Saves about rows x (hidden_dim - embedding_dim) "
         "weights. Left out: hidden_dim, without projections.",
