@@ -32,7 +32,7 @@ class ModelInheritanceConfig:
     )
     init_from: str | None = option(
         "Folder of a run whose model configuration, tokenizer and weights initialize "
-        "this one. A head that the run lacks is newly initialized. Only dropout, "
-        "initializer and pooler can be overridden.",
+        "this one. A head that the run lacks is newly initialized. Keys "
+        "beside it can override dropout, initializer and pooler.",
         default=None,
     )

@@ -108,7 +108,7 @@ class PretrainedConfig:
     )
     lowercase: bool | None = option(
         "For vocab.txt only: convert texts to lower case. Left out: the value in "
-        "tokenizer_config.json beside it; without that file, true unless a token has "
+        "tokenizer_config.json beside it, else true unless a token has "
         "upper case.",
         default=None,
     )

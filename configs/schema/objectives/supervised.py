@@ -149,10 +149,10 @@ class RegressionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PairRegressionConfig:
-    """Text pair regression, such as semantic similarity (STS-B).
+    """Text pair regression, such as STS-B: predicts the number `label`.
 
-    The number `label` is predicted from `text` and `second_text`, and used as written.
-    A pair that is too long is truncated as in `pair_classification`.
+    `label` is predicted from `text` and `second_text`, and used as written. A pair
+    that is too long is truncated as in `pair_classification`.
     """
 
     kind: Literal["pair_regression"] = "pair_regression"
@@ -177,9 +177,7 @@ class TokenClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanQAConfig:
-    """Extractive question answering: predicts the answer's span in `text`.
-
-    The question is `second_text`.
+    """Extractive question answering: finds the answer to `second_text` in `text`.
 
     A text that is longer than a record is split into windows, one record for each.
     """
