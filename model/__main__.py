@@ -1,4 +1,4 @@
-"""`transbeam check` and `cost`: what a run asks for and costs, before it is built."""
+"""`transbeam check` and `cost`: validates a configuration and estimates its cost."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

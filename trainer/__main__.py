@@ -1,6 +1,6 @@
 """`transbeam train`, `evaluate`, `sweep`, `import`, `trim`, `prune`.
 
-Or `python -m transbeam.trainer` and the same.
+Also `python -m transbeam.trainer COMMAND`.
 """
 
 import os

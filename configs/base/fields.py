@@ -29,7 +29,7 @@ def option(
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
     ... class Section:
-    ...     num_layers: int = option("How many blocks.", default=4, minimum=1)
+    ...     num_layers: int = option("Number of blocks.", default=4, minimum=1)
     >>> Section().num_layers
     4
     """
@@ -67,7 +67,7 @@ def check_options(section: Any) -> None:
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
     ... class Section:
-    ...     num_layers: int = option("How many blocks.", default=4, minimum=1)
+    ...     num_layers: int = option("Number of blocks.", default=4, minimum=1)
     ...     __post_init__ = check_options
     >>> Section(num_layers=0)
     Traceback (most recent call last):

@@ -41,8 +41,8 @@ def explain(key: str = "", width: int | None = None) -> str:
 
     Example:
     >>> print(explain("objective.mask_fraction", width=80))
-    objective.mask_fraction: 0.8  Share of the asked-for tokens shown as [MASK].
-                                  [number from 0.0 to 1.0]
+    objective.mask_fraction: 0.8  Share of the selected tokens that are replaced by
+                                  [MASK]. [number from 0.0 to 1.0]
     """
     name = key.removesuffix(".kind")
     rows = list(_key_rows(_find(key), name, "")) if key else list(_all_rows())

@@ -7,7 +7,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 
 _PATTERNS = (
-    "as for files: * stands for any characters, ? for one, [01] for one of these."
+    "as in file globs: * matches any characters, ? one character, [01] one of these."
 )
 
 
@@ -20,11 +20,11 @@ class AllWeightsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenWeightsConfig:
-    """Some weights are not trained, and the optimizer stores nothing for them."""
+    """Some weights are frozen and have no optimizer state."""
 
     kind: Literal["freeze"] = "freeze"
     frozen: tuple[str, ...] = option(
-        "Patterns of the paths of weights that stay, such as token_embedding/*, "
+        "Patterns of the paths of frozen weights, such as token_embedding/*, "
         f"encoder_layer_[0-5]/* or */bias; {_PATTERNS}"
     )
 
@@ -35,16 +35,16 @@ class FrozenWeightsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LoraWeightsConfig:
-    """Small adapters beside frozen weights (Hu et al., 2021); merged at the end."""
+    """LoRA adapters on frozen weights, merged after training (Hu et al., 2021)."""
 
     kind: Literal["lora"] = "lora"
     rank: int = option(
-        "How many numbers pass between the two matrices of an adapter.",
+        "Rank of the adapters' matrices.",
         default=8,
         minimum=1,
     )
     alpha: float | None = option(
-        "Adapters count alpha / rank. Left out: rank.",
+        "Adapters are scaled by alpha / rank. Left out: rank, a scale of 1.",
         default=None,
         minimum=1e-3,
         maximum=1e4,
@@ -55,8 +55,8 @@ class LoraWeightsConfig:
         default=("*/query", "*/value"),
     )
     also_trained: tuple[str, ...] | None = option(
-        "Patterns of the paths of weights that are trained whole. Left out: the head's "
-        "and the pooler's, which may be new.",
+        "Patterns of the paths of weights that are trained in full. Left out: those "
+        "of the head and the pooler, which may be newly initialized.",
         default=None,
     )
 

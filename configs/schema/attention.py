@@ -11,22 +11,22 @@ from transbeam.configs.base.fields import option
 class HeadsConfig:
     """Options of every kind of attention."""
 
-    num_heads: int = option("Parallel attention heads.", default=4, minimum=1)
+    num_heads: int = option("Number of attention heads.", default=4, minimum=1)
     num_key_value_heads: int | None = option(
-        "Heads of keys and values, each shared by a group of query heads (GQA); 1 is "
-        "multi-query attention. Left out: as num_heads.",
+        "Number of key and value heads, each shared by a group of query heads (GQA); "
+        "1 is multi-query attention. Left out: num_heads.",
         default=None,
         minimum=1,
     )
     head_dim: int | None = option(
-        "Width of a head. Left out: hidden_dim / num_heads.", default=None, minimum=1
+        "Size of each attention head. Left out: hidden_dim / num_heads.",
+        default=None,
+        minimum=1,
     )
     projection_bias: bool = option(
-        "Whether query, key and value projections add a bias.", default=True
+        "Add a bias in the query, key and value projections.", default=True
     )
-    output_bias: bool = option(
-        "Whether the output projection adds a bias.", default=True
-    )
+    output_bias: bool = option("Add a bias in the output projection.", default=True)
     dropout: float = option(
         "Dropout on the attention probabilities.",
         default=0.1,
@@ -54,11 +54,11 @@ class HeadsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FullAttentionConfig(HeadsConfig):
-    """Every token attends to every other of its document; cost grows with T²."""
+    """Softmax attention over the whole document; cost is quadratic in its length."""
 
     kind: Literal["full"] = "full"
     scale_scores: bool = option(
-        "Divide scores by sqrt(head_dim); T5 does not.", default=True
+        "Divide attention scores by sqrt(head_dim); T5 does not.", default=True
     )
 
 
@@ -67,8 +67,9 @@ class WindowAttentionConfig(HeadsConfig):
     """Options of attention to the nearest tokens."""
 
     window_size: int = option(
-        "An encoder's token sees window_size / 2 tokens on each side and itself; a "
-        "decoder's itself and the window_size - 1 before it.",
+        "In an encoder each token attends to itself and to window_size / 2 tokens on "
+        "each side; in a decoder to itself and to the window_size - 1 tokens before "
+        "it.",
         default=512,
         minimum=2,
     )
@@ -83,7 +84,7 @@ class WindowAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindowAttentionConfig(WindowAttentionConfig):
-    """Each token attends to the nearest only; cost grows with T (Beltagy et al., 2020).
+    """Attention to nearby tokens only; linear cost (Beltagy et al., 2020).
 
     In an encoder half of the window is on each side; in a decoder it ends at the token.
     """
@@ -93,14 +94,15 @@ class SlidingWindowAttentionConfig(WindowAttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalWindowAttentionConfig(WindowAttentionConfig):
-    """A sliding window, and a few tokens that see and are seen by all (Longformer).
+    """A sliding window plus global tokens, as in Longformer.
 
-    The global tokens are the first of each document, and have separate projections.
+    The global tokens are the first of each document: they attend to all tokens, all
+    tokens attend to them, and they have separate projections.
     """
 
     kind: Literal["global_window"] = "global_window"
     num_global_tokens: int = option(
-        "How many tokens at the beginning of a document are global.",
+        "Number of global tokens at the beginning of each document.",
         default=1,
         minimum=1,
     )
@@ -108,12 +110,13 @@ class GlobalWindowAttentionConfig(WindowAttentionConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSparseAttentionConfig(HeadsConfig):
-    """Blocks see their neighbours, the outermost, and some at random (BigBird)."""
+    """Attention to neighboring, first and last, and random blocks (BigBird)."""
 
     kind: Literal["block_sparse"] = "block_sparse"
     block_size: int = option("Tokens in a block.", default=64, minimum=1)
     num_random_blocks: int = option(
-        "Blocks chosen at random for each block, once for each layer and head.",
+        "Random key blocks that each query block attends to, drawn once per layer and "
+        "head.",
         default=3,
         minimum=0,
     )
@@ -121,20 +124,22 @@ class BlockSparseAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class LowRankAttentionConfig(HeadsConfig):
-    """Keys and values are summed up in a few vectors (Linformer; Wang et al., 2020).
+    """Keys and values projected to a few vectors (Linformer; Wang et al., 2020).
 
     The projection has a weight per position, so the maximum length is fixed.
     """
 
     kind: Literal["low_rank"] = "low_rank"
     rank: int = option(
-        "To how many vectors they are summed up.", default=256, minimum=1
+        "Number of vectors that keys and values are projected to.",
+        default=256,
+        minimum=1,
     )
     share_key_value: bool = option(
-        "Sum up keys and values by the same weights.", default=False
+        "Use the same projection for keys and values.", default=False
     )
     max_documents: int = option(
-        "Most documents in a packed row; a row with more gives NaN.",
+        "Maximum number of documents in a packed row; a row with more gives NaN.",
         default=8,
         minimum=1,
     )
@@ -142,22 +147,23 @@ class LowRankAttentionConfig(HeadsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelAttentionConfig(HeadsConfig):
-    """The softmax by a product of features: cost grows with T (Performer, FAVOR+)."""
+    """Linear attention with kernel feature maps (Performer, FAVOR+)."""
 
     kind: Literal["kernel"] = "kernel"
     feature_map: Literal["softmax", "relu", "elu"] = option(
-        "`softmax` approximates it by random features (Choromanski et al., 2021); "
-        "`relu` and `elu` are other similarities, without randomness (elu: "
-        "Katharopoulos et al., 2020).",
+        "`softmax` approximates softmax attention with random features (Choromanski "
+        "et al., 2021); `relu` and `elu` are different kernels, not approximations of "
+        "softmax (elu: Katharopoulos et al., 2020).",
         default="softmax",
     )
     num_features: int = option(
-        "Random features of `softmax` and `relu`; more approximate better.",
+        "Number of random features for `softmax` and `relu`; more give a better "
+        "approximation.",
         default=256,
         minimum=1,
     )
     dropout: float = option(
-        "There are no probabilities to drop: only 0.",
+        "Must be 0: kernel attention computes no attention probabilities.",
         default=0.0,
         minimum=0.0,
         maximum=0.0,

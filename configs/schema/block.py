@@ -13,18 +13,18 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class NoPositionConfig:
-    """No position information; only a causal mask makes the order matter."""
+    """No position encoding; only causal masks convey order."""
 
     kind: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedPositionConfig:
-    """One learned vector per position, added to the token's (BERT, GPT-2)."""
+    """One learned vector per position, added to the embeddings (BERT, GPT-2)."""
 
     kind: Literal["learned"] = "learned"
     offset: int = option(
-        "Rows of the table before the first position, never used (RoBERTa has 2).",
+        "Unused rows of the table before the first position (RoBERTa has 2).",
         default=0,
         minimum=0,
     )
@@ -32,7 +32,7 @@ class LearnedPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SinusoidalPositionConfig:
-    """Fixed sines and cosines of growing wavelength (Vaswani et al., 2017, 3.5)."""
+    """Fixed sines and cosines of increasing wavelength (Vaswani et al., 2017, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     max_wavelength: float = option("Longest wavelength.", default=10_000.0, minimum=1.0)
@@ -40,20 +40,20 @@ class SinusoidalPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeBiasPositionConfig:
-    """A learned number for each head and distance, added to the scores (T5).
+    """A learned bias per head and distance, added to the attention scores (T5).
 
-    One table serves all blocks of a stack. Small distances have a bucket each; larger
-    ones share buckets of growing width (Raffel et al., 2020, 2.1).
+    All blocks of a stack share one table. Small distances have a bucket each; larger
+    ones share buckets of increasing width (Raffel et al., 2020, 2.1).
     """
 
     kind: Literal["relative_bias"] = "relative_bias"
     num_buckets: int = option(
-        "Ranges of distance; an encoder has half of them for each direction.",
+        "Number of distance buckets; an encoder uses half of them for each direction.",
         default=32,
         minimum=4,
     )
     max_distance: int = option(
-        "Distance from which on all share the last range.", default=128, minimum=2
+        "Distances from this one on share the last bucket.", default=128, minimum=2
     )
 
     def __post_init__(self) -> None:
@@ -71,9 +71,9 @@ class RelativeBiasPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AlibiPositionConfig:
-    """Scores fall with the distance, by a slope of each head (Press et al., 2022).
+    """A linear penalty on distance, with a slope per head (Press et al., 2022).
 
-    Nothing is learned and nothing is added to the tokens; a decoder extrapolates beyond
+    It has no weights and adds nothing to the embeddings; a decoder extrapolates beyond
     its training length. In an encoder the distance is symmetric.
     """
 
@@ -82,10 +82,11 @@ class AlibiPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectedAlibiPositionConfig:
-    """ALiBi for encoders (ours): half of the heads prefer each direction.
+    """ALiBi for encoders: half of the heads look left and half look right.
 
     A symmetric distance does not distinguish the tokens before and after. Heads form
-    pairs with the same slope, one head for each direction; the slopes decrease from 1.
+    pairs with the same slope, from 1 down, one head for each direction. This variant
+    was designed for Transbeam and has no paper.
     """
 
     kind: Literal["directed_alibi"] = "directed_alibi"
@@ -93,42 +94,50 @@ class DirectedAlibiPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NoStretchConfig:
-    """The frequencies as trained."""
+    """The original frequencies, without scaling."""
 
     kind: Literal["none"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearStretchConfig:
-    """Positions divided by a factor (Chen et al., 2023)."""
+    """Position interpolation: positions divided by a factor (Chen et al., 2023)."""
 
     kind: Literal["linear"] = "linear"
-    factor: float = option("Wanted length by trained length.", minimum=1.0)
+    factor: float = option(
+        "Ratio of the desired length to the trained length.", minimum=1.0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NtkStretchConfig:
-    """A larger base: the lowest frequency divided by the factor, the highest kept."""
+    """A larger base: divides the lowest frequency by the factor, keeps the highest."""
 
     kind: Literal["ntk"] = "ntk"
-    factor: float = option("Wanted length by trained length.", minimum=1.0)
+    factor: float = option(
+        "Ratio of the desired length to the trained length.", minimum=1.0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class YarnStretchConfig:
-    """Each frequency by its turns in the trained length (Peng et al., 2023)."""
+    """YaRN: scaling by the rotations within the trained length (Peng et al., 2023)."""
 
     kind: Literal["yarn"] = "yarn"
-    factor: float = option("Wanted length by trained length.", minimum=1.0)
-    original_length: int = option("Tokens the model was trained on.", minimum=1)
+    factor: float = option(
+        "Ratio of the desired length to the trained length.", minimum=1.0
+    )
+    original_length: int = option(
+        "Maximum sequence length in training, in tokens.", minimum=1
+    )
     beta_fast: float = option(
-        "Frequencies that turn more often than this are kept.",
+        "Frequencies with more rotations than this within original_length are kept.",
         default=32.0,
         minimum=0.0,
     )
     beta_slow: float = option(
-        "Frequencies that turn less often are divided by the factor; between the two, "
-        "in part.",
+        "Frequencies with fewer rotations than this are divided by the factor; those "
+        "between beta_slow and beta_fast are interpolated.",
         default=1.0,
         minimum=0.001,
     )
@@ -143,18 +152,19 @@ class YarnStretchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RopePositionConfig:
-    """Queries and keys turn by an angle that grows with the place (Su et al., 2021)."""
+    """Rotary embeddings: rotates queries and keys by position (Su et al., 2021)."""
 
     kind: Literal["rope"] = "rope"
     base: float = option(
-        "The i-th pair of K turns by position / base ** (2i / K).",
+        "Base of the rotation angles: the i-th pair of the K rotated dimensions is "
+        "rotated by position / base ** (2i / K).",
         default=10_000.0,
         minimum=2.0,
     )
     stretch: (
         NoStretchConfig | LinearStretchConfig | NtkStretchConfig | YarnStretchConfig
     ) = option(
-        "How frequencies change for texts longer than those trained on.",
+        "Scaling of the frequencies for texts longer than those in training.",
         default=NoStretchConfig,
     )
 
@@ -174,29 +184,35 @@ _PLACEMENT = "`post` as in BERT: norm(x + f(x)); `pre` as in GPT-2: x + f(norm(x
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormConfig:
-    """Each token's vector to mean 0 and variance 1, then rescaled."""
+    """Layer normalization: mean 0 and variance 1, then a learned scale and offset."""
 
     kind: Literal["layer_norm"] = "layer_norm"
     placement: Literal["pre", "post"] = option(_PLACEMENT, default="post")
     epsilon: float = option(
-        "Added to the variance.", default=1e-12, minimum=0.0, maximum=0.1
+        "Added to the variance for numerical stability.",
+        default=1e-12,
+        minimum=0.0,
+        maximum=0.1,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RmsNormConfig:
-    """Each token's vector to mean square 1, then rescaled (Zhang & Sennrich, 2019)."""
+    """RMSNorm: mean square 1, then a learned scale (Zhang & Sennrich, 2019)."""
 
     kind: Literal["rms_norm"] = "rms_norm"
     placement: Literal["pre", "post"] = option(_PLACEMENT, default="pre")
     epsilon: float = option(
-        "Added to the mean square.", default=1e-6, minimum=0.0, maximum=0.1
+        "Added to the mean square for numerical stability.",
+        default=1e-6,
+        minimum=0.0,
+        maximum=0.1,
     )
 
 
 Norm = LayerNormConfig | RmsNormConfig
 
-_INNER_DROPOUT = "Dropout on the vector in between."
+_INNER_DROPOUT = "Dropout on the intermediate activations."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,25 +220,30 @@ class DenseFeedForwardConfig:
     """Two dense layers with an activation in between."""
 
     kind: Literal["dense"] = "dense"
-    intermediate_dim: int = option("Width in between.", default=1024, minimum=1)
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = option(
-        "`gelu` is the exact one, `gelu_tanh` its approximation.", default="gelu"
+    intermediate_dim: int = option(
+        "Size of the intermediate activations.", default=1024, minimum=1
     )
-    use_bias: bool = option("Whether the dense layers add a bias.", default=True)
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = option(
+        "`gelu` is exact, `gelu_tanh` its tanh approximation.", default="gelu"
+    )
+    use_bias: bool = option("Add a bias in the dense layers.", default=True)
     dropout: float = option(_INNER_DROPOUT, default=0.0, minimum=0.0, maximum=0.99)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatedFeedForwardConfig:
-    """One dense layer gates another (Shazeer, 2020): GEGLU by gelu, SwiGLU by silu."""
+    """Gated linear units (Shazeer, 2020): GEGLU with gelu, SwiGLU with silu."""
 
     kind: Literal["gated"] = "gated"
-    intermediate_dim: int = option("Width in between.", default=1024, minimum=1)
+    intermediate_dim: int = option(
+        "Size of the intermediate activations.", default=1024, minimum=1
+    )
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = option(
-        "Of the gate: `silu` makes SwiGLU, `gelu` GEGLU, `gelu_tanh` T5 1.1's GEGLU.",
+        "Activation of the gate: `silu` makes SwiGLU, `gelu` GEGLU, `gelu_tanh` T5 "
+        "1.1's GEGLU.",
         default="silu",
     )
-    use_bias: bool = option("Whether the dense layers add a bias.", default=False)
+    use_bias: bool = option("Add a bias in the dense layers.", default=False)
     dropout: float = option(_INNER_DROPOUT, default=0.0, minimum=0.0, maximum=0.99)
 
 
@@ -231,33 +252,33 @@ FeedForward = DenseFeedForwardConfig | GatedFeedForwardConfig
 
 @dataclass(frozen=True, kw_only=True)
 class PlainResidualConfig:
-    """x + dropout(f(x))."""
+    """The standard residual connection: x + dropout(f(x))."""
 
     kind: Literal["plain"] = "plain"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledResidualConfig:
-    """x + dropout(f(x)) / sqrt(N), N sub-layers: the sum's variance does not grow."""
+    """x + dropout(f(x)) / sqrt(N) for N sub-layers, which limits the variance."""
 
     kind: Literal["scaled"] = "scaled"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReZeroResidualConfig:
-    """x + a dropout(f(x)), a learned and 0 at first (Bachlechner et al., 2020)."""
+    """x + a * dropout(f(x)), a learned from 0 (ReZero; Bachlechner et al., 2020)."""
 
     kind: Literal["rezero"] = "rezero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPathResidualConfig:
-    """x + f(x), and in training some rows go without f (Huang et al., 2016)."""
+    """Stochastic depth: skips f for random rows in training (Huang et al., 2016)."""
 
     kind: Literal["drop_path"] = "drop_path"
     rate: float = option(
-        "Share of rows without the last block's sub-layers; less in earlier blocks, in "
-        "equal steps from 0.",
+        "Drop rate of the last block; the rates of earlier blocks increase linearly "
+        "from 0.",
         default=0.1,
         minimum=0.0,
         maximum=0.99,
@@ -281,20 +302,21 @@ class NormalInitializerConfig:
         "Standard deviation.", default=0.02, minimum=0.0, maximum=1.0
     )
     truncated: bool = option(
-        "Nothing beyond two standard deviations (BERT).", default=True
+        "Truncate the distribution at two standard deviations (BERT).", default=True
     )
     scale_residual: bool = option(
-        "Divide the weights that end a sub-layer by sqrt(N), N sub-layers of the stack "
-        "(GPT-2).",
+        "Divide the output weights of each sub-layer by sqrt(N), with N the number of "
+        "sub-layers in the stack (GPT-2).",
         default=False,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlorotInitializerConfig:
-    """Uniform weights, by the widths on both sides (Glorot & Bengio, 2010).
+    """Glorot uniform: scaled by fan-in and fan-out (Glorot & Bengio, 2010).
 
-    Embeddings are normal with a deviation of hidden_dim ** -0.5 (as in tensor2tensor).
+    Embeddings are normal with a standard deviation of hidden_dim ** -0.5, as in
+    tensor2tensor.
     """
 
     kind: Literal["glorot"] = "glorot"

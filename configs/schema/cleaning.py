@@ -11,7 +11,7 @@ from transbeam.configs.schema.languages import LanguageRulesConfig
 
 @dataclass(frozen=True, kw_only=True)
 class QualityRulesConfig:
-    """Is it running text? The rules of Gopher (Rae et al., 2021, A.1.1).
+    """Gopher's quality filter (Rae et al., 2021, A.1.1).
 
     They are tuned for web pages: short documents, such as single sentences, fail them.
     """
@@ -29,7 +29,7 @@ class QualityRulesConfig:
         "Largest mean length of a word, in characters.", default=10.0
     )
     symbol_ratio: float = option(
-        "Most hash signs per word, and most ellipses per word.",
+        "Largest number of hash signs per word, and of ellipses per word.",
         default=0.1,
         minimum=0.0,
     )
@@ -46,24 +46,25 @@ class QualityRulesConfig:
         maximum=1.0,
     )
     alphabetic_words: float = option(
-        "Smallest share of words with a letter in them.",
+        "Smallest share of words that contain a letter.",
         default=0.8,
         minimum=0.0,
         maximum=1.0,
     )
     minimum_stop_words: int = option(
-        "How many different ones of `stop_words` must occur.", default=2, minimum=0
+        "Smallest number of different `stop_words` that a document must contain.",
+        default=2,
+        minimum=0,
     )
     stop_words: tuple[str, ...] = option(
-        "Words that running text of the language has; for other languages than "
-        "English write their own.",
+        "Frequent words of the language; set them for languages other than English.",
         default=("the", "be", "to", "of", "and", "that", "have", "with"),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionRulesConfig:
-    """Does it say the same again and again? Gopher's table A1 (Rae et al., 2021).
+    """Gopher's repetition filter (Rae et al., 2021, table A1).
 
     Each key is the largest allowed share; 1 switches a rule off.
     """
@@ -87,25 +88,25 @@ class RepetitionRulesConfig:
         maximum=1.0,
     )
     top_2_gram: float = option(
-        "Share of characters in the most frequent run of 2 words.",
+        "Share of characters in the most frequent 2-gram of words.",
         default=0.2,
         minimum=0.0,
         maximum=1.0,
     )
     top_3_gram: float = option(
-        "The same for runs of 3 words.", default=0.18, minimum=0.0, maximum=1.0
+        "The same for 3-grams.", default=0.18, minimum=0.0, maximum=1.0
     )
     top_4_gram: float = option(
-        "The same for runs of 4 words.", default=0.16, minimum=0.0, maximum=1.0
+        "The same for 4-grams.", default=0.16, minimum=0.0, maximum=1.0
     )
     duplicate_5_grams: float = option(
-        "Share of characters in runs of 5 words that occur more than once.",
+        "Share of characters in 5-grams of words that occur more than once.",
         default=0.15,
         minimum=0.0,
         maximum=1.0,
     )
     duplicate_10_grams: float = option(
-        "The same for runs of 10 words.", default=0.1, minimum=0.0, maximum=1.0
+        "The same for 10-grams.", default=0.1, minimum=0.0, maximum=1.0
     )
 
 
@@ -114,14 +115,14 @@ class LineRulesConfig:
     """Filters of lines: the rules of C4 (Raffel et al., 2020, 2.2)."""
 
     terminal_punctuation: bool = option(
-        "Keep only lines that end in a full stop or its like, or a closing quote.",
+        "Keep only lines that end in terminal punctuation or a closing quote.",
         default=True,
     )
     minimum_words: int = option(
         "Lines of fewer words are dropped.", default=5, minimum=0
     )
     boilerplate: tuple[str, ...] = option(
-        "Lines with one of these phrases, in any case, are dropped.",
+        "Lines that contain one of these phrases are dropped, regardless of case.",
         default=(
             "javascript",
             "cookie policy",
@@ -133,21 +134,21 @@ class LineRulesConfig:
         ),
     )
     placeholders: tuple[str, ...] = option(
-        "Documents with one of these anywhere are dropped whole.",
+        "Documents that contain one of these strings are dropped.",
         default=("lorem ipsum", "{"),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRulesConfig:
-    """Is it written in the scripts that are wanted?"""
+    """Filter of documents by their script."""
 
     allowed: tuple[str, ...] = option(
-        "Scripts by the first word of their characters' Unicode names, such as `latin`,"
-        " `cyrillic`, `greek`, `arabic`, `hiragana`, `cjk`."
+        "Scripts to keep, by the first word of their characters' Unicode names, such "
+        "as `latin`, `cyrillic`, `greek`, `arabic`, `hiragana`, `cjk`."
     )
     share: float = option(
-        "Smallest share of the letters that are in an allowed script.",
+        "Smallest share of letters in an allowed script.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,
@@ -156,17 +157,21 @@ class ScriptRulesConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PersonalDataConfig:
-    """Personal data that is replaced by a word in angle brackets.
+    """Replacement of personal data by placeholders in angle brackets.
 
-    It is found by patterns, which do not cover names and addresses. For more, configure
-    a function of your own.
+    It is found by regular expressions, which do not cover names and postal addresses.
+    For more, configure your own function as `hook`.
     """
 
-    emails: bool = option("`<email>` for addresses of electronic mail.", default=True)
-    phone_numbers: bool = option("`<phone>` for telephone numbers.", default=True)
-    ip_addresses: bool = option("`<ip>` for public IPv4 addresses.", default=True)
+    emails: bool = option("Replace email addresses by `<email>`.", default=True)
+    phone_numbers: bool = option(
+        "Replace telephone numbers by `<phone>`.", default=True
+    )
+    ip_addresses: bool = option(
+        "Replace public IPv4 addresses by `<ip>`.", default=True
+    )
     hook: str | None = option(
-        "A function `package.module:name` from text to text, called last.",
+        "A function from string to string, as `package.module:name`, applied last.",
         default=None,
     )
 
@@ -180,27 +185,27 @@ class PersonalDataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """Filters of documents. Dropped documents are counted by reason.
+    """Normalization and filters of documents. Drops are counted by reason.
 
     Texts are normalized in the order of the keys, then filtered. Rules that are left
     out are not applied. All rules read `text` only.
     """
 
     normalization: Literal["none", "nfc", "nfkc"] = option(
-        "Unicode normalisation of the texts.", default="none"
+        "Unicode normalization of the texts.", default="none"
     )
     control_characters: Literal["keep", "remove"] = option(
-        "What becomes of control characters other than line feed and tab.",
+        "Handling of control characters other than line feed and tab.",
         default="keep",
     )
     personal_data: PersonalDataConfig | None = option(
-        "Replaces personal data in the texts. Left out: nothing is replaced; `{}` "
-        "takes the defaults below.",
+        "Replacement of personal data in the texts. Left out: none; `{}` uses the "
+        "defaults below.",
         default=None,
     )
     lines: LineRulesConfig | None = option(
-        "C4's rules for pages of the web: which lines of a text stay. Left out: all "
-        "lines; `{}` takes the defaults below.",
+        "C4's rules for the lines of web pages. Left out: all lines are kept; `{}` "
+        "uses the defaults below.",
         default=None,
     )
     minimum_characters: int = option(
@@ -212,22 +217,22 @@ class CleaningConfig:
         minimum=1,
     )
     scripts: ScriptRulesConfig | None = option(
-        "Drops documents in other scripts than these. Left out: all scripts stay.",
+        "Filter of documents by script. Left out: all scripts are kept.",
         default=None,
     )
     languages: LanguageRulesConfig | None = option(
-        "Drops documents in other languages than these, and those of which it is not "
-        "certain. Left out: all languages stay.",
+        "Filter of documents by language; also drops documents of uncertain language. "
+        "Left out: all languages are kept.",
         default=None,
     )
     quality: QualityRulesConfig | None = option(
-        "Gopher's rules for running text, tuned for pages of the web: documents that "
-        "break one are dropped. Left out: no such rule; `{}` takes the defaults below.",
+        "Gopher's quality rules, tuned for web pages: documents that violate one are "
+        "dropped. Left out: no quality filter; `{}` uses the defaults below.",
         default=None,
     )
     repetition: RepetitionRulesConfig | None = option(
-        "Gopher's rules against repetition: the largest shares that a document may "
-        "have; 1 switches a rule off. Left out: no such rule; `{}` takes the defaults "
+        "Gopher's repetition rules: documents with more repetition are dropped; 1 "
+        "switches a rule off. Left out: no repetition filter; `{}` uses the defaults "
         "below.",
         default=None,
     )

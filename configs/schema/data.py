@@ -17,24 +17,24 @@ from transbeam.configs.schema.sources import Source, check_weights
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """From the corpus to records."""
+    """Corpus, cleaning, deduplication and the format of the records."""
 
-    source: Source = option("Where the text comes from.")
+    source: Source = option("Source of the documents.")
     validation_source: Source | None = option(
-        "Where the validation documents come from, all of them: `source` is then for "
-        "training alone, without the documents that are in here. Left out: "
-        "`validation_fraction` of `source` is held out.",
+        "Source of all validation documents: `source` is then used for training only, "
+        "without the documents that occur here. Left out: `validation_fraction` of "
+        "`source` is held out.",
         default=None,
     )
     cleaning: CleaningConfig = option(
-        "What is mended in texts, and which to keep.", default=CleaningConfig
+        "Normalization and filters of the documents.", default=CleaningConfig
     )
     deduplication: DeduplicationConfig = option(
-        "Of documents that say the same, one stays.", default=DeduplicationConfig
+        "Removal of duplicate documents.", default=DeduplicationConfig
     )
     validation_fraction: float = option(
-        "Share of the documents, by hash of their content, held out for validation. "
-        "Without effect where there is a `validation_source`.",
+        "Share of the documents held out for validation, selected by hash of their "
+        "content. No effect where `validation_source` is set.",
         default=0.05,
         minimum=0.0,
         maximum=0.5,
@@ -42,26 +42,28 @@ class DataConfig:
     sequence_length: int = option(
         "Tokens per record, special ones included.", default=128, minimum=8
     )
-    layout: Layout = option("How texts share records.", default=PackedLayoutConfig)
+    layout: Layout = option(
+        "Layout of documents in records.", default=PackedLayoutConfig
+    )
     shard_megabytes: float = option(
-        "Megabytes (10^6 bytes) of source that make one shard; several where it "
-        "unpacks to more than twice that in text.",
+        "Megabytes (10^6 bytes) of source per shard; the source makes more shards if "
+        "it decompresses to more than twice that in text.",
         default=4.0,
         minimum=0.001,
     )
     compression: Literal["none", "gzip"] = option(
-        "How the shards are compressed.", default="none"
+        "Compression of the shards.", default="none"
     )
     maximum_quarantine_fraction: float = option(
-        "The job stops when more than this share of the input cannot be used: of the "
-        "documents or of the bytes of source, whichever share is larger.",
+        "Largest share of unusable input, of documents or of bytes, whichever is "
+        "larger; above it the job stops with an error.",
         default=0.01,
         minimum=0.0,
         maximum=1.0,
     )
     accept_incomplete_files: bool = option(
-        "Use what there is of a file that ends before its end mark, or is so damaged "
-        "that it is open what of it is right. Otherwise such a file stops the job.",
+        "Use the readable part of truncated or damaged files. Otherwise such a file "
+        "stops the job with an error.",
         default=False,
     )
 

@@ -8,28 +8,28 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class NearDuplicatesConfig:
-    """When two documents are so alike that one of them is enough.
+    """Near-duplicate detection with MinHash.
 
     A document is represented by the set of its shingles, sequences of a few words. The
     similarity of two documents is the Jaccard index of their sets.
     """
 
     similarity: float = option(
-        "From which similarity on documents are near duplicates: the share of their "
-        "shingles, runs of words, that both have (Jaccard), as estimated.",
+        "Smallest estimated Jaccard similarity of near duplicates: the share of "
+        "shingles (word n-grams) that two documents have in common.",
         default=0.8,
         minimum=0.3,
         maximum=1.0,
     )
     shingle_words: int = option(
-        "Words in a shingle. More words: only literal copies of long stretches count.",
+        "Words per shingle. With more words only long verbatim copies count.",
         default=5,
         minimum=1,
         maximum=100,
     )
     num_hashes: int = option(
-        "MinHash values that a document's similarity is estimated by, 4 bytes each. "
-        "The estimate's standard deviation is sqrt(s * (1 - s) / num_hashes).",
+        "Number of MinHash values per document, 4 bytes each. The standard deviation "
+        "of the estimated similarity s is sqrt(s * (1 - s) / num_hashes).",
         default=128,
         minimum=16,
         maximum=1024,
@@ -38,18 +38,18 @@ class NearDuplicatesConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DeduplicationConfig:
-    """Documents that are dropped because another one says the same.
+    """Removal of exact and near-duplicate documents.
 
-    Of a group of duplicates one document is kept: one held out for validation, if there
-    is any, and of several the one with the smallest hash.
+    One document of each group of duplicates is kept: one of the validation split, if
+    there is any; among several, the one with the smallest hash.
     """
 
     exact: bool = option(
-        "Drop documents that are the same as another, labels and all.", default=True
+        "Drop exact duplicates: documents with equal text and labels.", default=True
     )
     near: NearDuplicatesConfig | None = option(
-        "Drop documents that are nearly the same as another; for objectives on text "
-        "alone. Left out: they stay; `{}` takes the defaults below.",
+        "Drop near duplicates; only for objectives without labels or targets. Left "
+        "out: near duplicates are kept; `{}` uses the defaults below.",
         default=None,
     )
 

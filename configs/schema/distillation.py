@@ -16,34 +16,35 @@ class DistillationConfig:
     """Distillation of a teacher into a student; the defaults are DistilBERT's."""
 
     teacher: str = option(
-        "The folder of a finished run with the same tokenizer and objective."
+        "Teacher: the folder of a finished run with the same tokenizer and objective."
     )
     temperature: float = option(
-        "Scores of both are divided by it, which shows what the teacher holds for the "
-        "next best.",
+        "Divisor of the teacher's and the student's logits; higher values give softer "
+        "probabilities.",
         default=2.0,
         minimum=0.1,
         maximum=100.0,
     )
     task_weight: float = _weight("Weight of the objective's own loss.", default=2.0)
     teacher_weight: float = _weight(
-        "Weight of temperature² times the divergence of the student's answers from "
-        "the teacher's.",
+        "Weight of temperature² times the KL divergence of the student's output "
+        "distribution from the teacher's; for regression, of the squared difference "
+        "of their outputs.",
         default=5.0,
     )
     cosine_weight: float = _weight(
-        "Weight of 1 - the cosine between their last vectors of each token; 0 for "
-        "widths that differ.",
+        "Weight of 1 - cosine similarity of the last hidden states of student and "
+        "teacher; use 0 where their hidden_dim differ.",
         default=1.0,
     )
     layers: tuple[int, ...] | None = option(
-        "Which of the teacher's blocks, from 0, the student's begin as, in order. Left "
-        "out: as many, evenly spaced from the first. []: nothing is taken from the "
-        "teacher's weights, its embeddings neither.",
+        "Teacher's blocks, counted from 0, that initialize the student's blocks, in "
+        "order. Left out: as many as the student has, evenly spaced from the first. "
+        "[]: no weights are copied from the teacher, embeddings included.",
         default=None,
     )
     decoder_layers: tuple[int, ...] | None = option(
-        "The same for the decoder of a model of two stacks.", default=None
+        "The same for the decoder of a seq2seq model.", default=None
     )
 
     def __post_init__(self) -> None:

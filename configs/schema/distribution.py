@@ -8,7 +8,7 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class DataParallelConfig:
-    """Each device has the whole model and a part of the rows of every batch.
+    """Data parallelism: each device holds the model and processes part of each batch.
 
     It uses all accelerators of all workers; with a single device it has no effect.
     """
@@ -18,15 +18,17 @@ class DataParallelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelParallelConfig:
-    """Some devices have one model between them: for weights that fill more than one.
+    """Tensor parallelism: a model too large for one device is sharded over several.
 
     Large matrices are sharded along heads, hidden units or the vocabulary (Shoeybi et
-    al., 2019). A group of devices of one worker holds one model; the groups share the
-    rows of a batch. On JAX only.
+    al., 2019). A group of devices of one worker holds one copy of the model; each group
+    processes part of the batch. On JAX only.
     """
 
     kind: Literal["model_parallel"] = "model_parallel"
-    model_devices: int = option("Devices that one model is spread over.", minimum=2)
+    model_devices: int = option(
+        "Number of devices that each copy of the model is sharded over.", minimum=2
+    )
 
 
 Distribution = DataParallelConfig | ModelParallelConfig

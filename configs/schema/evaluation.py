@@ -1,4 +1,4 @@
-"""`evaluation`: test set, generation settings and scores of an evaluation."""
+"""`evaluation`: test set, generation settings and metrics."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,47 +17,49 @@ TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """Evaluation of a trained model; nothing here changes its weights."""
+    """Evaluation of a trained model, without effect on its weights."""
 
     test: Source | None = option(
-        "Documents that are kept for the end: `transbeam evaluate --test` reads them "
-        "in place of the validation split, and drops none by the rules of "
-        "`data.cleaning`.",
+        "Test set: `transbeam evaluate --test` evaluates on these documents instead "
+        "of the validation split. The filters of `data.cleaning` drop none of them.",
         default=None,
     )
     method: GreedyConfig | SampleConfig | BeamConfig | ContrastiveConfig = option(
-        "How answers are written, for seq2seq and text_to_text.", default=GreedyConfig
+        "Decoding method, for seq2seq and text_to_text.", default=GreedyConfig
     )
     max_new_tokens: int | None = option(
-        "New tokens of a text at most, where a client says nothing: never more than "
-        "its prompt leaves room for. Left out: objective.decoder_length, or 64 where a "
-        "text goes on from its prompt (causal, prefix).",
+        "Default maximum number of generated tokens, used where a request sets none; "
+        "limited by the room that the prompt leaves. Left out: "
+        "objective.decoder_length, or 64 for causal and prefix.",
         default=None,
         minimum=1,
     )
     text_scores: tuple[TextScore, ...] = option(
-        "What answers are scored by, beside the reference texts: BLEU (sacrebleu, 13a) "
-        "with and without case, chrF, ROUGE for summaries in English, the share that "
-        "is right to the letter. None: no answers are written.",
+        "Metrics of generated texts against the references: BLEU (sacrebleu, 13a) "
+        "with and without case, chrF, ROUGE for English summaries, exact match. "
+        "Empty: no texts are generated.",
         default=("bleu", "chrf"),
     )
     answers: int | None = option(
-        "For how many documents answers are written, the first ones. Left out: all.",
+        "Number of documents for which texts are generated, from the first. Left out: "
+        "all.",
         default=None,
         minimum=1,
     )
     max_answer_length: int = option(
-        "Tokens of an answer at most, for span_qa.", default=30, minimum=1
+        "Maximum length of an answer in tokens, for span_qa.", default=30, minimum=1
     )
     strict_entities: bool = option(
-        "Count an entity only where its tags are as the scheme wants them, as "
-        "seqeval's strict mode does: in IOB2 a B and the I of its type behind it; "
-        "where tags close an entity, closed by one. Otherwise, as conlleval does, an I "
-        "alone is an entity too. Exported taggers give the same entities.",
+        "Count only entities whose tags follow the tagging scheme, as seqeval's "
+        "strict mode does: in IOB2 a B followed by I tags of the same type; in "
+        "schemes with closing tags, ended by one. false: an I without a B also begins "
+        "an entity, as in conlleval. Exported taggers use the same rule.",
         default=False,
     )
     errors: int = option(
-        "How many of the worst examples are written down.", default=200, minimum=0
+        "Number of worst predictions that are saved for error analysis.",
+        default=200,
+        minimum=0,
     )
 
     def __post_init__(self) -> None:

@@ -21,10 +21,14 @@ Variant = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class ToleranceConfig:
-    """Largest difference allowed from the Keras model; beyond it the export fails."""
+    """Tolerances of exported models against the Keras model.
+
+    The export fails if a difference exceeds its tolerance.
+    """
 
     saved_model: float = option(
-        "Largest difference of a log-probability, a number or a vector entry.",
+        "Largest difference of a log-probability, a predicted number or a vector "
+        "entry of the SavedModel.",
         default=1e-4,
         minimum=0.0,
     )
@@ -34,120 +38,138 @@ class ToleranceConfig:
     float32: float = option("The same for float32 TFLite.", default=1e-3, minimum=0.0)
     float16: float = option("The same for float16 TFLite.", default=0.02, minimum=0.0)
     weight_int8: float = option(
-        "The same for TFLite with weights of 8 bits, as a root mean square.",
+        "The same for TFLite with 8-bit weights, as a root mean square.",
         default=0.1,
         minimum=0.0,
     )
     dynamic_int8: float = option(
-        "The same where products are rounded to 8 bits, too.",
+        "The same where matrix products are computed in 8 bits, too.",
         default=0.25,
         minimum=0.0,
     )
-    int8: float = option("The same for int8 throughout.", default=0.5, minimum=0.0)
+    int8: float = option(
+        "The same for TFLite with 8-bit weights and activations throughout.",
+        default=0.5,
+        minimum=0.0,
+    )
     weight_int4: float = option(
-        "The same for weights of 4 bits.", default=0.75, minimum=0.0
+        "The same for TFLite with 4-bit weights.", default=0.75, minimum=0.0
     )
     dynamic_int4: float = option(
-        "The same where products are rounded to 8 bits, too.", default=0.75, minimum=0.0
+        "The same where matrix products are computed in 8 bits, too.",
+        default=0.75,
+        minimum=0.0,
     )
     # Its name is of an older version, whose runs must remain readable.
     dynamic_int8_agreement: float = option(
-        "Smallest share of [MASK]s, or of texts, with the same first guess as Keras, "
-        "of each variant in whole numbers; a tie within its tolerance counts.",
+        "Smallest share of [MASK]s, or of texts, for which a quantized variant has "
+        "the same top prediction as Keras; ties within the tolerance count as equal.",
         default=0.9,
         minimum=0.0,
         maximum=1.0,
     )
     metric_loss: float = option(
-        "What a TFLite file may lose of the accuracy that Keras has on validation "
-        "records: 0.01 is one point.",
+        "Largest loss of accuracy of a TFLite file against Keras, on validation "
+        "records: 0.01 is one percentage point.",
         default=0.01,
         minimum=0.0,
         maximum=1.0,
     )
     perplexity_loss: float = option(
-        "The share by which its perplexity may be higher.", default=0.02, minimum=0.0
+        "Largest relative increase of a TFLite file's perplexity against Keras.",
+        default=0.02,
+        minimum=0.0,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
-    """SavedModel for TF Serving, TFLite for phones."""
+    """Export of a SavedModel for TF Serving and of TFLite files for phones."""
 
-    version: int = option("Version folder TF Serving reads.", default=1, minimum=1)
+    version: int = option(
+        "Name of the version folder for TF Serving.", default=1, minimum=1
+    )
     dtype: Literal["float32", "bfloat16"] = option(
-        "What the SavedModel computes in. bfloat16 is half as large, and faster on "
-        "some processors (`transbeam check --machine`); its answers are rounded.",
+        "Number format of the SavedModel's computations. bfloat16 halves its size and "
+        "is faster on some processors (`transbeam check --machine`); its predictions "
+        "are less precise.",
         default="float32",
     )
-    top_k: int = option("Guesses returned for each [MASK].", default=5, minimum=1)
+    top_k: int = option(
+        "Number of predictions returned for each [MASK].", default=5, minimum=1
+    )
     embedding_pooling: Literal["mean", "first", "max"] = option(
-        "How a vector of a text is made of those of its tokens: their mean, the first "
-        "one, that of [CLS], or the largest of each entry.",
+        "Pooling of the token vectors into a text embedding: mean, first ([CLS]), or "
+        "elementwise max.",
         default="mean",
     )
     embedding_length: int | None = option(
-        "Tokens of a text that its vector is made of at most, [CLS] and [SEP] among "
-        "them. Left out: model.max_sequence_length.",
+        "Maximum number of tokens of a text embedding's input, [CLS] and [SEP] "
+        "included; longer texts are truncated. Left out: model.max_sequence_length.",
         default=None,
         minimum=3,
     )
     normalize_embeddings: bool = option(
-        "Vectors of length 1, so that the product of two is their cosine.",
+        "Normalize embeddings to length 1, so that dot products are cosine "
+        "similarities.",
         default=False,
     )
     tflite: tuple[Variant, ...] = option(
-        "TFLite files to make: float32; half as large float16; a quarter weight_int8, "
-        "dynamic_int8, the fastest on a phone's processor, and int8, calibrated on the "
-        "corpus; an eighth weight_int4 and dynamic_int4.",
+        "TFLite files to export: float32; float16 at half its size; weight_int8, "
+        "dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the "
+        "corpus) at a quarter; weight_int4 and dynamic_int4 at an eighth.",
         default=("float32", "dynamic_int8"),
     )
     tflite_calibration: int = option(
-        "Training texts or images by which ranges of int8 are found and weights are "
-        "rounded to 4 bits; 16 at least.",
+        "Number of training texts or images for the calibration of int8 and of 4-bit "
+        "weights; 16 at least.",
         default=128,
         minimum=1,
     )
     tflite_tables: Literal["int4", "int8"] = option(
-        "What weight_int4 and dynamic_int4 keep tables of embeddings in. Much of what "
-        "they lose they lose there; with int8 they lose less, and are larger.",
+        "Format of embedding tables in weight_int4 and dynamic_int4. Much of their "
+        "loss of accuracy comes from the tables; int8 reduces it, in a larger file.",
         default="int4",
     )
     tflite_masks: int = option(
-        "[MASK]s a single call of the TFLite model can ask for.", default=8, minimum=1
+        "Maximum number of [MASK]s in one call of the TFLite model.",
+        default=8,
+        minimum=1,
     )
     tflite_prefill: tuple[int, ...] = option(
-        "Sizes of the pieces in which the TFLite file of a model that writes reads a "
-        "prompt; none is larger than its cache.",
+        "Prefill chunk sizes in tokens, in which the TFLite file of a generative "
+        "model processes a prompt; none may exceed the cache.",
         default=(16, 64),
     )
     tflite_cache: int | None = option(
-        "Most tokens of a text that such a file reads and writes. Left out: "
-        "model.max_sequence_length.",
+        "Size of such a file's key-value cache in tokens: the maximum for prompt and "
+        "generated text together. Left out: model.max_sequence_length.",
         default=None,
         minimum=2,
     )
     litert_lm: bool = option(
-        "Also pack each TFLite file of a causal model and its tokenizer into a "
-        ".litertlm for LiteRT-LM.",
+        "Also bundle each TFLite file of a causal model with its tokenizer into a "
+        ".litertlm file for LiteRT-LM.",
         default=False,
     )
     tflite_text: bool = option(
-        "With `--target phone` also files that take a text, with a WordPiece tokenizer "
-        "inside, for runtimes that have tensorflow_text's ops.",
+        "With `--target phone`, also export files with text inputs and a built-in "
+        "WordPiece tokenizer, for runtimes with tensorflow_text's ops.",
         default=False,
     )
     mediapipe: bool = option(
-        "With `--target phone` also files for MediaPipe's TextClassifier, of "
-        "`classification`, or TextEmbedder, of `masked`.",
+        "With `--target phone`, also export files for MediaPipe's TextClassifier "
+        "(`classification`) or TextEmbedder (`masked`).",
         default=False,
     )
-    tolerance: ToleranceConfig = option("How exact.", default=ToleranceConfig)
+    tolerance: ToleranceConfig = option(
+        "Tolerances of the parity check.", default=ToleranceConfig
+    )
     examples: tuple[str, ...] = option(
-        "Texts to try the export on, shown at the end of a run: with a [MASK] for a "
-        "masked language model, an <extra_id_0> for one of span corruption; of a pair "
-        "both, or a context and a question, with a tab (`\\t`) between. Of a model of "
-        "images paths of JPEG or PNG files.",
+        "Example inputs for the exported model, shown at the end of a run: with a "
+        "[MASK] for masked, with an <extra_id_0> for span_corruption; for pairs both "
+        "texts, or context and question, separated by a tab (`\\t`); for images, paths "
+        "of JPEG or PNG files.",
         default=(),
     )
 

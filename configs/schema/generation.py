@@ -9,7 +9,7 @@ from transbeam.configs.base.fields import check_options, option
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyConfig:
-    """Always the token with the highest score."""
+    """Greedy decoding: always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
@@ -19,23 +19,25 @@ class SamplingConfig:
     """Random sampling of the next token."""
 
     temperature: float = option(
-        "Scores are divided by it: below 1 the likely become likelier.",
+        "Divisor of the logits: values below 1 make likely tokens likelier.",
         default=1.0,
         minimum=0.01,
     )
     top_k: int = option(
-        "Draw among so many of the likeliest; 0 for all.", default=0, minimum=0
+        "Sample from this many of the most probable tokens; 0 for all.",
+        default=0,
+        minimum=0,
     )
     top_p: float = option(
-        "Draw among the likeliest that together have this probability (Holtzman et "
-        "al., 2020).",
+        "Nucleus sampling: sample from the smallest set of most probable tokens that "
+        "together have this probability (Holtzman et al., 2020).",
         default=1.0,
         minimum=0.0,
         maximum=1.0,
     )
     min_p: float = option(
-        "Draw among those at least so likely, the likeliest being 1 (Nguyen et al., "
-        "2024).",
+        "Sample from the tokens whose probability is at least this share of the "
+        "highest one (Nguyen et al., 2024).",
         default=0.0,
         minimum=0.0,
         maximum=1.0,
@@ -47,26 +49,28 @@ class SamplingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SampleConfig(SamplingConfig):
-    """Draws each token by its probability; each request has a seed of its own."""
+    """Random sampling, with a separate seed per request."""
 
     kind: Literal["sample"] = "sample"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamConfig:
-    """Keeps several beginnings and looks for the likeliest whole."""
+    """Beam search."""
 
     kind: Literal["beam"] = "beam"
-    num_beams: int = option("Beginnings kept.", default=4, minimum=1)
-    num_results: int = option("Texts returned, the best first.", default=1, minimum=1)
+    num_beams: int = option("Number of beams.", default=4, minimum=1)
+    num_results: int = option(
+        "Number of texts returned, the best first.", default=1, minimum=1
+    )
     length_penalty: float = option(
-        "A text's log-probability is divided by its length to this power: above 0 "
-        "favours long texts, 0 judges the sum.",
+        "Exponent of the length by which a text's log-probability is divided: values "
+        "above 0 favor long texts; 0 compares the sums.",
         default=1.0,
     )
     early_stopping: bool = option(
-        "Stop once num_beams texts are finished. Else go on while a beginning could "
-        "still beat the worst of them, if it ended now.",
+        "Stop as soon as num_beams texts are finished. false: continue while an "
+        "unfinished text, ended now, could still beat the worst finished one.",
         default=True,
     )
 
@@ -81,13 +85,15 @@ class BeamConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveConfig:
-    """Likely tokens that do not repeat what was said (Su et al., 2022)."""
+    """Contrastive search, with a degeneration penalty (Su et al., 2022)."""
 
     kind: Literal["contrastive"] = "contrastive"
-    top_k: int = option("Likeliest tokens compared.", default=4, minimum=1)
+    top_k: int = option(
+        "Number of most probable tokens that are compared.", default=4, minimum=1
+    )
     penalty: float = option(
-        "Weight of the likeness to earlier tokens; the probability has the rest. 0 is "
-        "greedy.",
+        "Weight of the degeneration penalty, the similarity to earlier tokens; the "
+        "probability has weight 1 - penalty. 0 is greedy decoding.",
         default=0.6,
         minimum=0.0,
         maximum=1.0,
@@ -99,16 +105,20 @@ class ContrastiveConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculativeConfig(SamplingConfig):
-    """A small model writes ahead, the large one checks several tokens at once.
+    """Speculative decoding: a small model drafts tokens that the large model verifies.
 
     The output is that of the large model: identical with greedy decoding, and from the
     same distribution with sampling (Leviathan et al., 2023).
     """
 
     kind: Literal["speculative"] = "speculative"
-    num_draft_tokens: int = option("Tokens written ahead.", default=4, minimum=1)
+    num_draft_tokens: int = option(
+        "Tokens that the draft model proposes at a time.", default=4, minimum=1
+    )
     sample: bool = option(
-        "Draw tokens, by the keys of `sample`; else greedy.", default=False
+        "Sample tokens, with the sampling keys of this section; false: greedy "
+        "decoding.",
+        default=False,
     )
 
 
@@ -119,32 +129,40 @@ Method = (
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """One way of writing on from a prompt."""
+    """Decoding method and stop conditions of text generation."""
 
-    method: Method = option("How the next token is chosen.", default=GreedyConfig)
-    max_new_tokens: int = option("Tokens written at most.", default=64, minimum=1)
-    min_new_tokens: int = option(
-        "No text ends before it has so many.", default=0, minimum=0
+    method: Method = option("Decoding method.", default=GreedyConfig)
+    max_new_tokens: int = option(
+        "Maximum number of generated tokens.", default=64, minimum=1
     )
-    stop_token_ids: tuple[int, ...] = option("Tokens that end a text.", default=())
+    min_new_tokens: int = option(
+        "Minimum number of generated tokens.", default=0, minimum=0
+    )
+    stop_token_ids: tuple[int, ...] = option(
+        "Ids of tokens that end the generation.", default=()
+    )
     stop_sequences: tuple[tuple[int, ...], ...] = option(
-        "Sequences of written tokens that end a text: lists of ids.", default=()
+        "Sequences of generated tokens that end the generation, as lists of ids.",
+        default=(),
     )
     repetition_penalty: float = option(
-        "Scores of tokens already there, the prompt's too, are divided by it, or "
-        "multiplied when negative (Keskar et al., 2019); 1 for none.",
+        "Logits of tokens that occur in the prompt or the generated text are divided "
+        "by it, or multiplied where negative (Keskar et al., 2019); 1 for none.",
         default=1.0,
         minimum=0.01,
     )
     banned_sequences: tuple[tuple[int, ...], ...] = option(
-        "Sequences never written: lists of ids, one of a single token never at all.",
+        "Token sequences that are never generated, as lists of ids; a list of one id "
+        "bans that token.",
         default=(),
     )
     forced_tokens: tuple[int, ...] = option(
-        "What every text begins with, such as the token of a language.", default=()
+        "Ids of tokens that every generated text begins with, such as a language "
+        "token.",
+        default=(),
     )
     pad_token_id: int = option(
-        "Fills the rows of texts that end early.", default=0, minimum=0
+        "Id that pads the rows of texts that end early.", default=0, minimum=0
     )
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The keys by which a configuration takes values from elsewhere.
+"""Keys that inherit values from another file, preset or run.
 
-They are resolved before anything is bound: a run's configuration holds the values that
-they stand for, and not the keys themselves.
+They are resolved before the configuration is parsed into dataclasses: a run's
+configuration holds the inherited values, not the keys themselves.
 """
 
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class FileInheritanceConfig:
-    """The file that another one is written over."""
+    """Inheritance from another configuration file."""
 
     extends: str | None = option(
-        "Another YAML file, relative to this one, whose keys hold here too, but for "
-        "`name`. Sections are merged key by key; what else stands here, lists among "
-        "it, replaces what is there.",
+        "Base configuration: another YAML file, relative to this one, whose keys are "
+        "inherited, except `name`. Sections are merged key by key; all other values "
+        "in this file, lists included, replace those of the base.",
         default=None,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInheritanceConfig:
-    """The origin of a model that is not described key by key."""
+    """Inheritance of the model from a preset or a run."""
 
     preset: str | None = option(
-        "A published model, such as bert_base: the `model` of that file in "
-        "configs/presets. Keys beside it override.",
+        "Published model whose `model` section is used, such as bert_base, a file of "
+        "configs/presets. Keys of this section override it.",
         default=None,
     )
     init_from: str | None = option(
-        "Folder of a run to begin with: the model that it trained or imported, its "
-        "tokenizer and its weights. A head that it has not is new. dropout, "
-        "initializer and pooler may be others beside it.",
+        "Folder of a run whose model configuration, tokenizer and weights initialize "
+        "this one. A head that the run lacks is newly initialized. Keys "
+        "beside it can override dropout, initializer and pooler.",
         default=None,
     )

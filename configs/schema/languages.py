@@ -18,10 +18,10 @@ LANGUAGES: tuple[str, ...] = tuple(_CODES.split())
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRulesConfig:
-    """Is it written in the languages that are wanted?
+    """Filter of documents by their language.
 
-    Needs `pip install 'transbeam[languages]'`. For a long text only some sections are
-    classified, so the time per document is bounded.
+    Requires `pip install 'transbeam[languages]'`. For a long text only some sections
+    are classified, so the time per document is bounded.
 
     Example:
     >>> LanguageRulesConfig(allowed=("en", "german"))
@@ -30,12 +30,11 @@ class LanguageRulesConfig:
     """
 
     allowed: tuple[str, ...] = option(
-        "Languages by their codes of two letters in ISO 639-1, such as `en`, `de`, "
-        "`zh`."
+        "Two-letter ISO 639-1 codes of the languages to keep, such as `en`, `de`, `zh`."
     )
     minimum_probability: float = option(
-        "Smallest probability that a text is in one of the allowed languages. Texts of "
-        "a few words are seldom certain.",
+        "Smallest probability that a text is in one of the allowed languages. It is "
+        "seldom high for texts of a few words.",
         default=0.3,
         minimum=0.0,
         maximum=1.0,

@@ -37,37 +37,38 @@ from transbeam.configs.schema.block import (
 )
 from transbeam.configs.schema.inheritance import ModelInheritanceConfig
 
-_TIED = "Score tokens by the embedding's own table; else by a table of their own."
-_CAUSAL = (
-    "The other kinds that encoders have mix what comes before a token with what comes "
-    "after it."
+_TIED = (
+    "Use the token embedding matrix as the output projection too (tied weights); "
+    "false: a separate output projection."
 )
+_CAUSAL = "The encoder's other kinds of attention do not support causal masking."
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """Embeddings and a stack of equal blocks, as every family has them."""
+    """Embeddings and a stack of identical Transformer blocks."""
 
     INHERITANCE: ClassVar[type] = ModelInheritanceConfig
 
-    num_layers: int = option("How many blocks.", default=4, minimum=1)
-    hidden_dim: int = option("Width of a token's vector.", default=256, minimum=1)
+    num_layers: int = option("Number of Transformer blocks.", default=4, minimum=1)
+    hidden_dim: int = option("Size of the hidden states.", default=256, minimum=1)
     max_sequence_length: int = option(
-        "Longest input; learned positions have a vector for each place.",
+        "Maximum input length in tokens; learned positions have one vector for each "
+        "position.",
         default=512,
         minimum=1,
     )
     vocabulary_multiple: int = option(
-        "The token embedding has a multiple of this many rows; those past the "
-        "vocabulary are never chosen. 64 or 128 is faster on most hardware.",
+        "The token embedding is padded to a multiple of this many rows; the padding "
+        "rows are never predicted. 64 or 128 is faster on most hardware.",
         default=1,
         minimum=1,
     )
     embedding_dim: int | None = option(
-        "Width of a token's vector in the table; a dense layer widens it to "
-        "hidden_dim, and tied scores are of vectors made as narrow again (ALBERT). "
-        "Takes rows x (hidden_dim - embedding_dim) weights away. Left out: hidden_dim, "
-        "without such layers.",
+        "Size of the embeddings, if smaller than hidden_dim (ALBERT): a dense "
+        "layer projects them to hidden_dim, and tied output scores are computed from "
+        "vectors projected back. Saves about rows x (hidden_dim - embedding_dim) "
+        "weights. Left out: hidden_dim, without projections.",
         default=None,
         minimum=1,
     )
@@ -78,26 +79,25 @@ class StackConfig:
         maximum=0.99,
     )
     embedding_scale: bool = option(
-        "Multiply the tokens' vectors by the root of their width, sqrt(hidden_dim) "
-        "(Vaswani et al., 2017), or sqrt(embedding_dim).",
+        "Multiply token embeddings by sqrt(hidden_dim) (Vaswani et al., 2017), or by "
+        "sqrt(embedding_dim) where that is set.",
         default=False,
     )
     embeddings_norm: bool | None = option(
-        "A norm after the embeddings (BERT). Left out: with norm.placement=post only.",
+        "Normalize the sum of the embeddings (BERT). Left out: only with "
+        "norm.placement=post.",
         default=None,
     )
     initializer: Initializer = option(
-        "The initial weights.", default=NormalInitializerConfig
+        "Initialization of the weights.", default=NormalInitializerConfig
     )
-    position: Position = option(
-        "How a token's place is told.", default=LearnedPositionConfig
-    )
-    norm: Norm = option("Which norm, and where.", default=LayerNormConfig)
+    position: Position = option("Position encoding.", default=LearnedPositionConfig)
+    norm: Norm = option("Normalization and its placement.", default=LayerNormConfig)
     feedforward: FeedForward = option(
-        "What happens to each token alone.", default=DenseFeedForwardConfig
+        "Feed-forward sub-layer of a block.", default=DenseFeedForwardConfig
     )
     residual: Residual = option(
-        "How a sub-layer's result joins its input.", default=PlainResidualConfig
+        "Residual connection around each sub-layer.", default=PlainResidualConfig
     )
 
     @property
@@ -221,11 +221,13 @@ class StackConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PatchesConfig:
-    """Images cut into squares instead of texts into tokens (ViT)."""
+    """Images as sequences of square patches (ViT)."""
 
     image_size: int = option("Height and width in pixels.", default=224, minimum=1)
-    patch_size: int = option("Height and width of a square.", default=16, minimum=1)
-    num_channels: int = option("Colours of a pixel.", default=3, minimum=1)
+    patch_size: int = option(
+        "Height and width of a patch in pixels.", default=16, minimum=1
+    )
+    num_channels: int = option("Color channels of an image.", default=3, minimum=1)
 
     def __post_init__(self) -> None:
         if self.image_size % self.patch_size:
@@ -247,18 +249,21 @@ class PatchesConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolerConfig:
-    """One vector for a whole text."""
+    """Pooling of the hidden states into one vector per text."""
 
     kind: Literal["first", "mean", "max", "attention"] = option(
-        "`first`: the vector of the first token, as in BERT; `mean`, `max`: over the "
-        "real tokens; `attention`: a mean by learned weights.",
+        "`first`: the vector of the first token, as in BERT; `mean`, `max`: pooled "
+        "over the tokens that are not padding; `attention`: a weighted mean with "
+        "learned weights.",
         default="first",
     )
     projection: bool = option(
-        "A dense layer with an activation on top, as in BERT.", default=False
+        "Apply a dense layer with an activation to the pooled vector, as in BERT.",
+        default=False,
     )
     activation: Literal["tanh", "relu"] = option(
-        "Of the projection: `tanh` as in BERT, `relu` as in DistilBERT's classifier.",
+        "Activation of the projection: `tanh` as in BERT, `relu` as in DistilBERT's "
+        "classifier.",
         default="tanh",
     )
 
@@ -272,25 +277,23 @@ class PoolerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(StackConfig):
-    """A bidirectional encoder in the manner of BERT."""
+    """A bidirectional encoder, as in BERT."""
 
     kind: Literal["encoder"] = "encoder"
-    attention: Attention = option(
-        "How tokens look at each other.", default=FullAttentionConfig
-    )
+    attention: Attention = option("Self-attention.", default=FullAttentionConfig)
     num_segments: int = option(
-        "Kinds of segment (BERT's sentence A and B are 2); 0 for none; 1 adds one "
-        "vector to all tokens (RoBERTa).",
+        "Number of segment (token type) embeddings: 2 for BERT's sentences A and B; 0 "
+        "for none; 1 adds one vector to all tokens (RoBERTa).",
         default=0,
         minimum=0,
     )
     pooler: PoolerConfig | None = option(
-        "One vector for a whole text; null for none. A classifier without one takes "
-        "the first token.",
+        "Pooling of the hidden states into one vector per text; null for none. A "
+        "classifier without a pooler uses the first token's vector.",
         default=None,
     )
     patches: PatchesConfig | None = option(
-        "Read images instead of texts; null for texts.", default=None
+        "Input of image patches instead of tokens; null for text.", default=None
     )
 
     def __post_init__(self) -> None:
@@ -326,15 +329,15 @@ class EncoderConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(StackConfig):
-    """A decoder that predicts the next token, in the manner of GPT and LLaMA."""
+    """A causal decoder that predicts the next token, as in GPT and LLaMA."""
 
     kind: Literal["decoder"] = "decoder"
     norm: Norm = option(
-        "Which norm, and where.",
+        "Normalization and its placement.",
         default=lambda: LayerNormConfig(placement="pre", epsilon=1e-5),
     )
     attention: CausalAttention = option(
-        f"How tokens look at those before them. {_CAUSAL}", default=FullAttentionConfig
+        f"Causal self-attention. {_CAUSAL}", default=FullAttentionConfig
     )
     tie_embeddings: bool = option(_TIED, default=True)
 
@@ -345,24 +348,27 @@ class DecoderConfig(StackConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqModelConfig(StackConfig):
-    """An encoder, and a decoder that looks at it: the first Transformer, T5."""
+    """An encoder and a decoder with cross-attention, as in T5."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     num_decoder_layers: int | None = option(
-        "Blocks of the decoder. Left out: as num_layers.", default=None, minimum=1
+        "Number of blocks in the decoder. Left out: num_layers.",
+        default=None,
+        minimum=1,
     )
     attention: Attention = option(
-        "How the encoder's tokens look at each other.", default=FullAttentionConfig
+        "Self-attention of the encoder.", default=FullAttentionConfig
     )
     decoder_attention: CausalAttention | None = option(
-        "How the decoder's tokens look at those before them. Left out: as "
+        "Causal self-attention of the decoder. Left out: the same as "
         f"`attention`. {_CAUSAL}",
         default=None,
     )
     tie_embeddings: bool = option(_TIED, default=True)
     scale_logits: bool = option(
-        "Divide what is scored by the root of its width, sqrt(hidden_dim) or, tied, "
-        "sqrt(embedding_dim), as the first T5 does.",
+        "Divide the decoder's output by sqrt(hidden_dim), or by sqrt(embedding_dim) "
+        "where embeddings are tied, before it is multiplied with the output "
+        "projection, as the first T5 does.",
         default=False,
     )
 

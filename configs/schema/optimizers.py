@@ -17,12 +17,17 @@ def _decay_rate(doc: str, default: float, minimum: float = 0.0) -> Any:
 
 
 def _epsilon(default: float) -> Any:
-    return option("Added to the root.", default=default, minimum=1e-12, maximum=1.0)
+    return option(
+        "Added to the denominator for numerical stability.",
+        default=default,
+        minimum=1e-12,
+        maximum=1.0,
+    )
 
 
 def _weight_decay(default: float, maximum: float = 1.0) -> Any:
     return option(
-        "Share of a weight taken off per step, times the learning rate.",
+        "Weight decay coefficient, multiplied by the learning rate in each step.",
         default=default,
         minimum=0.0,
         maximum=maximum,
@@ -31,8 +36,8 @@ def _weight_decay(default: float, maximum: float = 1.0) -> Any:
 
 def _not_decayed() -> Any:
     return option(
-        "Regular expressions, searched in a weight's path: what they match is not "
-        "decayed.",
+        "Regular expressions, searched in a weight's path: weights that match one are "
+        "not decayed.",
         default=NOT_DECAYED,
     )
 
@@ -42,8 +47,12 @@ class AdamWConfig:
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
 
     kind: Literal["adamw"] = "adamw"
-    beta_1: float = _decay_rate("Decay of the mean.", default=0.9)
-    beta_2: float = _decay_rate("Decay of the mean square.", default=0.98)
+    beta_1: float = _decay_rate(
+        "Decay rate of the moving average of gradients.", default=0.9
+    )
+    beta_2: float = _decay_rate(
+        "Decay rate of the moving average of squared gradients.", default=0.98
+    )
     epsilon: float = _epsilon(1e-6)
     weight_decay: float = _weight_decay(0.01)
     not_decayed: tuple[str, ...] = _not_decayed()
@@ -54,7 +63,7 @@ class AdamWConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AdafactorConfig:
-    """Adam's mean squares by row and column alone (Shazeer & Stern, 2018).
+    """Adafactor: factored second moments (Shazeer & Stern, 2018).
 
     Its state is small. The learning rate is relative to the root mean square of each
     weight, so a peak of 1e-2 is usual.
@@ -62,7 +71,7 @@ class AdafactorConfig:
 
     kind: Literal["adafactor"] = "adafactor"
     decay_exponent: float = option(
-        "The mean square of step t is new by a share of t^-decay_exponent.",
+        "Exponent of the second moment's decay rate: 1 - t^-decay_exponent at step t.",
         default=0.8,
         minimum=0.1,
         maximum=1.0,
@@ -71,13 +80,14 @@ class AdafactorConfig:
         "Added to squared gradients.", default=1e-30, minimum=1e-36, maximum=1.0
     )
     epsilon_2: float = option(
-        "Smallest size that a weight is taken to have.",
+        "Lower bound of a weight's root mean square, by which its updates are scaled.",
         default=1e-3,
         minimum=1e-12,
         maximum=1.0,
     )
     clip_threshold: float = option(
-        "Largest root mean square of a weight's update, before the learning rate.",
+        "Updates with a root mean square above this are scaled down to it, before the "
+        "learning rate.",
         default=1.0,
         minimum=1e-3,
         maximum=1e3,
@@ -91,17 +101,22 @@ class AdafactorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LionConfig:
-    """The sign of a mean of gradients (Chen et al., 2023): half of Adam's memory.
+    """Lion: sign of the momentum, half of Adam's memory (Chen et al., 2023).
 
-    Every parameter changes by the whole learning rate: use a peak 3 to 10 times smaller
+    Every weight changes by the learning rate itself: use a peak 3 to 10 times smaller
     than Adam's, and a weight decay larger by the same factor.
     """
 
     kind: Literal["lion"] = "lion"
     beta_1: float = _decay_rate(
-        "Share of the mean in what the sign is taken of.", default=0.9, minimum=1e-3
+        "Weight of the moving average in its interpolation with the gradient, whose "
+        "sign is the update.",
+        default=0.9,
+        minimum=1e-3,
     )
-    beta_2: float = _decay_rate("Decay of the mean.", default=0.99)
+    beta_2: float = _decay_rate(
+        "Decay rate of the moving average of gradients.", default=0.99
+    )
     weight_decay: float = _weight_decay(0.1, maximum=100.0)
     not_decayed: tuple[str, ...] = _not_decayed()
 
@@ -111,16 +126,20 @@ class LionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MuonConfig:
-    """Momentum made orthogonal (Jordan et al., 2024), for the hidden matrices alone.
+    """Muon: orthogonalized momentum for hidden matrices (Jordan et al., 2024).
 
     Embeddings, output layers, biases and norms are updated by Adam. Updates are scaled
     to the size of Adam's (Liu et al., 2025, eq. 4), so its learning rates fit.
     """
 
     kind: Literal["muon"] = "muon"
-    momentum: float = _decay_rate("Decay of the momentum.", default=0.95)
-    beta_1: float = _decay_rate("Decay of Adam's mean.", default=0.9)
-    beta_2: float = _decay_rate("Decay of Adam's mean square.", default=0.95)
+    momentum: float = _decay_rate("Decay rate of the momentum.", default=0.95)
+    beta_1: float = _decay_rate(
+        "Decay rate of Adam's moving average of gradients.", default=0.9
+    )
+    beta_2: float = _decay_rate(
+        "Decay rate of Adam's moving average of squared gradients.", default=0.95
+    )
     epsilon: float = _epsilon(1e-8)
     weight_decay: float = _weight_decay(0.1)
     not_decayed: tuple[str, ...] = _not_decayed()

@@ -10,24 +10,24 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class PackedLayoutConfig:
-    """Several documents side by side in a record, with hardly any padding."""
+    """Packing: several documents per record, with little padding."""
 
     kind: Literal["packed"] = "packed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketedLayoutConfig:
-    """One document in a record, records of a few lengths; not for all objectives.
+    """One document per record, in buckets by length; not for all objectives.
 
-    For `masked`, `causal`, `prefix`, and for classification and regression of texts, of
-    pairs and of tokens. A document goes into the shortest record that holds it; one
-    longer than all is truncated.
+    For `masked`, `causal` and `prefix`, and for classification and regression of texts,
+    pairs and tokens. A document goes into the shortest record that holds it; one longer
+    than all is truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"
     lengths: tuple[int, ...] = option(
         "Tokens per record, ascending; the last is data.sequence_length. A document "
-        "goes into the shortest that holds it, or is cut to the last."
+        "goes into the shortest record that holds it; longer ones are truncated."
     )
 
     def __post_init__(self) -> None:

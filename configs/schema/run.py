@@ -32,28 +32,31 @@ FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One YAML file: from a corpus to a served and phone-ready model."""
+    """Configuration of a run, from the corpus to the exported model."""
 
     INHERITANCE: ClassVar[type] = FileInheritanceConfig
 
-    name: str = option("Names the run and its folder.")
-    seed: int = option("All randomness of the run comes from it.", default=0, minimum=0)
-    data: DataConfig = option("From the corpus to records.")
-    tokenizer: TokenizerConfig = option(
-        "How text becomes ids.", default=WordPieceConfig
-    )
+    name: str = option("Name of the run and of its folder.")
+    seed: int = option("Seed of all random numbers of the run.", default=0, minimum=0)
+    data: DataConfig = option("Corpus, cleaning and records.")
+    tokenizer: TokenizerConfig = option("Tokenizer.", default=WordPieceConfig)
     objective: Objective = option(
-        "What to predict, and so what records hold and how a model ends.",
+        "Training objective: determines the format of the records and the head of the "
+        "model.",
         default=MaskedConfig,
     )
-    model: Model = option("The network.", default=EncoderConfig)
+    model: Model = option("Model architecture.", default=EncoderConfig)
     training: TrainingConfig = option(
-        "How it learns. Left out: 10,000 steps with the defaults; a run that only "
-        "makes records needs no more.",
+        "Optimization and checkpoints. Left out: 10,000 steps with the defaults; a "
+        "run that only builds records needs no more.",
         default=lambda: TrainingConfig(steps=10_000),
     )
-    export: ExportConfig = option("What is made of it.", default=ExportConfig)
-    evaluation: EvaluationConfig = option("How it is judged.", default=EvaluationConfig)
+    export: ExportConfig = option(
+        "Export to TF Serving and TFLite.", default=ExportConfig
+    )
+    evaluation: EvaluationConfig = option(
+        "Evaluation of the trained model.", default=EvaluationConfig
+    )
 
     def __post_init__(self) -> None:
         if not FOLDER_NAME.fullmatch(self.name):

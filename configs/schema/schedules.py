@@ -8,8 +8,8 @@ from transbeam.configs.base.fields import option
 
 def _peak() -> Any:
     return option(
-        "Largest learning rate. Lion wants a tenth of what AdamW and Muon do; with "
-        "Adafactor it is the share of its own size that a weight moves by.",
+        "Largest learning rate. Lion needs about a tenth of AdamW's and Muon's; for "
+        "Adafactor it is relative to the root mean square of each weight.",
         default=1e-3,
         minimum=1e-9,
         maximum=10.0,
@@ -23,8 +23,8 @@ _MOST_STEPS_OF_NOAM = 4_000
 
 def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
     return option(
-        "Steps in which the rate rises in a line to its peak. Left out: a tenth of all "
-        f"steps, at most {most:,}; of a training that goes on to more, what it was.",
+        "Steps of linear warm-up to the peak. Left out: a tenth of all steps, at most "
+        f"{most:,}; a training that is continued for more steps keeps its number.",
         default=None,
         minimum=minimum,
     )
@@ -32,7 +32,7 @@ def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
 
 def _final_fraction() -> Any:
     return option(
-        "What is left of the peak at the last step.",
+        "Learning rate at the last step, as a fraction of the peak.",
         default=0.0,
         minimum=0.0,
         maximum=1.0,
@@ -41,7 +41,7 @@ def _final_fraction() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class CosineScheduleConfig:
-    """Linear warm-up to the peak, then half a cosine down."""
+    """Linear warm-up to the peak, then cosine decay."""
 
     kind: Literal["cosine"] = "cosine"
     peak: float = _peak()
@@ -51,7 +51,7 @@ class CosineScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScheduleConfig:
-    """Linear warm-up to the peak, then a line down: BERT's."""
+    """Linear warm-up to the peak, then linear decay, as in BERT."""
 
     kind: Literal["linear"] = "linear"
     peak: float = _peak()
@@ -61,7 +61,7 @@ class LinearScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantScheduleConfig:
-    """Linear warm-up to the peak, which then stays."""
+    """Linear warm-up to the peak, then a constant rate."""
 
     kind: Literal["constant"] = "constant"
     peak: float = _peak()
@@ -70,7 +70,7 @@ class ConstantScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSqrtScheduleConfig:
-    """Linear warm-up, then peak · sqrt(warmup_steps / step): T5's, fairseq's."""
+    """Linear warm-up, then peak · sqrt(warmup_steps / step), as in T5 and fairseq."""
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     peak: float = _peak()
@@ -79,14 +79,14 @@ class InverseSqrtScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NoamScheduleConfig:
-    """The Transformer's (Vaswani et al., 2017, eq. 3): the width sets the peak.
+    """The original Transformer's schedule (Vaswani et al., 2017, eq. 3).
 
     factor · hidden_dim^-0.5 · min(step^-0.5, step · warmup_steps^-1.5)
     """
 
     kind: Literal["noam"] = "noam"
     factor: float = option(
-        "What the paper's rate is multiplied by.",
+        "Factor on the learning rate of the paper.",
         default=1.0,
         minimum=1e-6,
         maximum=1e3,
@@ -96,7 +96,7 @@ class NoamScheduleConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class WsdScheduleConfig:
-    """Warm-up, a stable peak, and a decay at the end (Hu et al., 2024; MiniCPM).
+    """Warmup-stable-decay: a constant peak, then decay (MiniCPM; Hu et al., 2024).
 
     Before the decay the rates do not depend on the number of steps.
     """
@@ -105,14 +105,14 @@ class WsdScheduleConfig:
     peak: float = _peak()
     warmup_steps: int | None = _warmup_steps()
     decay_fraction: float = option(
-        "Share of all steps, at the end, in which the rate goes down.",
+        "Share of all steps, at the end, in which the rate decays.",
         default=0.1,
         minimum=0.0,
         maximum=1.0,
     )
     shape: Literal["linear", "sqrt"] = option(
-        "How it goes down: in a line, or as 1 - sqrt(progress), which is fast at first "
-        "(Hägele et al., 2024).",
+        "Shape of the decay: linear, or 1 - sqrt(progress), which decays faster at "
+        "first (Hägele et al., 2024).",
         default="sqrt",
     )
     final_fraction: float = _final_fraction()

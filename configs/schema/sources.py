@@ -8,11 +8,13 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.schema.table_sources import TableSource
 
-_DOCUMENT = "What one document is: a line, a run of lines up to a blank one, or a file."
+_DOCUMENT = (
+    "Unit of a document: a line, a paragraph that ends at a blank line, or a file."
+)
 _ENCODING = (
-    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
-    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
-    "is not certain."
+    "Encoding of the files: a Python codec such as utf-8, cp1252 or utf-16; or "
+    "`detect`: by the byte order mark, else UTF-8, else chardet's estimate. Files "
+    "whose encoding cannot be detected reliably go to quarantine."
 )
 
 
@@ -38,8 +40,8 @@ class ZipSourceConfig:
     kind: Literal["zip"] = "zip"
     path: str = option("Glob of the archives, such as `corpus/*.zip`.")
     members: str = option(
-        "Which files of an archive to read, by a pattern for their whole name; `*` "
-        "stands for folders too.",
+        "Pattern of the files to read, matched against the whole path in the archive; "
+        "`*` also matches `/`.",
         default="*.txt",
     )
     document: Literal["line", "paragraph", "file"] = option(_DOCUMENT, default="file")
@@ -69,16 +71,15 @@ class WarcSourceConfig:
 class PythonDocsSourceConfig:
     """The docstrings of installed Python packages, read from their source files.
 
-    The packages are parsed, never imported. This source needs no download: packages
-    such as `numpy` are on every machine where Transbeam is installed.
+    The packages are parsed, never imported. This corpus needs no download.
     """
 
     kind: Literal["python_docs"] = "python_docs"
     packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
     examples: Literal["docstrings", "summaries"] = option(
-        "`docstrings`: each docstring is a text. `summaries`: each documented "
-        "function's code is a text, and the first paragraph of its docstring the "
-        "target text.",
+        "`docstrings`: each docstring is a document. `summaries`: the code of each "
+        "documented function is the text, and the first paragraph of its docstring "
+        "the target text.",
         default="docstrings",
     )
 
@@ -89,12 +90,12 @@ class ImagesSourceConfig:
 
     kind: Literal["images"] = "images"
     path: str = option(
-        "Glob of the files, such as `flowers/*/*.png`; the folder a file lies in is "
+        "Glob of the files, such as `flowers/*/*.png`; the name of a file's folder is "
         "its label."
     )
     image_size: int = option(
-        "Height and width in pixels that every image is resized to; write the same in "
-        "objective.image_size.",
+        "Height and width in pixels to which every image is resized; "
+        "objective.image_size must be equal.",
         default=224,
         minimum=1,
         maximum=4096,
@@ -129,12 +130,12 @@ SingleSource = FileSource | TableSource
 
 @dataclass(frozen=True, kw_only=True)
 class MixturePartConfig:
-    """One source of several, and how much of it is used."""
+    """One source of a mixture and its weight."""
 
-    source: SingleSource = option("Any source but another mixture.")
+    source: SingleSource = option("Any source except another mixture.")
     weight: float = option(
-        "How often each training document is used: 2 takes it twice, with other "
-        "random choices; 0.5 takes half of the documents, by their hash.",
+        "Number of times each training document is used: 2 uses it twice, with "
+        "different random choices; 0.5 uses half of the documents, selected by hash.",
         default=1.0,
         minimum=0.0,
         maximum=100.0,
@@ -143,7 +144,7 @@ class MixturePartConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureSourceConfig:
-    """Several sources in one run, each used more or less often."""
+    """A weighted mixture of several sources."""
 
     kind: Literal["mixture"] = "mixture"
     parts: tuple[MixturePartConfig, ...] = option(

@@ -9,17 +9,19 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.base.templates import template_fields
 
-_PATH = "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked while reading."
+_PATH = (
+    "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are decompressed while reading."
+)
 _ENCODING = (
-    "The files' encoding: a Python codec such as utf-8, cp1252 or utf-16; or `detect`: "
-    "as a byte order mark says, else UTF-8, else as chardet tells; in quarantine if it "
-    "is not certain."
+    "Encoding of the files: a Python codec such as utf-8, cp1252 or utf-16; or "
+    "`detect`: by the byte order mark, else UTF-8, else chardet's estimate. Files "
+    "whose encoding cannot be detected reliably go to quarantine."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnsConfig:
-    """The table's column for each part of a document.
+    """Mapping from the columns of a table to the parts of a document.
 
     A name with dots selects a nested value: `translation.en` is the field `en` of the
     field `translation`, `target.0` the first element of the list `target`. A value with
@@ -27,30 +29,31 @@ class ColumnsConfig:
     """
 
     text: str = option(
-        "Column of the text, or a template such as `{title}. {body}`. A list of texts "
-        "is joined with spaces. Not read where `words` is given: the text is then the "
-        "words with a space between.",
+        "Column of the text, or a template such as `{title}. {body}`. A list of "
+        "strings is joined with spaces. Ignored where `words` is set: the text is "
+        "then the words joined with spaces.",
         default="text",
     )
     second_text: str | None = option(
-        "Column of a pair's other half, or of the question about the text; or a "
+        "Column of a pair's second text, or of the question about the text; or a "
         "template.",
         default=None,
     )
     target_text: str | None = option(
-        "Column of what a sequence-to-sequence model is to answer, or a template.",
+        "Column of the target text of a sequence-to-sequence model, or a template.",
         default=None,
     )
     label: str | None = option(
-        "Column of the class, of a list of labels, or of the number for regression. A "
-        "number, true or false is taken as JSON writes it: `1`, `true`.",
+        "Column of the class, of a list of labels, or of the number for regression. "
+        "Numbers and booleans are converted as in JSON: `1`, `true`.",
         default=None,
     )
     words: str | None = option(
-        "Column of a sentence's words: a list, or a text cut at white space.",
+        "Column of a sentence's words: a list, or a string that is split at white "
+        "space.",
         default=None,
     )
-    tags: str | None = option("Column of one tag for each word.", default=None)
+    tags: str | None = option("Column of the tags, one for each word.", default=None)
 
     def __post_init__(self) -> None:
         for key in ("text", "second_text", "target_text"):
@@ -96,11 +99,13 @@ def columns_in(column: str, key: str = "text") -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonlSourceConfig:
-    """JSON objects: one on each line, or an array of them, or over several lines."""
+    """JSON objects: one per line, in an array, or spread over several lines."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: str = option(_PATH)
-    columns: ColumnsConfig = option("Which field becomes what.", default=ColumnsConfig)
+    columns: ColumnsConfig = option(
+        "Mapping from fields to the parts of a document.", default=ColumnsConfig
+    )
     encoding: str = option(_ENCODING, default="utf-8")
 
     def __post_init__(self) -> None:
@@ -109,18 +114,19 @@ class JsonlSourceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvSourceConfig:
-    """Tables of delimited fields: CSV, TSV and their relatives."""
+    """Tables of delimited fields, such as CSV and TSV."""
 
     kind: Literal["csv"] = "csv"
     path: str = option(_PATH)
     columns: ColumnsConfig = option(
-        "Which column becomes what: by its name in the header; without a header by "
-        'its number in quotes, counted from "0".',
+        "Mapping from columns to the parts of a document: by name in the header; "
+        'without a header by number in quotes, counted from "0".',
         default=ColumnsConfig,
     )
-    header: bool = option("Whether the first row names the columns.", default=True)
+    header: bool = option("The first row holds the column names.", default=True)
     delimiter: str = option(
-        r'The character between two fields, such as "," or "\t" (in double quotes).',
+        'Separator of the fields, one character, such as "," or "\\t" (in double '
+        "quotes).",
         default=",",
     )
     quoting: Literal["auto", "none"] = option(
@@ -142,11 +148,13 @@ class CsvSourceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetSourceConfig:
-    """Apache Parquet tables; only the columns that are asked for are read."""
+    """Apache Parquet tables; only the columns in use are read."""
 
     kind: Literal["parquet"] = "parquet"
     path: str = option("Glob of the files.")
-    columns: ColumnsConfig = option("Which column becomes what.", default=ColumnsConfig)
+    columns: ColumnsConfig = option(
+        "Mapping from columns to the parts of a document.", default=ColumnsConfig
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +164,7 @@ class TFRecordSourceConfig:
     kind: Literal["tfrecord"] = "tfrecord"
     path: str = option(_PATH)
     columns: ColumnsConfig = option(
-        "Which feature becomes what.", default=ColumnsConfig
+        "Mapping from features to the parts of a document.", default=ColumnsConfig
     )
 
 
@@ -167,8 +175,7 @@ class LabeledLinesSourceConfig:
     kind: Literal["labeled_lines"] = "labeled_lines"
     path: str = option(_PATH)
     prefix: str = option(
-        "What each label begins with and does not belong to it, such as fastText's "
-        "`__label__`.",
+        "Prefix that is removed from each label, such as fastText's `__label__`.",
         default="",
     )
     encoding: str = option(_ENCODING, default="utf-8")
@@ -179,7 +186,7 @@ class LabeledLinesSourceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelSourceConfig:
-    """Pairs of text files whose lines belong together, as translations come.
+    """Pairs of text files with aligned lines, such as translations.
 
     The files of both globs are paired in the order of their names.
     """
@@ -206,8 +213,8 @@ class ConllSourceConfig:
         "Column of the tag, counted from 0, or from the end with -1.", default=-1
     )
     comment: str | None = option(
-        "Beginning of the lines that are left out, such as `# id`. Nothing is left out "
-        "by default, because a word may begin with a `#`.",
+        "Prefix of comment lines, which are skipped, such as `# id`. None by default, "
+        "because a word may begin with a `#`.",
         default=None,
     )
     encoding: str = option(_ENCODING, default="utf-8")
@@ -228,15 +235,15 @@ class ConlluSourceConfig:
     kind: Literal["conllu"] = "conllu"
     path: str = option(_PATH)
     tags: Literal["upos", "xpos", "deprel"] = option(
-        "Which annotation becomes the tags: the universal part of speech, the "
-        "language's own, or the relation to the head.",
+        "Annotation that is used as tags: `upos`, the universal part of speech; "
+        "`xpos`, the language-specific one; `deprel`, the relation to the head.",
         default="upos",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquadSourceConfig:
-    """Questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0."""
+    """Questions and answers about paragraphs, in the JSON of SQuAD 1.1 and 2.0."""
 
     kind: Literal["squad"] = "squad"
     path: str = option(_PATH)

@@ -24,11 +24,11 @@ from transbeam.configs.schema.schedules import (
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetConfig:
-    """Records of another run."""
+    """Records of another run as additional training data."""
 
     run: str = option("Folder of a run whose data job has finished.")
     weight: float = option(
-        "Batches that it gives for each batch of this run's own records.",
+        "Batches drawn from it per batch of this run's own records.",
         default=1.0,
         minimum=1e-6,
     )
@@ -36,69 +36,66 @@ class DatasetConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """One fit of the model to the records."""
+    """Optimization of the model on the records."""
 
-    steps: int = option("Optimizer updates.", minimum=1)
+    steps: int = option("Number of optimizer updates.", minimum=1)
     batch_size: int = option("Records per update.", default=32, minimum=1)
     datasets: tuple[DatasetConfig, ...] = option(
-        "Further records to train on: a list of {run: runs/other, weight: 0.5}. Their "
-        "tokenizer, objective and length are those of this run.",
+        "Additional records to train on: a list of {run: runs/other, weight: 0.5}. "
+        "They must have this run's tokenizer, objective and length.",
         default=(),
     )
     accumulation: int = option(
-        "Micro-batches that one update is made of: memory of batch_size/accumulation "
-        "records, numbers of batch_size.",
+        "Gradient accumulation: micro-batches per update. Memory is that of "
+        "batch_size / accumulation records, the update that of batch_size.",
         default=1,
         minimum=1,
     )
-    optimizer: Optimizer = option(
-        "What turns gradients into updates.", default=AdamWConfig
-    )
-    schedule: Schedule = option(
-        "The learning rate over time.", default=CosineScheduleConfig
-    )
+    optimizer: Optimizer = option("Optimizer.", default=AdamWConfig)
+    schedule: Schedule = option("Learning rate schedule.", default=CosineScheduleConfig)
     clip_norm: float | None = option(
-        "Largest norm of all gradients together; larger ones are scaled down to it. "
-        "null: they are left as they are.",
+        "Gradients whose global norm is larger are scaled down to it. null: no "
+        "clipping.",
         default=1.0,
         minimum=1e-6,
     )
     label_smoothing: float = option(
-        "Share of a target's probability that is spread over all classes.",
+        "Share of each target's probability that is spread evenly over all classes.",
         default=0.0,
         minimum=0.0,
         maximum=0.5,
     )
     z_loss: float = option(
-        "Weight of log²(sum of exponentials), which keeps scores from drifting; PaLM "
-        "has 1e-4.",
+        "Weight of log²(sum of exponentials of the logits), which keeps the logits "
+        "from drifting; PaLM uses 1e-4.",
         default=0.0,
         minimum=0.0,
         maximum=1.0,
     )
     ema_decay: float | None = option(
-        "Decay of a moving average of the weights, updated with them. Left out: there "
-        "is none.",
+        "Decay rate of an exponential moving average of the weights. Left out: no "
+        "moving average.",
         default=None,
         minimum=0.0,
         maximum=0.99999,
     )
     init_from: str | None = option(
-        "The older spelling of model.init_from, which takes the weights alone: the "
-        "run's tokenizer and the keys of its `model` must be written here too. Left "
-        "out: random weights.",
+        "Older form of model.init_from that takes only the weights: the run's "
+        "tokenizer and the keys of its `model` must be repeated in this "
+        "configuration. Left out: random initialization.",
         default=None,
     )
     initial_weights: str | None = option(
-        "A file of weights to begin with instead, as `transbeam import` leaves in a "
-        "run's folder.",
+        "File of initial weights, such as `transbeam import` writes to a run's "
+        "folder; instead of init_from.",
         default=None,
     )
     adaptation: Adaptation = option(
-        "Which weights are trained.", default=AllWeightsConfig
+        "Trainable weights, or LoRA adapters.", default=AllWeightsConfig
     )
     distillation: DistillationConfig | None = option(
-        "Learn from a trained model too. Left out: from the records alone.",
+        "Knowledge distillation from a trained model. Left out: training on the "
+        "records alone.",
         default=None,
     )
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
@@ -107,22 +104,24 @@ class TrainingConfig:
         default="float32",
     )
     rematerialize: bool = option(
-        "Keep only what goes into each block, and compute the inside again for the "
-        "gradient: less memory, for one more forward pass.",
+        "Gradient checkpointing: store only each block's input and recompute the "
+        "block for the gradient. Less memory for one more forward pass.",
         default=False,
     )
     distribution: Distribution = option(
-        "How several devices share the work.", default=DataParallelConfig
+        "Distribution over several devices.", default=DataParallelConfig
     )
     deterministic: bool = option(
-        "The same numbers every time on one machine, bit for bit; somewhat slower.",
+        "Reproduce results bit for bit on one machine; somewhat slower.",
         default=False,
     )
     shuffle_records: int = option(
-        "Records held in memory to shuffle among.", default=16_384, minimum=1
+        "Size of the shuffle buffer in records.", default=16_384, minimum=1
     )
     log_every: int = option(
-        "Steps between lines of the log (metrics.jsonl).", default=10, minimum=1
+        "Steps between entries of the training log (metrics.jsonl).",
+        default=10,
+        minimum=1,
     )
     evaluate_every: int = option(
         "Steps between validations; a checkpoint is written with each.",
@@ -130,26 +129,28 @@ class TrainingConfig:
         minimum=1,
     )
     validation_batches: int = option(
-        "Batches of a validation while training; the last one reads the whole split.",
+        "Batches per validation during training; the last validation reads the whole "
+        "split.",
         default=8,
         minimum=1,
     )
     samples: int = option(
-        "Validation documents that the report shows with what the model says of them.",
+        "Number of validation documents that the report shows with the model's "
+        "predictions.",
         default=5,
         minimum=0,
     )
     final_weights: Literal["last", "best"] = option(
-        "Which weights a training ends with: of the last step, or of the checkpoint "
-        "with the least validation loss.",
+        "Final weights: those of the last step, or of the checkpoint with the lowest "
+        "validation loss.",
         default="last",
     )
     keep_checkpoints: int = option(
-        "How many of the last to keep.", default=2, minimum=1
+        "Number of most recent checkpoints to keep.", default=2, minimum=1
     )
     max_skipped_steps: int = option(
-        "Steps in a row whose loss or gradient is not finite before the run is given "
-        "up.",
+        "Consecutive steps with a loss or gradient that is not finite before the "
+        "training stops with an error.",
         default=20,
         minimum=1,
     )

@@ -10,32 +10,36 @@ from transbeam.configs.base.fields import option
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Selection and masking of tokens, as two objectives share it."""
+    """Selection and masking of tokens, common to `masked` and `sentence_pairs`."""
 
     kind: str = ""
     masking_fraction: float = option(
-        "Share of a record's ordinary tokens that are asked for.",
+        "Share of a record's tokens, special ones excluded, that are selected for "
+        "prediction.",
         default=0.15,
         minimum=0.01,
         maximum=0.9,
     )
     mask_fraction: float = option(
-        "Share of the asked-for tokens shown as [MASK].",
+        "Share of the selected tokens that are replaced by [MASK].",
         default=0.8,
         minimum=0.0,
         maximum=1.0,
     )
     random_fraction: float = option(
-        "Share of the asked-for tokens shown as a random piece; the rest is shown "
-        "as it is.",
+        "Share of the selected tokens that are replaced by a random token; the rest "
+        "is left unchanged.",
         default=0.1,
         minimum=0.0,
         maximum=1.0,
     )
-    whole_words: bool = option("Hide all pieces of a word together.", default=False)
+    whole_words: bool = option(
+        "Whole-word masking: select all tokens of a word together.", default=False
+    )
     ngram: int = option(
-        "Hide up to this many neighbours together: n of them with a chance in "
-        "proportion to 1/n. They are words with `whole_words`, else pieces.",
+        "Maximum length of n-gram masking: n consecutive units are selected together, "
+        "with probability proportional to 1/n. Units are words with `whole_words`, "
+        "else tokens.",
         default=1,
         minimum=1,
         maximum=16,
@@ -60,17 +64,17 @@ class MaskingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedConfig(MaskingConfig):
-    """Masked language modelling (BERT): some tokens are hidden and asked for."""
+    """Masked language modeling (BERT): predicts masked tokens from both sides."""
 
     kind: Literal["masked"] = "masked"
     masking: Literal["static", "dynamic"] = option(
-        "`static`: the data job masks, once for all epochs. `dynamic`: the trainer "
-        "masks, each epoch anew (RoBERTa).",
+        "`static`: the data job masks once for all epochs. `dynamic`: the trainer "
+        "draws new masks in each epoch (RoBERTa).",
         default="static",
     )
     copies: int = option(
-        "With static masking: how many times each training record is made, each time "
-        "with other tokens hidden.",
+        "With static masking: number of copies of each training record, each with "
+        "different masks.",
         default=1,
         minimum=1,
     )
@@ -86,24 +90,25 @@ class MaskedConfig(MaskingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePairsConfig(MaskingConfig):
-    """Masked language modelling on pairs of segments (BERT, ALBERT).
+    """Masked language modeling on pairs of segments (BERT, ALBERT).
 
     The model also predicts the relation of the second segment to the first.
     """
 
     kind: Literal["sentence_pairs"] = "sentence_pairs"
     task: Literal["next_sentence", "sentence_order"] = option(
-        "`next_sentence`: does the second segment follow the first, or is it from "
-        "another document (BERT)? `sentence_order`: are the two in order (ALBERT)?",
+        "`next_sentence`: predict if the second segment follows the first or comes "
+        "from another document (BERT). `sentence_order`: predict if the two segments "
+        "are in order or swapped (ALBERT).",
         default="next_sentence",
     )
     sentences: Literal["punctuation", "lines"] = option(
-        "Where a sentence ends: after `.`, `!`, `?` or at the end of a line; or at the "
-        "end of a line only.",
+        "Sentence boundaries: `punctuation` splits after `.`, `!`, `?` and at line "
+        "ends; `lines` at line ends only.",
         default="punctuation",
     )
     short_fraction: float = option(
-        "Share of the pairs that aim at a random shorter length.",
+        "Share of the pairs with a random, shorter target length.",
         default=0.1,
         minimum=0.0,
         maximum=1.0,
@@ -124,14 +129,14 @@ class SentencePairsConfig(MaskingConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CausalConfig:
-    """Causal language modelling (GPT): each token is predicted from those before."""
+    """Causal language modeling (GPT): predicts each token from those before it."""
 
     kind: Literal["causal"] = "causal"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixConfig:
-    """Prefix language modelling: a document's end is predicted from its beginning.
+    """Prefix language modeling: predicts a document's end from its beginning.
 
     Attention is bidirectional within the beginning.
     """
@@ -141,24 +146,24 @@ class PrefixConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCorruptionConfig:
-    """Span corruption (T5): spans are cut out of a text and asked for.
+    """Span corruption (T5): replaces spans by sentinels and predicts the spans.
 
     `data.sequence_length` is the encoder's length.
     """
 
     kind: Literal["span_corruption"] = "span_corruption"
     noise_density: float = option(
-        "Share of a document's tokens that are cut out.",
+        "Share of a document's tokens that are replaced by sentinels.",
         default=0.15,
         minimum=0.01,
         maximum=0.9,
     )
     mean_noise_span_length: float = option(
-        "Tokens per span on average.", default=3.0, minimum=1.0
+        "Mean number of tokens in a replaced span.", default=3.0, minimum=1.0
     )
     decoder_length: int | None = option(
-        "Tokens per record for the decoder. Left out: about what the encoder's length "
-        "calls for.",
+        "Decoder tokens per record. Left out: 1.5 times what one text that fills the "
+        "encoder needs.",
         default=None,
         minimum=4,
     )

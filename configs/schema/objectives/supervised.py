@@ -9,18 +9,16 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.base.templates import check_template
 
-_DECODER_LENGTH = (
-    "Tokens of a record's target side; its source side has data.sequence_length."
-)
+_DECODER_LENGTH = "Decoder tokens per record; the encoder has data.sequence_length."
 _PACKED = (
-    "Put several pairs side by side in a record, as many as fit on both sides; else "
-    "each record has one pair."
+    "Pack several pairs into a record, as many as fit in both the encoder and the "
+    "decoder; false: one pair per record."
 )
 _TOO_LONG = (
-    "What becomes of a pair one side of which is longer than a record: truncate cuts "
-    "the side's end off, drop sends the pair to quarantine."
+    "Handling of pairs of which one side is longer than a record: `truncate` cuts "
+    "off the end of that side, `drop` sends the pair to quarantine."
 )
-_LABELS = "Names of the classes as the data has them; the first has id 0."
+_LABELS = "Class names as they occur in the data, in the order of their ids from 0."
 
 SOURCE_FIELDS = ("text", "second_text")
 TARGET_FIELDS = ("target_text", "label")
@@ -28,7 +26,7 @@ TARGET_FIELDS = ("target_text", "label")
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig:
-    """A text and its answer: translation, summaries. `text` gives `target_text`."""
+    """Sequence to sequence, as in translation: maps `text` to `target_text`."""
 
     kind: Literal["seq2seq"] = "seq2seq"
     decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
@@ -38,15 +36,16 @@ class Seq2SeqConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TextToTextConfig:
-    """Any task as text to text (T5): a prefix tells the model which one."""
+    """Any task as text to text (T5), with a prefix that names the task."""
 
     kind: Literal["text_to_text"] = "text_to_text"
     source: str = option(
-        "What the model reads, such as `summarize: {text}` or "
-        "`mnli premise: {text} hypothesis: {second_text}`."
+        "Template of the encoder input, such as `summarize: {text}` or `mnli premise: "
+        "{text} hypothesis: {second_text}`."
     )
     target: str = option(
-        "What it is to answer: `{target_text}` or `{label}`, and text around it.",
+        "Template of the decoder's target: `{target_text}` or `{label}`, optionally "
+        "with text around it.",
         default="{target_text}",
     )
     decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
@@ -60,7 +59,7 @@ class TextToTextConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig:
-    """Predicts the class of a text, `label`, from `text`."""
+    """Text classification: predicts `label` from `text`."""
 
     kind: Literal["classification"] = "classification"
     labels: tuple[str, ...] = option(_LABELS)
@@ -71,27 +70,28 @@ class ClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassificationConfig:
-    """Predicts the labels of a text, such as its topics, from `text`.
+    """Multi-label classification, such as topics: predicts `label` from `text`.
 
-    A text may have any number of labels: `label` is a list of names, or a text with a
-    separator between them. A text without any label has an empty list, `[]`.
+    `label` is a list of names, or a string of names with a separator between them. A
+    text without labels has an empty list, `[]`.
     """
 
     kind: Literal["multi_label_classification"] = "multi_label_classification"
     labels: tuple[str, ...] = option(_LABELS)
     separator: str = option(
-        "Separates the names of labels where `label` is a text and no list.",
+        "Separator of the label names where `label` is a string, not a list.",
         default=",",
     )
     threshold: float = option(
-        "A label applies from this probability on.",
+        "Smallest probability at which a label is assigned.",
         default=0.5,
         minimum=0.001,
         maximum=0.999,
     )
     class_weights: tuple[float, ...] | None = option(
-        "How much more it costs to miss a label than to give a text one too many: a "
-        "number for each of `labels`, above 1 for rare ones. Left out: 1 each.",
+        "Loss weights of the positive class, one for each of `labels`: above 1, a "
+        "missed label costs more than a false one, as suits rare labels. Left out: 1 "
+        "each.",
         default=None,
     )
 
@@ -124,7 +124,7 @@ class MultiLabelClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PairClassificationConfig:
-    """Predicts the class of two texts, `label`, from `text` and `second_text`.
+    """Text pair classification: predicts `label` from `text` and `second_text`.
 
     A pair that is too long is truncated at the end of its longer text, until both are
     equally long; then at the ends of both in turn.
@@ -139,9 +139,9 @@ class PairClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig:
-    """Predicts a number for a text, such as a rating.
+    """Regression, such as a rating: predicts the number `label` from `text`.
 
-    The input is `text`, the target is the number in `label`, without any scaling.
+    Labels are used as written.
     """
 
     kind: Literal["regression"] = "regression"
@@ -149,11 +149,10 @@ class RegressionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PairRegressionConfig:
-    """Predicts a number for two texts, such as their similarity (STS-B).
+    """Text pair regression, such as STS-B: predicts the number `label`.
 
-    The inputs are `text` and `second_text`, the target is the number in `label`,
-    without any scaling. A pair that is too long is truncated as in
-    `pair_classification`.
+    `label` is predicted from `text` and `second_text`, and used as written. A pair
+    that is too long is truncated as in `pair_classification`.
     """
 
     kind: Literal["pair_regression"] = "pair_regression"
@@ -161,14 +160,14 @@ class PairRegressionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationConfig:
-    """Predicts a tag for each word of a sentence, `tags`, from `words`."""
+    """Token classification: predicts `tags`, one for each of `words`."""
 
     kind: Literal["token_classification"] = "token_classification"
     labels: tuple[str, ...] = option(
-        "Names of the tags as the data has them; the first has id 0."
+        "Tag names as they occur in the data, in the order of their ids from 0."
     )
     all_pieces: bool = option(
-        "Ask for the tag at every piece of a word, not at its first alone.",
+        "Predict the tag at every token of a word, not only at its first token.",
         default=False,
     )
 
@@ -178,7 +177,7 @@ class TokenClassificationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanQAConfig:
-    """Finds the answer to the question `second_text` as a span of `text`.
+    """Extractive question answering: finds the answer to `second_text` in `text`.
 
     A text that is longer than a record is split into windows, one record for each.
     """
@@ -186,12 +185,13 @@ class SpanQAConfig:
     kind: Literal["span_qa"] = "span_qa"
     stride: int = option(
         "Tokens from the start of a window to the start of the next; at most a whole "
-        "window. Less than half a window keeps short answers whole in one of them.",
+        "window. With less than half a window, short answers are whole in at least "
+        "one window.",
         default=128,
         minimum=1,
     )
     max_question_length: int = option(
-        "Tokens of a question; the rest of a longer one is cut off.",
+        "Maximum length of a question in tokens; longer ones are truncated.",
         default=64,
         minimum=1,
     )
@@ -209,18 +209,21 @@ class SpanQAConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassificationConfig:
-    """Predicts the class of an image, `label`, from `image` (ViT)."""
+    """Image classification (ViT): predicts `label` from `image`."""
 
     kind: Literal["image_classification"] = "image_classification"
     labels: tuple[str, ...] = option(_LABELS)
     image_size: int = option(
-        "Height and width in pixels that the source's images have; others go to "
-        "quarantine.",
+        "Height and width in pixels of the source's images; images of another size go "
+        "to quarantine.",
         default=224,
         minimum=1,
     )
     channels: int = option(
-        "Numbers of a pixel: 1 for grey, 3 for colour.", default=3, minimum=1, maximum=4
+        "Channels of an image: 1 for grayscale, 3 for color.",
+        default=3,
+        minimum=1,
+        maximum=4,
     )
 
     def __post_init__(self) -> None:

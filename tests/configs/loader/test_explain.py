@@ -13,28 +13,32 @@ from transbeam.configs.schema.run import RunConfig
 
 def test_one_part_with_its_kinds_and_their_keys():
     assert explain("model.position.stretch", width=70) == (
-        "model.position.stretch:          How frequencies change for texts\n"
-        "                                 longer than those trained on.\n"
-        "  kind: none                     The frequencies as trained. The\n"
-        "                                 default.\n"
-        "  kind: linear                   Positions divided by a factor (Chen\n"
-        "                                 et al., 2023).\n"
-        "    factor: (required)           Wanted length by trained length.\n"
-        "                                 [number at least 1.0]\n"
-        "  kind: ntk                      A larger base: the lowest frequency\n"
-        "                                 divided by the factor, the highest\n"
-        "                                 kept.\n"
+        "model.position.stretch:          Scaling of the frequencies for texts\n"
+        "                                 longer than those in training.\n"
+        "  kind: none                     The original frequencies, without\n"
+        "                                 scaling. The default.\n"
+        "  kind: linear                   Position interpolation: positions\n"
+        "                                 divided by a factor (Chen et al.,\n"
+        "                                 2023).\n"
+        "    factor: (required)           Ratio of the desired length to the\n"
+        "                                 trained length. [number at least 1.0]\n"
+        "  kind: ntk                      A larger base: divides the lowest\n"
+        "                                 frequency by the factor, keeps the\n"
+        "                                 highest.\n"
         "    # as in linear:              factor\n"
-        "  kind: yarn                     Each frequency by its turns in the\n"
-        "                                 trained length (Peng et al., 2023).\n"
+        "  kind: yarn                     YaRN: scaling by the rotations within\n"
+        "                                 the trained length (Peng et al.,\n"
+        "                                 2023).\n"
         "    # as in linear:              factor\n"
-        "    original_length: (required)  Tokens the model was trained on.\n"
-        "                                 [whole number at least 1]\n"
-        "    beta_fast: 32.0              Frequencies that turn more often than\n"
-        "                                 this are kept. [number at least 0.0]\n"
-        "    beta_slow: 1.0               Frequencies that turn less often are\n"
-        "                                 divided by the factor; between the\n"
-        "                                 two, in part. [number at least 0.001]"
+        "    original_length: (required)  Maximum sequence length in training,\n"
+        "                                 in tokens. [whole number at least 1]\n"
+        "    beta_fast: 32.0              Frequencies with more rotations than\n"
+        "                                 this within original_length are kept.\n"
+        "                                 [number at least 0.0]\n"
+        "    beta_slow: 1.0               Frequencies with fewer rotations than\n"
+        "                                 this are divided by the factor; those\n"
+        "                                 between beta_slow and beta_fast are\n"
+        "                                 interpolated. [number at least 0.001]"
     )
     assert explain("model.position.kind", 70) == explain("model.position", 70)
 
@@ -42,14 +46,14 @@ def test_one_part_with_its_kinds_and_their_keys():
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("training.steps", "training.steps: (required)  Optimizer updates. [whole nu"),
+        ("training.steps", "training.steps: (required)  Number of optimizer updates."),
         ("training.steps", "[whole number at least 1]"),
         ("model.norm.placement", "['pre' or 'post']"),
         ("tokenizer.strip_accents", "tokenizer.strip_accents: null  "),
         ("tokenizer.strip_accents", "[true or false or null]"),
         ("export.tflite", "export.tflite: [float32, dynamic_int8]  "),
         ("seed", "seed: 0  "),
-        ("data.source", "  Where the text comes from. Required."),
+        ("data.source", "  Source of the documents. Required."),
     ],
 )  # fmt: skip
 def test_types_defaults_and_ranges(key, line):
@@ -82,7 +86,7 @@ def test_families_say_what_they_share_and_where_they_differ():
         "init_from,",
     ]
     assert norm.strip().startswith(
-        "norm: {kind: layer_norm, placement: pre, epsilon: 1e-05}  Which norm"
+        "norm: {kind: layer_norm, placement: pre, epsilon: 1e-05}  Normalization"
     )
     assert norm.endswith("[the same kinds as norm of encoder]")
     assert attention.endswith(

@@ -124,7 +124,8 @@ def test_error_says_where_and_what(addition, part):
         ("name: a/b\ndata: {source: {kind: text, path: x}}\ntraining: {steps: 100}",
          "run.yaml:1: name='a/b' cannot name a folder"),
         ("seed: 1\nname: x\ntraining: {steps: 100}",
-         "run.yaml:1: data: this required key is missing. From the corpus to records."),
+         "run.yaml:1: data: this required key is missing. Corpus, cleaning and "
+         "records."),
         ("name: x\n\ntraining:\n  batch_size: 2\ndata: {source: {kind: text, path: x}}",
          "run.yaml:3: training.steps: this required key is missing."),
         ("name: x\ndata:\n  source:\n    path: x",

@@ -176,9 +176,8 @@ PAIRS = {
         f"causal {kind}": (
             ["kind: decoder", "attention:", f"  kind: {kind}"],
             f"f:6: model.attention.kind: no such kind: the text '{kind}'. Known here: "
-            "full, sliding_window, kernel. How tokens look at those before them. The "
-            "other kinds that encoders have mix what comes before a token with what "
-            "comes after it.",
+            "full, sliding_window, kernel. Causal self-attention. The encoder's "
+            "other kinds of attention do not support causal masking.",
         )
         for kind in ("low_rank", "block_sparse", "global_window")
     },
