@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 import tensorflow as tf
 
+from tests.model.conftest import tensorflow_only
 from tests.serving.conftest import LENGTH, TINY
 from tests.serving.untrained import untrained_of
 from transbeam.configs.base.reflection import kinds_of
@@ -143,6 +144,7 @@ def test_the_model_answers_each_target(trained: TrainedRun) -> None:
     assert set(heads) <= weights
 
 
+@tensorflow_only
 def test_signatures_phone_and_formatter(trained: TrainedRun) -> None:
     objective = trained.config.objective
     task = task_of(trained)
