@@ -3,6 +3,7 @@
 `make site` holds the same for the HTML, and needs MkDocs; this needs PyYAML alone.
 """
 
+import ast
 import posixpath
 import re
 from collections.abc import Iterator
@@ -166,3 +167,26 @@ def test_pictures_ask_no_other_server() -> None:
     for picture in (ROOT / "docs").rglob("*.svg"):
         named = re.findall(r"https?://[^\"' ]+", picture.read_text("utf-8"))
         assert set(named) <= {"http://www.w3.org/2000/svg"}, Path(picture).name
+
+
+DESCRIBED = [
+    name
+    for page in sorted((ROOT / "docs/reference/python").glob("*.md"))
+    for name in re.findall(r"^::: transbeam\.([\w.]+)", page.read_text("utf-8"), re.M)
+]
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_every_name_of_the_python_pages_is_defined_there(name: str) -> None:
+    """Without an import, which for the site's environment would be too much."""
+    parts = name.split(".")
+    files = [ROOT.joinpath(*parts[:n]).with_suffix(".py") for n in range(1, 9)]
+    file = next((file for file in files if file.exists()), None)
+    assert file, f"no module of {name}"
+    depth = len(file.relative_to(ROOT).parts)
+    defined = {
+        node.name
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+    assert set(parts[depth:]) <= defined
