@@ -108,7 +108,7 @@ setup(
             "jax",
             # The schemas of Kubernetes, all in the wheel: 72 MB.
             "kubernetes-validate",
-            # Whether our description of the REST API is one, and true: ADR 30.
+            # Validates our description of the REST API: ADR 30.
             "openapi-spec-validator",
             "pyright[nodejs]",
             "pytest",

@@ -1,4 +1,4 @@
-"""What mkdocstrings does not know of our docstrings; see `mkdocs.yml`.
+"""An extension of mkdocstrings for the sections of our docstrings; see `mkdocs.yml`.
 
 Doctests stand under "Example:" without an indent, and the arguments of a Keras layer's
 call under "Call arguments:".

@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: see `mkdocs.yml`."""
+"""Hooks that MkDocs calls while it builds the site: see `mkdocs.yml`."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 from docs.site.generated import pages
 from docs.site.links import BESIDE, ROOT, for_site
 
-# What a browser loads by itself, from another server.
+# Elements that a browser loads by itself from another server.
 _FOREIGN = re.compile(
     r"<(?:script|img|iframe|source|audio|video|embed)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
     r"|<link\b(?![^>]*rel=[\"']?(?:canonical|next|prev))[^>]*\bhref=[\"']?(?:https?:)?//",

@@ -272,7 +272,7 @@ def test_the_command_ends_with_exit_code_2_after_runs_failed(
 
 
 def marked(page: str, color: str) -> list[tuple[float, float]]:
-    """Where the points of a curve are marked in the axes."""
+    """Returns the places of a curve's marks in the axes."""
     groups = "".join(re.findall(r"<g clip-path=.*?</g>", page, re.S))
     found = re.findall(
         rf'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="fill: {color}', groups

@@ -81,7 +81,7 @@ def test_a_name_is_not_taken_over_or_both_would_write_into_one_folder(load) -> N
 def test_keys_of_another_kind_are_left_behind(load) -> None:
     own = "extends: base.yaml\nname: own\nmodel: {position: {kind: learned}}\n"
     assert load(base=BASE, own=own).model.position == LearnedPositionConfig()
-    # What both kinds have stays.
+    # Keys that both kinds have stay.
     own = "extends: base.yaml\nname: own\ntraining: {schedule: {kind: cosine}}\n"
     assert load(base=BASE, own=own).training.schedule.peak == 1e-4
 

@@ -59,7 +59,7 @@ def test_each_key_with_its_place(own) -> None:
         '- "\\L[MASK]" # own.yaml:3',
         "tflite: [] # own.yaml:3",
     }
-    # Where it is from, it stands.
+    # The named line of the named file has the key.
     dropout = next(line for line in lines if line.startswith("  dropout: 0.2 "))
     file, _, number = dropout.partition("# ")[2].partition(":")
     there = Path(file).read_text().splitlines()

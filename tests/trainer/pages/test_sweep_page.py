@@ -67,12 +67,12 @@ def test_a_point_that_is_alone_is_always_a_dot() -> None:
 
 
 def lines(page: str, color: str = COLORS[0]) -> int:
-    """How many lines of a color are in the axes; the legend is not clipped."""
+    """Counts the lines of a color in the axes; the legend is not clipped."""
     return len(re.findall(rf'clip-path="[^"]*" style="fill: none;[^"]*{color}', page))
 
 
 def marks(page: str, color: str = COLORS[0]) -> int:
-    """How many points of a line are marked in the axes."""
+    """Counts the marked points of a line in the axes."""
     groups = re.findall(r"<g clip-path=.*?</g>", page, re.S)
     return sum(group.count(f'style="fill: {color}') for group in groups)
 
