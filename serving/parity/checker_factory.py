@@ -27,10 +27,10 @@ from transbeam.serving.parity.embedding import EmbeddingJudge
 from transbeam.serving.parity.generation import WritingJudge
 from transbeam.serving.parity.image import ImageJudge
 from transbeam.serving.parity.masked import MaskedJudge
-from transbeam.serving.parity.pooled import PooledJudge
 from transbeam.serving.parity.prefix import PrefixJudge
 from transbeam.serving.parity.span_corruption import GapsJudge
 from transbeam.serving.parity.span_qa import AnsweringJudge
+from transbeam.serving.parity.text import TextJudge
 from transbeam.serving.parity.token_classification import TaggingJudge
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 
@@ -47,11 +47,11 @@ def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
         kind = MaskedJudge if trained.has_head else EmbeddingJudge
         return kind.from_run(trained, run_folder)
     if isinstance(objective, SentencePairsConfig):
-        return PooledJudge.from_run(as_classifier(trained), run_folder)
+        return TextJudge.from_run(as_classifier(trained), run_folder)
     if isinstance(objective, ImageObjective):
         return ImageJudge.from_run(trained, run_folder)
     if isinstance(objective, PooledObjective):
-        return PooledJudge.from_run(trained, run_folder)
+        return TextJudge.from_run(trained, run_folder)
     if isinstance(objective, TokenChoiceObjective):
         return TaggingJudge.from_run(trained, run_folder)
     if isinstance(objective, SpanObjective):

@@ -1,70 +1,76 @@
-"""Parity of exported classifiers and regression models with Keras."""
+"""Parity of exported models with one answer for each input."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from transbeam.configs.schema.objectives.objective import PooledObjective
+from transbeam.configs.schema.objectives.objective import (
+    LabeledObjective,
+    NumberObjective,
+)
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.parity.base.parity_checks import ParityCheck, tokens_row
-from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
-from transbeam.serving.runtimes.saved_model import AskTexts
+from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 
 @dataclass(frozen=True)
-class ExpectedScores:
-    """The reference outputs for one text or pair.
+class PooledExample:
+    """An input with the answer of the Keras model.
 
     Attributes:
-        texts: The text, or both texts.
-        inputs: int32 (T,) each, the model's inputs.
-        answer: float64: log-probabilities (C,) in nats, or the number ().
+        given: Value of each input of `serving_default`: a text or the bytes of a file.
+        inputs: Inputs of the model without padding, such as ids int32 (T,).
+        answer: float64, as `PooledParity.read` returns it.
     """
 
-    texts: tuple[str, ...]
-    inputs: dict[str, np.ndarray]
+    given: Mapping[str, Any]
+    inputs: Mapping[str, np.ndarray]
     answer: np.ndarray
 
 
-class PooledJudge:
+class PooledJudge(ABC):
     """Checks classifiers and regression models; see `Judge`.
 
     Args:
         trained: The Keras model.
-        texts: Texts, or pairs of them; latency is measured on the first.
+        inputs: `given` and `inputs` of each `PooledExample`; latency is measured on
+            the first.
     """
 
-    def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
+    def __init__(
+        self,
+        trained: TrainedRun,
+        inputs: Iterable[tuple[Mapping[str, Any], Mapping[str, np.ndarray]]],
+    ):
         objective = trained.config.objective
-        assert isinstance(objective, PooledObjective)
-        self.answer = make_pooled_parity(objective)
-        self.signature = str(traits(objective).ids_signature)
+        assert isinstance(objective, LabeledObjective | NumberObjective)
+        signature = traits(objective).ids_signature
+        assert signature is not None
+        self.answer, self.signature = make_pooled_parity(objective), signature
         self.tolerance = trained.config.export.tolerance
         self.trained = trained
-        self.expected = [self._expect(one) for one in texts]
+        self.expected = [self._expect(*one) for one in inputs]
 
-    @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "PooledJudge":
-        """Returns a checker on the texts of `labelled_texts`."""
-        return cls(trained, labelled_texts(trained, run_folder))
+    @abstractmethod
+    def input_row(self, form: str, ask: AskTexts, given: Texts) -> ParityCheck:
+        """Compares what a SavedModel makes of its inputs with the training's."""
 
     @property
     def size(self) -> int:
         return len(self.expected)
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
-        answers = ask("serving_default", self._texts(self.expected))
-        ids = [one.inputs["token_ids"] for one in self.expected]
-        tokens = dict(ask("tokenize", self._texts(self.expected)))
-        limit = self.tolerance.saved_model
+        given = self._given(*self.expected)
+        answers, limit = ask("serving_default", given), self.tolerance.saved_model
         return [
-            tokens_row(form, tokens, ids),
+            self.input_row(form, ask, given),
             *self.answer.saved_model_rows(form, answers, self._reference, limit),
         ]
 
@@ -77,52 +83,30 @@ class PooledJudge:
         )
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
-        return ask("serving_default", self._texts(self.expected[:1]))
+        return ask("serving_default", self._given(self.expected[0]))
 
     def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._phone_answer(model, self.expected[0])
 
     @cached_property
     def _reference(self) -> np.ndarray:
-        """Keras's outputs, float64 (N, C) or (N,)."""
+        """Keras's answers, float64 (N, C) or (N,)."""
         return np.array([one.answer for one in self.expected])
 
-    def _phone_answer(self, model: TFLiteRunner, one: ExpectedScores) -> np.ndarray:
+    def _phone_answer(self, model: TFLiteRunner, one: PooledExample) -> np.ndarray:
         return self.answer.read(model.ask(self.signature, **one.inputs))
 
-    def _expect(self, texts: tuple[str, ...]) -> ExpectedScores:
-        inputs = self._read(texts)
-        batch = {name: row[np.newaxis] for name, row in inputs.items()}
-        outputs = self.trained.model(batch, training=False)
+    def _expect(
+        self, given: Mapping[str, Any], inputs: Mapping[str, np.ndarray]
+    ) -> PooledExample:
+        batch = {name: value[np.newaxis] for name, value in inputs.items()}
+        outputs: Any = self.trained.model(batch, training=False)
         alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
-        return ExpectedScores(texts, inputs, self.answer.read(alone))
-
-    def _read(self, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
-        """Computes the model's inputs for a text or a pair, token by token."""
-        trained, special = self.trained, self.trained.tokenizer.special
-        room = trained.config.model.max_sequence_length - 1 - len(texts)
-        parts = trained.tokenizer.tokenize(texts).to_list()
-        while sum(map(len, parts)) > room:
-            # The longer text; the second on ties.
-            max(reversed(parts), key=len).pop()
-        ids, segments = [special.begin], [0]
-        for segment, part in enumerate(parts):
-            ids += [*part, special.end]
-            segments += [segment] * (len(part) + 1)
-        inputs = {
-            "token_ids": ids,
-            "padding_mask": [1] * len(ids),
-            "segment_ids": segments,
-        }
-        return {
-            name: np.array(row, np.int32)
-            for name, row in inputs.items()
-            if name in trained.model.input
-        }
+        return PooledExample(given, inputs, self.answer.read(alone))
 
     @staticmethod
-    def _texts(expected: Sequence[ExpectedScores]) -> dict[str, list[str]]:
-        """Returns the inputs of a SavedModel's signatures on texts."""
-        columns = zip(*(one.texts for one in expected), strict=True)
-        names = ("text", "second_text")
-        return {n: list(c) for n, c in zip(names, columns, strict=False)}
+    def _given(*examples: PooledExample) -> dict[str, list[Any]]:
+        """Returns the columns that a SavedModel is given for several examples."""
+        return {
+            name: [one.given[name] for one in examples] for name in examples[0].given
+        }

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from transbeam.configs.schema.objectives.objective import (
     ImageObjective,
-    PooledObjective,
+    LabeledObjective,
+    NumberObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.serving.base.trained_run import TrainedRun
@@ -65,11 +66,12 @@ class PooledTask:
 
     def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
-        assert isinstance(objective, PooledObjective)
-        self.answer = make_pooled_answer(objective)
+        assert isinstance(objective, LabeledObjective | NumberObjective)
+        signature = traits(objective).ids_signature
+        assert signature is not None
+        self.answer, self.by_ids = make_pooled_answer(objective), signature
         is_image = isinstance(objective, ImageObjective)
         self.inputs: PooledInputs = (ImageInputs if is_image else TextInputs)(trained)
-        self.by_ids = str(traits(objective).ids_signature)
         self.max_length = self.inputs.max_length
         self.methods = {self.answer.method: self.answer.method}
 

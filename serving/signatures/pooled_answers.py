@@ -5,12 +5,10 @@ from typing import Any, Protocol, assert_never
 
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
+    LabeledObjective,
     LabelSetObjective,
     NumberObjective,
-    PooledObjective,
 )
 
 
@@ -119,20 +117,18 @@ class NumberAnswer:
         return {"outputs": outputs["score"]}
 
 
-def make_pooled_answer(objective: PooledObjective) -> PooledAnswer:
-    """Makes the `PooledAnswer` of an objective with one answer for each input.
+def make_pooled_answer(objective: LabeledObjective | NumberObjective) -> PooledAnswer:
+    """Makes the answer of an objective with one answer for each input.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig
     >>> make_pooled_answer(RegressionConfig()).method
     'regress'
     """
-    if isinstance(objective, SentencePairsConfig):
-        return ChoiceAnswer(objective.pair_labels)
-    if isinstance(objective, ChoiceObjective):
-        return ChoiceAnswer(objective.labels)
     if isinstance(objective, LabelSetObjective):
         return LabelSetAnswer(objective.labels, objective.threshold)
+    if isinstance(objective, LabeledObjective):
+        return ChoiceAnswer(objective.labels)
     if isinstance(objective, NumberObjective):
         return NumberAnswer()
     assert_never(objective)

@@ -30,13 +30,9 @@ from transbeam.configs.schema.objectives.supervised import (
 
 # Pieces for the masks of a text.
 FillsObjective = MaskedConfig
-# One class of several for each input. A model of sentence pairs fills masks as well
-# while it learns; it is asked for the class alone.
+# One class of several for each input.
 ChoiceObjective = (
-    SentencePairsConfig
-    | ClassificationConfig
-    | PairClassificationConfig
-    | ImageClassificationConfig
+    ClassificationConfig | PairClassificationConfig | ImageClassificationConfig
 )
 # Any number of labels for each input.
 LabelSetObjective = MultiLabelClassificationConfig
@@ -55,8 +51,11 @@ TokenChoiceObjective = TokenClassificationConfig
 # The place of an answer in a text.
 SpanObjective = SpanQAConfig
 
+# A model of sentence pairs learns to fill masks and to choose a class, and has a form
+# of its own; it is exported as a classifier of pairs.
 Objective = (
     FillsObjective
+    | SentencePairsConfig
     | ChoiceObjective
     | LabelSetObjective
     | TextObjective
@@ -65,15 +64,10 @@ Objective = (
     | SpanObjective
 )
 
-# A score for each of `labels`, of each input.
-LabeledObjective = (
-    ClassificationConfig
-    | PairClassificationConfig
-    | ImageClassificationConfig
-    | LabelSetObjective
-)
+# A score for each of `labels`.
+LabeledObjective = ChoiceObjective | LabelSetObjective
 # One answer for each input, from one vector of it.
-PooledObjective = ChoiceObjective | LabelSetObjective | NumberObjective
+PooledObjective = SentencePairsConfig | LabeledObjective | NumberObjective
 # Kinds whose inputs are images.
 ImageObjective = ImageClassificationConfig
 # Kinds that train an encoder and a decoder.

@@ -1,6 +1,5 @@
 """Parity checks: values with their limits, the rows of an export's parity table."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -109,16 +108,6 @@ def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """
     logs = np.log(np.maximum(found, _TINY), dtype=np.float64)
     return logs - np.maximum(reference, np.log(_TINY))
-
-
-def labels_row(
-    form: str, answers: Mapping[str, np.ndarray], labels: Sequence[str]
-) -> ParityCheck:
-    """Checks that labels are in the order of scores, and `label` is the best one."""
-    names = np.array([label.encode() for label in labels], object)
-    best = names[np.argmax(answers["scores"], axis=1)]
-    wrong = (answers["classes"] != names).any(axis=1) | (answers["label"] != best)
-    return at_most(form, "labels, answers that differ", int(wrong.sum()), 0)
 
 
 def tokens_row(

@@ -1,25 +1,23 @@
 """Comparison of exports with Keras, for models with one answer for each input."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 
 from transbeam.configs.schema.export import ToleranceConfig
-from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
-    ChoiceObjective,
+    LabeledObjective,
     LabelSetObjective,
     NumberObjective,
-    PooledObjective,
 )
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
     ParityCheck,
-    agreement_row,
+    agreement,
     at_most,
     first_choice,
-    labels_row,
     largest,
     log_softmax,
     phone_row,
@@ -27,22 +25,24 @@ from transbeam.serving.parity.base.parity_checks import (
 )
 
 
-class PooledParity(Protocol):
+class PooledParity(ABC):
     """Reads a model's outputs, and compares those of an export with Keras's.
 
     Attributes:
-        labels: Names of the classes; empty for regression.
+        number: Name of the numbers that are compared.
     """
 
-    labels: Sequence[str]
+    number: str
 
+    @abstractmethod
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         """Reads the numbers to compare from a model's outputs, as float64."""
-        ...
 
-    def decide(self, scores: np.ndarray) -> np.ndarray:
-        """Converts scores to predictions in the format of the records' `label`."""
-        ...
+    @abstractmethod
+    def differences(
+        self, answers: Mapping[str, np.ndarray], reference: np.ndarray
+    ) -> np.ndarray:
+        """Subtracts Keras's numbers from those in outputs of `serving_default`."""
 
     def saved_model_rows(
         self,
@@ -52,7 +52,8 @@ class PooledParity(Protocol):
         limit: float,
     ) -> list[ParityCheck]:
         """Compares outputs of `serving_default` with Keras's answers."""
-        ...
+        off = largest(self.differences(answers, reference))
+        return [at_most(form, f"{self.number}, largest difference", off, limit)]
 
     def phone_rows(
         self,
@@ -63,20 +64,31 @@ class PooledParity(Protocol):
         tolerance: ToleranceConfig,
     ) -> list[ParityCheck]:
         """Compares the result of `read` for a TFLite file with Keras's answers."""
-        ...
+        return [phone_row(form, self.number, answer - reference, variant, tolerance)]
 
 
-class ChoiceParity:
-    """Compares log-probabilities of classes in nats, (N, C), and predicted labels."""
+class LabelParity(PooledParity):
+    """The same of models whose numbers lead to labels, which must be equal, too.
+
+    Args:
+        labels: Names of the classes, by id.
+    """
 
     def __init__(self, labels: Sequence[str]):
         self.labels = labels
+        self.names = np.array([label.encode() for label in labels], object)
 
-    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
-        return log_softmax(np.asarray(outputs["logits"]))
-
+    @abstractmethod
     def decide(self, scores: np.ndarray) -> np.ndarray:
-        return first_choice(scores)
+        """Converts scores to predictions in the format of the records' `label`."""
+
+    @abstractmethod
+    def wrong(self, answers: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Tells which labels do not follow from the scores, bool (N, ...)."""
+
+    @abstractmethod
+    def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
+        """The share of equal labels, where numbers apart by `tie` decide nothing."""
 
     def saved_model_rows(
         self,
@@ -85,10 +97,11 @@ class ChoiceParity:
         reference: np.ndarray,
         limit: float,
     ) -> list[ParityCheck]:
-        off = largest(probabilities_off(answers["scores"], reference))
+        wrong = self.wrong(answers) | (answers["classes"] != self.names)
+        different = int(wrong.any(axis=1).sum())
         return [
-            at_most(form, "log-probability, largest difference", off, limit),
-            labels_row(form, answers, self.labels),
+            *super().saved_model_rows(form, answers, reference, limit),
+            at_most(form, "labels, answers that differ", different, 0),
         ]
 
     def phone_rows(
@@ -99,110 +112,101 @@ class ChoiceParity:
         reference: np.ndarray,
         tolerance: ToleranceConfig,
     ) -> list[ParityCheck]:
-        off = answer - reference
-        rows = [phone_row(form, "log-probability", off, variant, tolerance)]
-        if variant not in IN_FLOATS:
-            check, compared = "label, share equal", (answer, reference)
-            rows.append(agreement_row(form, check, *compared, variant, tolerance))
-        return rows
+        rows = super().phone_rows(form, variant, answer, reference, tolerance)
+        if variant in IN_FLOATS:
+            return rows
+        share = self.agreement(answer, reference, getattr(tolerance, variant))
+        least = tolerance.dynamic_int8_agreement
+        check = "label, share equal"
+        return [*rows, ParityCheck(form, check, share, least, share >= least)]
 
 
-class LabelSetParity:
-    """Compares probabilities of labels, (N, C), and those at or above a threshold."""
+class ChoiceParity(LabelParity):
+    """Log-probabilities of classes in nats, (N, C), of which the largest is chosen."""
+
+    number = "log-probability"
+
+    def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
+        return log_softmax(np.asarray(outputs["logits"]))
+
+    def differences(
+        self, answers: Mapping[str, np.ndarray], reference: np.ndarray
+    ) -> np.ndarray:
+        return probabilities_off(answers["scores"], reference)
+
+    def decide(self, scores: np.ndarray) -> np.ndarray:
+        return first_choice(scores)
+
+    def wrong(self, answers: Mapping[str, np.ndarray]) -> np.ndarray:
+        best = self.names[np.argmax(answers["scores"], axis=1)]
+        return (answers["label"] != best)[:, np.newaxis]
+
+    def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
+        return agreement(answer, reference, tie)
+
+
+class LabelSetParity(LabelParity):
+    """Probabilities of labels, (N, C), of which those from a threshold on apply."""
+
+    number = "probability"
 
     def __init__(self, labels: Sequence[str], threshold: float):
-        self.labels, self.threshold = labels, threshold
+        super().__init__(labels)
+        self.threshold = threshold
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         logits = np.asarray(outputs["logits"], np.float64)
         return np.exp(-np.logaddexp(0.0, -logits))
 
+    def differences(
+        self, answers: Mapping[str, np.ndarray], reference: np.ndarray
+    ) -> np.ndarray:
+        return answers["scores"] - reference
+
     def decide(self, scores: np.ndarray) -> np.ndarray:
         # A score that is no number is never right: neither 0 nor 1.
         known = ~np.isnan(scores)
         decided = np.full(scores.shape, -1)
-        read = self.read({"logits": scores[known]})
-        decided[known] = read >= self.threshold
+        decided[known] = self.read({"logits": scores[known]}) >= self.threshold
         return decided
 
-    def saved_model_rows(
-        self,
-        form: str,
-        answers: Mapping[str, np.ndarray],
-        reference: np.ndarray,
-        limit: float,
-    ) -> list[ParityCheck]:
-        scores = answers["scores"]
-        names = np.array([label.encode() for label in self.labels], object)
-        order = np.argsort(-scores, axis=1, kind="stable")
-        applies = np.take_along_axis(scores, order, axis=1) >= self.threshold
-        expected = np.where(applies, names[order], b"")
-        wrong = (answers["labels"] != expected) | (answers["classes"] != names)
-        off = largest(scores - reference)
-        return [
-            at_most(form, "probability, largest difference", off, limit),
-            at_most(form, "labels, answers that differ", wrong.any(axis=1).sum(), 0),
-        ]
+    def wrong(self, answers: Mapping[str, np.ndarray]) -> np.ndarray:
+        order = np.argsort(-answers["scores"], axis=1, kind="stable")
+        ranked = np.take_along_axis(answers["scores"], order, axis=1)
+        expected = np.where(ranked >= self.threshold, self.names[order], b"")
+        return answers["labels"] != expected
 
-    def phone_rows(
-        self,
-        form: str,
-        variant: str,
-        answer: np.ndarray,
-        reference: np.ndarray,
-        tolerance: ToleranceConfig,
-    ) -> list[ParityCheck]:
-        rows = [phone_row(form, "probability", answer - reference, variant, tolerance)]
-        if variant in IN_FLOATS:
-            return rows
-        # Near the threshold rounding may decide.
-        near = np.abs(reference - self.threshold) <= getattr(tolerance, variant)
+    def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
+        near = np.abs(reference - self.threshold) <= tie
         same = (answer >= self.threshold) == (reference >= self.threshold)
-        share, smallest = float(np.mean(same | near)), tolerance.dynamic_int8_agreement
-        check = "labels, share equal"
-        return [*rows, ParityCheck(form, check, share, smallest, share >= smallest)]
+        return float(np.mean(same | near))
 
 
-class NumberParity:
-    """Compares the numbers of regression models, (N,)."""
+class NumberParity(PooledParity):
+    """The numbers of regression models, (N,)."""
 
-    labels: Sequence[str] = ()
+    number = "number"
 
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
         return np.asarray(outputs["score"], np.float64)
 
-    def decide(self, scores: np.ndarray) -> np.ndarray:
-        return scores
-
-    def saved_model_rows(
-        self,
-        form: str,
-        answers: Mapping[str, np.ndarray],
-        reference: np.ndarray,
-        limit: float,
-    ) -> list[ParityCheck]:
-        off = largest(answers["score"] - reference)
-        return [at_most(form, "number, largest difference", off, limit)]
-
-    def phone_rows(
-        self,
-        form: str,
-        variant: str,
-        answer: np.ndarray,
-        reference: np.ndarray,
-        tolerance: ToleranceConfig,
-    ) -> list[ParityCheck]:
-        return [phone_row(form, "number", answer - reference, variant, tolerance)]
+    def differences(
+        self, answers: Mapping[str, np.ndarray], reference: np.ndarray
+    ) -> np.ndarray:
+        return answers["score"] - reference
 
 
-def make_pooled_parity(objective: PooledObjective) -> PooledParity:
-    """Makes the comparison for an objective with one answer for each input."""
-    if isinstance(objective, SentencePairsConfig):
-        return ChoiceParity(objective.pair_labels)
-    if isinstance(objective, ChoiceObjective):
-        return ChoiceParity(objective.labels)
+def make_label_parity(objective: LabeledObjective) -> LabelParity:
+    """Makes the comparison for an objective whose answers are labels."""
     if isinstance(objective, LabelSetObjective):
         return LabelSetParity(objective.labels, objective.threshold)
+    return ChoiceParity(objective.labels)
+
+
+def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> PooledParity:
+    """Makes the comparison for an objective with one answer for each input."""
+    if isinstance(objective, LabeledObjective):
+        return make_label_parity(objective)
     if isinstance(objective, NumberObjective):
         return NumberParity()
     assert_never(objective)

@@ -7,10 +7,11 @@ from typing import Protocol, assert_never
 
 import numpy as np
 
+from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.objective import (
     FillsObjective,
+    LabeledObjective,
     NumberObjective,
-    PooledObjective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
@@ -22,7 +23,7 @@ from transbeam.serving.parity.base.parity_checks import (
     at_most,
     first_choice,
 )
-from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
+from transbeam.serving.parity.base.pooled_answers import make_label_parity
 from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
@@ -162,6 +163,8 @@ def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     objective = trained.config.objective
     if isinstance(objective, TextObjective):
         return of_writing(trained, run_folder)
+    if isinstance(objective, SentencePairsConfig):
+        return None
     signature = traits(objective).ids_signature
     questions = list(islice(labelled(trained, run_folder), JUDGED))
     if signature is None or not questions:
@@ -177,7 +180,7 @@ def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
         return TaskAccuracy(trained, signature, questions, names)
     if isinstance(objective, TokenChoiceObjective):
         return TaskAccuracy(trained, signature, questions)
-    if isinstance(objective, PooledObjective):
-        decide = make_pooled_parity(objective).decide
+    if isinstance(objective, LabeledObjective):
+        decide = make_label_parity(objective).decide
         return TaskAccuracy(trained, signature, questions, decide=decide)
     assert_never(objective)

@@ -329,7 +329,7 @@ def test_grey_images_and_examples_by_path(tmp_path):
     scene = make(tmp_path / "run", config_of(channels=1, examples=examples))
     judge = scene.judge
     assert judge.size == 1 + 5 + 5
-    assert judge.expected[0].pixels.shape == (SIZE, SIZE, 1)
+    assert judge.expected[0].inputs["image"].shape == (SIZE, SIZE, 1)
     require_passed(judge.saved_model_rows("functions", scene.ask))
 
 
