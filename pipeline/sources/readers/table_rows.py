@@ -26,6 +26,7 @@ from transbeam.pipeline.documents.rejection import excerpt
 _MOST_FIELDS = 50
 
 _AsText = Callable[[Any, str], str]
+_OfList = Callable[[list[Any], str], str]
 
 
 class _UnusableRow(Exception):
@@ -64,7 +65,7 @@ def row_document(
         words = _each(row, columns.words, _text)
         tags = _each(row, columns.tags, _text_or_number)
         if columns.words is None:
-            text = _filled(row, columns.text, _text)
+            text = _filled(row, columns.text, _text, _spaced)
         else:
             _check_tagged(words, tags if columns.tags is not None else None)
             text = " ".join(words)
@@ -72,9 +73,9 @@ def row_document(
             text=text,
             source=source,
             offset=offset,
-            second_text=_extra(row, columns.second_text, _text),
-            target_text=_extra(row, columns.target_text, _text_or_number),
-            label=_label(row, columns.label),
+            second_text=_extra(row, columns.second_text, _text, _spaced),
+            target_text=_extra(row, columns.target_text, _text_or_number, _spaced),
+            label=_extra(row, columns.label, _text_or_number, _label_list),
             words=words,
             tags=tags,
         )
@@ -153,33 +154,49 @@ def _field_names(row: Mapping[str, Any], outer: str = "") -> Iterator[str]:
             yield outer + str(name)
 
 
-def _extra(row: Mapping[str, Any], name: str | None, as_text: _AsText) -> str:
+def _extra(
+    row: Mapping[str, Any],
+    name: str | None,
+    as_text: _AsText,
+    of_list: _OfList,
+) -> str:
     """Returns a further field: empty if not configured, else not blank."""
     if name is None:
         return ""
-    text = _filled(row, name, as_text)
+    text = _filled(row, name, as_text, of_list)
     if not text.strip():
         raise _UnusableRow(f"field {name!r} is empty")
     return text
 
 
-def _label(row: Mapping[str, Any], name: str | None) -> str:
-    """Returns the label; a list of several or none as a JSON list of texts."""
-    if name is not None and not is_template(name):
-        value = _value(row, name)
-        if isinstance(value, list) and len(value) != 1:
-            return json.dumps([_text_or_number(one, name) for one in value])
-    return _extra(row, name, _text_or_number)
-
-
-def _filled(row: Mapping[str, Any], name: str, as_text: _AsText) -> str:
+def _filled(
+    row: Mapping[str, Any], name: str, as_text: _AsText, of_list: _OfList
+) -> str:
     """Returns the text of a column, or a template filled with columns."""
+
+    def filled(column: str) -> str:
+        value = _value(row, column)
+        if isinstance(value, list):
+            return of_list(value, column)
+        return as_text(value, column)
+
     if not is_template(name):
-        return _joined(_value(row, name), name, as_text)
+        return filled(name)
     return "".join(
-        plain + ("" if field is None else _joined(_value(row, field), field, as_text))
+        plain + ("" if field is None else filled(field))
         for plain, field in template_parts(name)
     )
+
+
+def _spaced(values: list[Any], name: str) -> str:
+    """Joins a list of texts with spaces."""
+    return " ".join(_text(value, name) for value in values)
+
+
+def _label_list(values: list[Any], name: str) -> str:
+    """Returns the label of a list of one, else a JSON list of labels."""
+    labels = [_text_or_number(value, name) for value in values]
+    return labels[0] if len(labels) == 1 else json.dumps(labels, ensure_ascii=False)
 
 
 def _each(
@@ -191,12 +208,6 @@ def _each(
     if isinstance(value, list):
         return tuple(as_text(element, name) for element in value)
     return tuple(_text(value, name).split())
-
-
-def _joined(value: Any, name: str, as_text: _AsText) -> str:
-    if isinstance(value, list):
-        return " ".join(_text(element, name) for element in value)
-    return as_text(value, name)
 
 
 def _text_or_number(value: Any, name: str) -> str:
