@@ -180,19 +180,19 @@ def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
 def _of_images(signature: TFLiteSignatureEntry) -> dict[str, Any]:
     """Returns the code that gives the file's input an image."""
     shape = signature.inputs["image"].shape[1:]
+    pixels, yours = int(np.prod(shape)), "/* take a decoded image of yours */"
     return {
         "shape": str(shape),
-        "pixels": (pixels := int(np.prod(shape))),
+        "pixels": pixels,
         "py_arguments": "image: np.ndarray",
         "py_row": "image",
         "py_example": "sample()",
         "kt_arguments": "pixels: ByteArray",
         "kt_row": "pixels",
-        # Take a decoded image of yours.
-        "kt_example": f"ByteArray({pixels}) {{ (it % 251).toByte() }}",
+        "kt_example": f"{yours} ByteArray({pixels}) {{ (it % 251).toByte() }}",
         "sw_arguments": "_ pixels: Data",
         "sw_row": "pixels",
-        "sw_example": f"Data((0..<{pixels}).map {{ UInt8($0 % 251) }})",
+        "sw_example": f"{yours} Data((0..<{pixels}).map {{ UInt8($0 % 251) }})",
     }
 
 
@@ -224,13 +224,15 @@ def _of_texts(trained: TrainedRun) -> dict[str, str]:
     if len(names) == 1:
         values["py_row"] = f"tokenizer.frame({encoded[0]}, LENGTH)"
         values["kt_row"] = f"tokenizer.frame({kotlin[0]}, $length)"
-        values["sw_row"] = f"tokenizer.frame({kotlin[0]}, length: $length)"
+        values["sw_row"] = f"try tokenizer.frame({kotlin[0]}, length: $length)"
     else:
         rows = ("\n        {}, {}, {}\n    ", "\n            {}, {}, {},\n        ")
         swift = "\n            {}, {}, length: {}\n        "
         values["py_row"] = f"tokenizer.frame_pair({rows[0].format(*encoded, 'LENGTH')})"
         values["kt_row"] = f"tokenizer.framePair({rows[1].format(*kotlin, '$length')})"
-        values["sw_row"] = f"tokenizer.framePair({swift.format(*kotlin, '$length')})"
+        values["sw_row"] = (
+            f"try tokenizer.framePair({swift.format(*kotlin, '$length')})"
+        )
     return values
 
 

@@ -8,7 +8,7 @@ $open
 
     /// The labels with their probabilities, the best first.
     func classify($sw_arguments) throws -> [(label: String, probability: Float)] {
-        let row = try $sw_row
+        let row = $sw_row
         let logits = try floats(ask("$signature", row), "logits")
         let found = zip(labels, $activation(logits)).map { (label: $$0, probability: $$1) }
         return found.sorted { $$0.probability > $$1.probability }

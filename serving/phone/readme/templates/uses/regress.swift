@@ -6,7 +6,7 @@ final class Estimator {
 $open
 
     func estimate($sw_arguments) throws -> Float {
-        let row = try $sw_row
+        let row = $sw_row
         return try floats(ask("$signature", row), "score")[0]
     }
 }
