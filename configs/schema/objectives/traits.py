@@ -26,22 +26,22 @@ class ObjectiveTraits:
 
     Attributes:
         sentence: Description of a trained model for those who use it; `{n}` is the
-            number of its labels or pieces.
+            number of its labels or tokens.
         model: `model.kind` that it trains.
         fields: Fields that a document must have, by the names of `Document`. Those of
             `text_to_text` are named by its templates: see `fields_needed`.
         pieces: Special pieces that the tokenizer must have, by the names of
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
-        example: One value for each of `inputs`, to show how the model is asked.
+        example: One value for each of `inputs`, for an example of a request.
         has_segments: Its records tell two segments apart; else all tokens are of the
             first.
         in_buckets: Its records may have `data.layout.kind=bucketed`.
         text_alone: It learns from texts and nothing that belongs to them, so documents
             with nearly the same text may be dropped.
-        activation: Makes probabilities of the scores of an answer that is a class.
-        ids_signature: The signature of an export that gives the model's scores for
-            ids or pixels; None if none gives all of them.
+        activation: Converts scores to probabilities, of models that predict labels.
+        ids_signature: The signature of an export that returns the model's scores for
+            ids or pixels; None if no signature returns all of them.
     """
 
     sentence: str
@@ -59,8 +59,8 @@ class ObjectiveTraits:
 
 _TABLE: ByKind[ObjectiveTraits] = {
     "masked": ObjectiveTraits(
-        sentence="A language model of {n} pieces: it says what stands behind a "
-        "`[MASK]`, and gives a text a vector.",
+        sentence="A masked language model with {n} tokens: it predicts the token behind "
+        "each `[MASK]`, and embeds texts.",
         pieces=("mask",),
         example=("It returns a [MASK].",),
         in_buckets=True,
@@ -68,16 +68,16 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="fill_mask",
     ),
     "sentence_pairs": ObjectiveTraits(
-        sentence="A classifier of pairs of texts: which of {n} labels do they have?",
+        sentence="A classifier of pairs of texts with {n} labels.",
         pieces=(*_FRAME, "mask"),
         inputs=_PAIR,
         example=("It was late.", "They went home."),
         has_segments=True,
         text_alone=True,
-        ids_signature=None,  # what it learns from its masks is not exported
+        ids_signature=None,  # scores for masks are not exported
     ),
     "causal": ObjectiveTraits(
-        sentence="A language model: it writes on from a text.",
+        sentence="A language model: it continues a text.",
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
@@ -86,7 +86,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "prefix": ObjectiveTraits(
-        sentence="A language model: it writes on from a text.",
+        sentence="A language model: it continues a text.",
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
@@ -95,7 +95,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "span_corruption": ObjectiveTraits(
-        sentence="It writes what stands in the gaps of a text.",
+        sentence="It fills the gaps of a text.",
         model="seq2seq",
         pieces=("end",),
         example=("It <extra_id_0> the name of the <extra_id_1>.",),
@@ -103,7 +103,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "seq2seq": ObjectiveTraits(
-        sentence="It answers a text with a text.",
+        sentence="It generates a text from a text.",
         model="seq2seq",
         fields=("text", "target_text"),
         pieces=("end",),
@@ -111,7 +111,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "text_to_text": ObjectiveTraits(
-        sentence="It answers a text with a text.",
+        sentence="It generates a text from a text.",
         model="seq2seq",
         fields=(),
         pieces=("end",),
@@ -120,14 +120,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="logits_ids",
     ),
     "classification": ObjectiveTraits(
-        sentence="A classifier of texts: which of {n} labels has a text?",
+        sentence="A classifier of texts with {n} labels.",
         fields=("text", "label"),
         example=_REVIEW,
         in_buckets=True,
         ids_signature="classify_ids",
     ),
     "multi_label_classification": ObjectiveTraits(
-        sentence="A classifier of texts: which of {n} labels apply to a text?",
+        sentence="A classifier of texts with {n} labels, of which any number may hold.",
         fields=("text", "label"),
         example=_REVIEW,
         in_buckets=True,
@@ -135,7 +135,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="classify_ids",
     ),
     "pair_classification": ObjectiveTraits(
-        sentence="A classifier of pairs of texts: which of {n} labels do they have?",
+        sentence="A classifier of pairs of texts with {n} labels.",
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -144,14 +144,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="classify_ids",
     ),
     "regression": ObjectiveTraits(
-        sentence="It gives a text a number.",
+        sentence="It predicts a number for a text.",
         fields=("text", "label"),
         example=_REVIEW,
         in_buckets=True,
         ids_signature="regress_ids",
     ),
     "pair_regression": ObjectiveTraits(
-        sentence="It gives a pair of texts a number.",
+        sentence="It predicts a number for a pair of texts.",
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
@@ -160,7 +160,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="regress_ids",
     ),
     "token_classification": ObjectiveTraits(
-        sentence="A tagger: it gives each word of a text one of {n} tags.",
+        sentence="It predicts one of {n} tags for each word of a text.",
         fields=("words", "tags"),
         example=("Ada Lovelace was born in London.",),
         in_buckets=True,
@@ -175,7 +175,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         ids_signature="read_ids",
     ),
     "image_classification": ObjectiveTraits(
-        sentence="A classifier of images: which of {n} labels has an image?",
+        sentence="A classifier of images with {n} labels.",
         fields=("image", "label"),
         pieces=(),
         inputs=_IMAGE,
@@ -185,7 +185,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
 }
 
 
-# The same for those who go through all kinds.
+# For iteration over all kinds.
 TRAITS = cast(Mapping[str, ObjectiveTraits], _TABLE)
 
 
