@@ -59,8 +59,8 @@ class ObjectiveTraits:
 
 _TABLE: ByKind[ObjectiveTraits] = {
     "masked": ObjectiveTraits(
-        sentence="A masked language model with {n} tokens: it predicts the token behind "
-        "each `[MASK]`, and embeds texts.",
+        sentence="A masked language model with {n} tokens: it predicts the token "
+        "behind each `[MASK]`, and embeds texts.",
         pieces=("mask",),
         example=("It returns a [MASK].",),
         in_buckets=True,
