@@ -126,8 +126,8 @@ def _over_run(
 
 
 _FREE = (
-    f"only {', '.join(FREE[:-2])} and {FREE[-1]} may differ, and {FREE[-2]} where "
-    "positions have no weights"
+    f"only {', '.join(FREE)} may differ, and max_sequence_length not where positions "
+    "have weights"
 )
 
 
