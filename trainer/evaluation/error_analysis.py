@@ -92,18 +92,15 @@ def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Finding
         subject: The evaluated model and records.
         watchers: The collectors of `watchers_of`, after all batches.
     """
-    held_out, places = subject.held_out, subject.places()
     match watchers:
-        case (*confusions, WorstRows(rows=rows)):
-            found = record_examples(
-                subject.config.objective, rows, places, held_out, subject.tokenizer
-            )
-            table = next((of for of in confusions if isinstance(of, Confusions)), None)
-            return Findings(examples=found, confusions=table)
+        case (Confusions() as table, WorstRows(rows=rows)):
+            return Findings(examples=record_examples(subject, rows), confusions=table)
+        case (WorstRows(rows=rows),):
+            return Findings(examples=record_examples(subject, rows))
         case (CostsByDocument() as costs,):
-            nats = np.bincount(
-                places.document, costs.select(places.row, places.ordinal), len(held_out)
-            )
+            places = subject.places()
+            each = costs.select(places.row, places.ordinal)
+            nats = np.bincount(places.document, each, len(subject.held_out))
             if isinstance(subject.config.objective, SpanObjective):
                 return _questions(subject, places, nats)
             return _written(subject, nats)

@@ -16,7 +16,6 @@ from transbeam.configs.schema.objectives.objective import (
     FillsObjective,
     LabelSetObjective,
     NumberObjective,
-    Objective,
     SpanObjective,
     TextObjective,
     TokenChoiceObjective,
@@ -25,6 +24,7 @@ from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
 from transbeam.trainer.evaluation.document_index import DocumentIndex
+from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.generation_eval import Answered
 
 _TARGETS_SHOWN = 12
@@ -74,26 +74,21 @@ def save_examples(path: Path, examples: Sequence[Example]) -> None:
 
 
 def record_examples(
-    objective: Objective,
-    rows: Sequence[EvaluatedRecord],
-    places: DocumentIndex,
-    held_out: HeldOut,
-    tokenizer: Tokenizer,
+    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
-    """Examples of an objective whose records are evaluated one by one.
+    """Makes examples for an objective whose records are evaluated one by one.
 
     Args:
-        objective: The kind of answers.
-        rows: Records with the model's answers.
-        places: Documents of the records.
-        held_out: The documents.
-        tokenizer: The run's.
+        subject: The evaluated model and records.
+        rows: Records with the model's predictions.
 
     Raises:
-        ValueError: The answers of such a model are put together from several records.
+        ValueError: Predictions for a document are combined from several records.
     """
+    objective, held_out = subject.config.objective, subject.held_out
+    places = subject.places()
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
-        return token_examples(rows, places, held_out, tokenizer)
+        return token_examples(rows, places, held_out, subject.tokenizer)
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return class_examples(rows, places, held_out, objective.labels)
     if isinstance(objective, LabelSetObjective):

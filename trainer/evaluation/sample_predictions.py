@@ -80,16 +80,14 @@ def samples(
         continuations of the records' beginnings; for other language models, top-1
         predictions of tokens.
     """
-    objective, held_out = subject.config.objective, subject.held_out
+    objective = subject.config.objective
     if isinstance(objective, TextPairObjective):
         return _written(subject, len(rows))
     if isinstance(objective, SpanObjective):
         return _answered(subject, len(rows))
     if isinstance(objective, CausalConfig) and (found := _continued(subject, rows)):
         return found
-    return record_examples(
-        objective, rows, subject.places(), held_out, subject.tokenizer
-    )
+    return record_examples(subject, rows)
 
 
 def _unpacked(subject: EvaluationContext) -> keras.Model:
