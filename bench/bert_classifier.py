@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 from transbeam.configs.loader.yaml_config import load_run  # noqa: E402
 from transbeam.configs.schema.tokenizer import PretrainedConfig  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
-from transbeam.model.weights.assign import assign, shapes_of  # noqa: E402
+from transbeam.model.weights.assign import assign, variable_shapes  # noqa: E402
 from transbeam.model.weights.checkpoint_import import read_checkpoint  # noqa: E402
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer  # noqa: E402
 from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenizer  # noqa: E402
@@ -31,7 +31,7 @@ from transbeam.serving.export.export_dtype import in_dtype  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
 from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
 from transbeam.serving.server.inference.servable import Servable  # noqa: E402
-from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
+from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 VOCABULARY = 30522
 
@@ -55,7 +55,7 @@ def write_versions(checkpoint: Path, vocabulary: Path, folder: Path) -> dict[str
     model = build_model(
         found.config, objective, VOCABULARY, segments=False, dtype="float32"
     )
-    assign(model, found.weights(shapes_of(model)))
+    assign(model, found.weights(variable_shapes(model)))
     run = load_run(Path("configs/presets/bert_base.yaml"))
     made = {}
     for dtype in ("float32", "bfloat16"):
@@ -64,7 +64,7 @@ def write_versions(checkpoint: Path, vocabulary: Path, folder: Path) -> dict[str
         trained = in_dtype(TrainedRun(config, tokenizer, model))
         made[dtype] = folder / dtype / "1"
         write_saved_model(trained, made[dtype])
-        write_warm_up(made[dtype], task_of(trained))
+        write_warm_up(made[dtype], make_signature_task(trained))
     return made
 
 

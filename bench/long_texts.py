@@ -55,7 +55,7 @@ from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_endpoints  # noqa: E402
 from transbeam.serving.server.base.status import StatusError  # noqa: E402
 from transbeam.serving.server.inference.servable import Servable  # noqa: E402
-from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
+from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 LENGTH, LABELS = 56, ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SIZES = [1_000, 10_000, 100_000, 1_000_000, 4_000_000]
@@ -166,7 +166,7 @@ def write_model(folder: Path, task: str, tokenizer: str, signature: str) -> list
         segments=traits(objective).has_segments,
         dtype="float32",
     )
-    task_made = task_of(TrainedRun(config, made, model))
+    task_made = make_signature_task(TrainedRun(config, made, model))
     endpoint = task_made.endpoints()[signature]
     write_endpoints(folder, {signature: endpoint}, [made])
     return [spec.name for spec in endpoint.inputs if spec.dtype == tf.string]

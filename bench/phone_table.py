@@ -36,7 +36,7 @@ from transbeam.serving.phone.report.latency import latencies  # noqa: E402
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter  # noqa: E402
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE  # noqa: E402
-from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
+from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 CLIENTS = Path(__file__).parents[1] / "tests/serving/phone"
 TEXTS, NEW = 200, 16
@@ -93,10 +93,10 @@ def cells_of(
 
 def timed(trained: TrainedRun) -> tuple[str, int]:
     """What is called: a whole text, or one token of a text that is written."""
-    endpoints = task_of(trained).phone_endpoints()
+    endpoints = make_signature_task(trained).phone_endpoints()
     if DECODE in endpoints:
         return DECODE, 1
-    return next(iter(endpoints)), task_of(trained).max_length
+    return next(iter(endpoints)), make_signature_task(trained).max_length
 
 
 def lost(stage: dict[str, Any], variant: str) -> str:
@@ -156,7 +156,7 @@ def keras_says(run: Path, client: str) -> tuple[list[str], np.ndarray]:
     trained = load_trained(run)
     texts = [text for text, *_ in labelled_texts(trained, run, TEXTS)]
     texts = [text for text in texts if text and "\0" not in text]
-    endpoints = task_of(trained).endpoints()
+    endpoints = make_signature_task(trained).endpoints()
     if client == "TextClassifier":
         labels = endpoints["serving_default"].function(tf.constant(texts))["label"]
         return texts, np.array([label.decode() for label in np.asarray(labels)])

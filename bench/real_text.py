@@ -29,7 +29,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.input.batches import training_batches
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.step.batch import tokens_in
@@ -84,7 +84,7 @@ def our_step(run: RunConfig, folder: Path):
         run.training.optimizer, schedule, model.trainable_variables
     )
     update = build_step(
-        TrainState(model, optimizer, run.training), loss_of(run), run.training
+        TrainState(model, optimizer, run.training), make_loss(run), run.training
     )
 
     def step(batch: Batch) -> float:

@@ -17,16 +17,16 @@ quiet_import("tensorflow", "tensorflow_text", "keras")
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.cli.console import Console  # noqa: E402
 from transbeam.serving.base.trained_run import load_trained  # noqa: E402
-from transbeam.serving.parity.metrics.task_metrics import TaskMetric, metric_of  # noqa: E402
+from transbeam.serving.parity.metrics.task_metrics import TaskMetric, make_task_metric  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
-from transbeam.serving.phone.quantization.calibration import calibration_of  # noqa: E402
+from transbeam.serving.phone.quantization.calibration import make_calibration  # noqa: E402
 from transbeam.serving.phone.quantization.int4_weights import (  # noqa: E402
     NONE_ROUNDED,
     round_weights,
 )
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized  # noqa: E402
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
-from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
+from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 HEADS = ("run", "variant", "tables", "nearest: lost", "ours: lost", "of float32's size")
 
@@ -43,15 +43,15 @@ def main() -> None:
 
 def _rows(run: Path) -> None:
     trained = load_trained(run)
-    metric = metric_of(trained, run)
+    metric = make_task_metric(trained, run)
     if metric is None:
         raise SystemExit(f"{run}: a task that the gate has no measure of")
-    task = task_of(trained)
+    task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
     with tempfile.TemporaryDirectory() as folder:
         content = convert(endpoints, task.max_length, Path(folder))
     began = time.perf_counter()
-    asked = calibration_of(trained, run, endpoints, content, filled=False)
+    asked = make_calibration(trained, run, endpoints, content, filled=False)
     rounded = round_weights(content, asked, Console())
     seconds = time.perf_counter() - began
     for variant in sorted(IN_4_BITS):

@@ -40,7 +40,7 @@ from transbeam.serving.client.interface import RemoteClient  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
 from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
 from transbeam.serving.loadtest.load_loops import Sample, closed_loop  # noqa: E402
-from transbeam.serving.signatures.task_factory import task_of  # noqa: E402
+from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 NAME, CLIENTS = "bert", 32
 WORDS = ["film", "good", "bad", "story", "the", "of", "and", "long", "short", "quiet"]
@@ -115,7 +115,7 @@ def write_model(folder: Path, arguments: argparse.Namespace) -> None:
     )
     trained = TrainedRun(config, tokenizer, model)
     write_saved_model(trained, folder / NAME / "1")
-    write_warm_up(folder / NAME / "1", task_of(trained))
+    write_warm_up(folder / NAME / "1", make_signature_task(trained))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.step.build import build_step
@@ -125,7 +125,7 @@ def ours(work: Work, rematerialize: bool = False) -> Step:
     weights = model.trainable_variables
     optimizer = build_optimizer(AdamWConfig(), schedule, weights)
     state = TrainState(model, optimizer, training)
-    update = build_step(state, Loss(asks_of(objective)), training)
+    update = build_step(state, Loss(make_targets(objective)), training)
     ids = token_ids(work)
     batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
     if masked:

@@ -15,7 +15,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import check_export, check_tokenizer
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.resolved_file import (
-    places_of,
+    key_places,
     resolved_file,
     takes_from_elsewhere,
 )
@@ -32,7 +32,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.memory import RUNTIME, find_memory
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.model.cost.memory_advice import advice, gigabytes, training_need
-from transbeam.model.cost.report import count_cost, vocabulary_of
+from transbeam.model.cost.report import count_cost, find_vocabulary_size
 from transbeam.model.cost.report_text import describe
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     memory = {"training": need, "found": found and asdict(found)}
     machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
     compared = {"differences": other} if run_folder else {}
-    places = {"places": places_of(resolved)}
+    places = {"places": key_places(resolved)}
     return {**plain(config), **places, "memory": memory, **machine, **compared}
 
 
@@ -154,7 +154,7 @@ def _compared(lines: Sequence[str] | None, run_folder: Path) -> str:
 def _need(config: RunConfig) -> int | None:
     """Bytes that the training needs; None if the vocabulary size is unknown."""
     try:
-        vocabulary_of(config)
+        find_vocabulary_size(config)
     except UserError:
         return None
     return training_need(config)

@@ -7,7 +7,7 @@ from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
 from transbeam.model.base.initializers import seeded
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import ids, places_of, token_inputs
+from transbeam.model.functional.inputs import collect_sequence_info, ids, token_inputs
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.embeddings import TokenEmbedding
 from transbeam.model.layers.lm_head import VocabularyProjection
@@ -78,7 +78,7 @@ def build_decoder(
         inputs["prefix_mask"] = ids("prefix_mask")
     x = token_embedding(inputs["token_ids"])
     x = stack.embed(x, inputs.get("position_ids"))
-    x = stack.run(x, places_of(inputs))
+    x = stack.run(x, collect_sequence_info(inputs))
     outputs = {
         "sequence_output": x,
         "logits": score_tokens(plan, config, token_embedding, x),

@@ -6,7 +6,7 @@ from keras import ops
 from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import ids, places_of, token_inputs
+from transbeam.model.functional.inputs import collect_sequence_info, ids, token_inputs
 from transbeam.model.layers.patches import ClassToken, PatchEmbedding
 from transbeam.model.stack.layer_stack import (
     LayerStack,
@@ -84,7 +84,7 @@ def build_encoder(
         inputs = token_inputs(packed=packed)
         if segments and config.num_segments > 1:
             inputs["segment_ids"] = ids("segment_ids")
-        places = places_of(inputs)
+        places = collect_sequence_info(inputs)
         x = build_token_embedding(plan, vocabulary_size)(inputs["token_ids"])
         x = stack.embed(x, inputs.get("position_ids"), inputs.get("segment_ids"))
     x = stack.run(x, places)

@@ -7,7 +7,7 @@ import keras
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.decoder import score_tokens
 from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import places_of, token_inputs
+from transbeam.model.functional.inputs import collect_sequence_info, token_inputs
 from transbeam.model.stack.layer_stack import (
     LayerStack,
     build_embedding_projection,
@@ -84,7 +84,7 @@ def build_seq2seq(
         **token_inputs("encoder_", packed=packed),
         **token_inputs("decoder_", packed=packed),
     }
-    context_places = places_of(inputs, "encoder_")
+    context_places = collect_sequence_info(inputs, "encoder_")
     context = encoder.embed(
         token_embedding(inputs["encoder_token_ids"]),
         inputs.get("encoder_position_ids"),
@@ -94,7 +94,9 @@ def build_seq2seq(
         token_embedding(inputs["decoder_token_ids"]),
         inputs.get("decoder_position_ids"),
     )
-    x = decoder.run(x, places_of(inputs, "decoder_"), context, context_places)
+    x = decoder.run(
+        x, collect_sequence_info(inputs, "decoder_"), context, context_places
+    )
     scored = x
     if config.scale_logits:
         # A vector, because TFLite's converter would fold a scalar into the following

@@ -27,7 +27,7 @@ from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source
 from transbeam.pipeline.accounting.document_accounting import reasons_told
-from transbeam.pipeline.accounting.reading_summary import check_reading, reading_of
+from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
@@ -39,7 +39,7 @@ from transbeam.pipeline.records.provenance import provenance_path
 from transbeam.pipeline.records.record_set import Placement
 from transbeam.pipeline.records.shards import Shard
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
 from transbeam.pipeline.steps.clean_documents import prepare_unit
@@ -139,19 +139,19 @@ def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:
     found: dict[str, list[Shard]] = {}
     for shard in shards:
         # validation-00003-00, followed by the length if there are several buckets
-        _, unit, number, *_ = _name_of(shard).split("-")
+        _, unit, number, *_ = _source_name(shard).split("-")
         found.setdefault(f"{unit}-{number}", []).append(shard)
     return found
 
 
-def _name_of(shard: Shard) -> str:
+def _source_name(shard: Shard) -> str:
     return Path(shard.path).name.split(".")[0]
 
 
 def _stretches(
     folder: Path, shard: Shard, row_of: Mapping[tuple[str, int], int]
 ) -> Placement:
-    table = pq.read_table(provenance_path(folder, _name_of(shard)))
+    table = pq.read_table(provenance_path(folder, _source_name(shard)))
     columns = [table[name].to_pylist() for name in ("source", "offset")]
     rows = [row_of[origin] for origin in zip(*columns, strict=True)]
     return Placement(
@@ -169,7 +169,7 @@ class EvaluationSet:
         config: The run's configuration without the rules that drop documents.
         manifest: The records, all of them validation records.
         left_out: The number of documents without a record, by reason.
-        reading: The result of `reading_of`.
+        reading: The result of `sum_reading`.
     """
 
     config: RunConfig
@@ -207,7 +207,7 @@ def make_evaluation_set(
         unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
         units = plan_units(files, source, unit_bytes, source)
         parts = [p for unit in units for p in prepare_unit(unit, config, folder)]
-        reading = reading_of(read_states(folder, "documents"))
+        reading = sum_reading(read_states(folder, "documents"))
         check_reading(config.data, reading)
         if takes_strangers(config):
             sample_sentences(config, folder)

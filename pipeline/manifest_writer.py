@@ -13,14 +13,14 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.document_accounting import (
     check_balance,
     check_quarantine,
-    counts_of,
     cut_off,
     stripped_marks,
+    sum_document_counts,
     told,
 )
 from transbeam.pipeline.accounting.quarantine_examples import FOLDER as QUARANTINE
 from transbeam.pipeline.accounting.quarantine_examples import examples
-from transbeam.pipeline.accounting.reading_summary import not_read, reading_of
+from transbeam.pipeline.accounting.reading_summary import not_read, sum_reading
 from transbeam.pipeline.dataset_card import write_card
 from transbeam.pipeline.documents.byte_range import SourceFile
 from transbeam.pipeline.documents.step_markers import read_states
@@ -60,7 +60,7 @@ def write_results(
         DataError: Too much was quarantined, or no record was made for training.
     """
     check_quarantine(config, folder)
-    counts = counts_of(folder)
+    counts = sum_document_counts(folder)
     check_balance(counts)
     made = counts.get("records", {})
     if not made.get("train"):
@@ -75,7 +75,7 @@ def write_results(
             f"data.source: {told(counts)}. Mend its files, or the rules of the "
             "objective"
         )
-    reading = reading_of(read_states(folder, "documents"))
+    reading = sum_reading(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())
     states = list(read_states(folder, "records"))
     shards = [shard for state in states for shard in state["shards"]]

@@ -232,7 +232,7 @@ def _is_json_lines(file: Path) -> bool:
 
 def _of_json(block: np.ndarray, where: str, number: int) -> np.ndarray:
     texts = [
-        _text_of(line, f"{where}, line {place}")
+        _line_text(line, f"{where}, line {place}")
         for place, line in enumerate(block, start=number + 1)
         if line.strip()
     ]
@@ -241,7 +241,7 @@ def _of_json(block: np.ndarray, where: str, number: int) -> np.ndarray:
     return found
 
 
-def _text_of(line: bytes, where: str) -> bytes:
+def _line_text(line: bytes, where: str) -> bytes:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

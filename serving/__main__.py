@@ -25,7 +25,7 @@ from transbeam.serving.predict.command import (
     answer,
     exported_model,
     local_client,
-    texts_of,
+    read_texts,
 )
 from transbeam.serving.server.command import SERVE
 
@@ -92,7 +92,7 @@ def predict(
         UserError: Nothing is exported, or the model does not accept a text.
     """
     model = model or exported_model(invocation)
-    asked = texts_of(invocation, texts, second_texts)
+    asked = read_texts(invocation, texts, second_texts)
     with local_client(model) as client:
         predictions = answer(client, *asked, invocation.console)
     return {"model": str(model), "predictions": predictions}

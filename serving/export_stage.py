@@ -12,20 +12,25 @@ from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
-from transbeam.serving.export.atomic_publish import kind_of, median_ms, publish, size_of
+from transbeam.serving.export.atomic_publish import (
+    count_bytes,
+    input_kind,
+    median_ms,
+    publish,
+)
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
 from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import write_saved_model
 from transbeam.serving.export.warmup_inputs import write_warm_up
-from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.parity.export_parity import (
     check_metric,
     check_parity,
     require_passed,
 )
-from transbeam.serving.parity.metrics.task_metrics import metric_of
+from transbeam.serving.parity.metrics.task_metrics import make_task_metric
 from transbeam.serving.phone.conversion.tflite_converter import (
     file_name,
     phone_files,
@@ -34,7 +39,7 @@ from transbeam.serving.phone.conversion.tflite_converter import (
 )
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 SAVED_MODEL = "saved_model"
 TFLITE = "tflite"
@@ -63,7 +68,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
     def make(trained: TrainedRun, building: Path, published: Path) -> dict[str, Any]:
         with output_held_back():  # oneDNN logs missing CPU features
-            judge = judge_of(with_tolerance(trained), run_folder)
+            judge = make_parity_checker(with_tolerance(trained), run_folder)
         # Loading takes seconds: the same instance is compared and timed.
         ask = ask_saved_model(building / SAVED_MODEL / str(config.export.version))
         rows, scores = _build(
@@ -81,7 +86,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
 def _build(
     trained: TrainedRun,
-    judge: Judge,
+    judge: ParityChecker,
     ask: AskTexts,
     run_folder: Path,
     building: Path,
@@ -94,7 +99,7 @@ def _build(
     rounded = in_dtype(trained)
     write_saved_model(rounded, saved_model)
     with output_held_back():  # oneDNN logs missing CPU features
-        task = task_of(rounded)
+        task = make_signature_task(rounded)
         write_warm_up(saved_model, task)
         write_golden(saved_model, list(golden_questions(task, export.dtype)))
     framing = read_tokenizer(run_folder / TOKENIZER).model.framing
@@ -106,10 +111,12 @@ def _build(
         made = building / TFLITE
         rounded = rounded_weights(trained, run_folder, made, console)
         tflite = write_tflite(trained, run_folder, made, rounded)
-    console.say(f"comparing each form with Keras on {judge.size} {kind_of(trained)}s")
+    console.say(
+        f"comparing each form with Keras on {judge.size} {input_kind(trained)}s"
+    )
     with output_held_back():
         rows = check_parity(with_tolerance(trained), judge, saved_model, ask, tflite)
-        scores, metric = {}, metric_of(trained, run_folder) if tflite else None
+        scores, metric = {}, make_task_metric(trained, run_folder) if tflite else None
         if metric is not None:
             more, found = check_metric(metric, tflite)
             rows += more
@@ -120,7 +127,7 @@ def _build(
 
 def _measure(
     trained: TrainedRun,
-    judge: Judge,
+    judge: ParityChecker,
     ask: AskTexts,
     building: Path,
     published: Path,
@@ -133,7 +140,7 @@ def _measure(
         "path": str(published),
         "saved_model": {
             "path": str(published / saved_model),
-            "bytes": size_of(building / saved_model),
+            "bytes": count_bytes(building / saved_model),
             "latency_ms": median_ms(lambda: judge.ask_once(ask)),
         },
         "tflite": {},
@@ -143,11 +150,11 @@ def _measure(
         model = TFLiteRunner(building / file)
         result["tflite"][variant] = {
             "path": str(published / file),
-            "bytes": size_of(building / file),
+            "bytes": count_bytes(building / file),
             "latency_ms": median_ms(lambda model=model: judge.ask_phone_once(model)),
         }
     result["parity"] = [row.as_json() for row in rows]
-    result["summary"] = _summary(result, kind_of(trained))
+    result["summary"] = _summary(result, input_kind(trained))
     return result
 
 

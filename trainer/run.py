@@ -28,7 +28,7 @@ from transbeam.trainer.base.training_stage import (
     training_inputs,
 )
 from transbeam.trainer.base.warm_start import check_origin
-from transbeam.trainer.base.weight_files import numbers_of, save_weights
+from transbeam.trainer.base.weight_files import copy_to_host, save_weights
 from transbeam.trainer.distribution.initialize import joined
 from transbeam.trainer.distribution.rendezvous import Rendezvous
 from transbeam.trainer.distribution.rendezvous_setup import met
@@ -63,8 +63,8 @@ from transbeam.trainer.loop.mfu import least_step_seconds
 from transbeam.trainer.loop.more_steps import can_go_on
 from transbeam.trainer.loop.out_of_memory import memory_advice
 from transbeam.trainer.loop.training_loop import run_steps, stop_on_signals
-from transbeam.trainer.objectives.losses import loss_of
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.losses import make_loss
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.pages.report_files import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import averaged
@@ -221,8 +221,8 @@ def _train(
         if finish_adaptation(model, folder if workers.is_chief else None):
             console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
         masking = dynamic_masking(config, manifest.folder)
-        forward = build_evaluation(model, loss_of(config), workers)
-        first = FirstRows(asks_of(config.objective)[0], training.samples)
+        forward = build_evaluation(model, make_loss(config), workers)
+        first = FirstRows(make_targets(config.objective)[0], training.samples)
         evaluation = evaluate_split(
             config, forward, manifest, masking, watchers=[first]
         )
@@ -325,7 +325,7 @@ def _samples(
     with keras.device("cpu:0") if in_parts else nullcontext():
         # A copy local to this worker, because the others do not run these predictions.
         model = build_trainable(config, manifest.vocabulary["size"])
-        model.set_weights([numbers_of(v) for v in prepared.model.weights])
+        model.set_weights([copy_to_host(v) for v in prepared.model.weights])
         subject = EvaluationContext(
             config,
             manifest,

@@ -30,7 +30,7 @@ from transbeam.trainer.loop.checkpoint import (
 )
 from transbeam.trainer.loop.matmul_dtype import agree_on_matmul
 from transbeam.trainer.loop.metrics_log import cut_metrics
-from transbeam.trainer.objectives.losses import Loss, loss_of
+from transbeam.trainer.objectives.losses import Loss, make_loss
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import build_schedule
 from transbeam.trainer.step.state import TrainState
@@ -107,7 +107,7 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         trained, loss = learn_from_teacher(
             config,
             model,
-            loss_of(config),
+            make_loss(config),
             manifest.vocabulary,
             console.say,
             is_new=is_new,

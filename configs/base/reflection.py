@@ -39,12 +39,12 @@ class ConfigKey:
 
 
 @functools.cache
-def keys_of(section: type) -> dict[str, ConfigKey]:
+def section_keys(section: type) -> dict[str, ConfigKey]:
     """The keys of a section, in the order they are declared.
 
     Example:
     >>> from transbeam.configs.schema.block import LayerNormConfig
-    >>> list(keys_of(LayerNormConfig))
+    >>> list(section_keys(LayerNormConfig))
     ['kind', 'placement', 'epsilon']
     """
     annotations = typing.get_type_hints(section)
@@ -74,7 +74,10 @@ def written_keys(section: type) -> dict[str, ConfigKey]:
     ['preset', 'init_from', 'num_layers']
     """
     inheritance = getattr(section, "INHERITANCE", None)
-    return {**(keys_of(inheritance) if inheritance else {}), **keys_of(section)}
+    return {
+        **(section_keys(inheritance) if inheritance else {}),
+        **section_keys(section),
+    }
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -104,7 +107,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def kinds_of(annotation: Any) -> dict[str, type]:
+def section_kinds(annotation: Any) -> dict[str, type]:
     """The kinds of section a key may hold; empty for a key that holds a plain value.
 
     A section without alternatives has the empty name.
@@ -113,30 +116,30 @@ def kinds_of(annotation: Any) -> dict[str, type]:
     >>> from transbeam.configs.schema.block import LayerNormConfig
     >>> from transbeam.configs.schema.block import LearnedPositionConfig
     >>> from transbeam.configs.schema.block import SinusoidalPositionConfig
-    >>> list(kinds_of(LearnedPositionConfig | SinusoidalPositionConfig | None))
+    >>> list(section_kinds(LearnedPositionConfig | SinusoidalPositionConfig | None))
     ['learned', 'sinusoidal']
-    >>> list(kinds_of(LayerNormConfig)), list(kinds_of(int))
+    >>> list(section_kinds(LayerNormConfig)), list(section_kinds(int))
     (['layer_norm'], [])
     """
     members = union_members(split_optional(annotation)[0])
     return {
-        tag_of(member): member
+        section_kind(member): member
         for member in members
         if isinstance(member, type) and dataclasses.is_dataclass(member)
     }
 
 
-def tag_of(section: type) -> str:
+def section_kind(section: type) -> str:
     """The one value that `kind` may have in a section; empty if there is no such key.
 
     A `kind` with several values is a key like others.
 
     Example:
     >>> from transbeam.configs.schema.model import LayerNormConfig, PoolerConfig
-    >>> tag_of(LayerNormConfig), tag_of(PoolerConfig)
+    >>> section_kind(LayerNormConfig), section_kind(PoolerConfig)
     ('layer_norm', '')
     """
-    kind = keys_of(section).get("kind")
+    kind = section_keys(section).get("kind")
     values = () if kind is None else typing.get_args(kind.annotation)
     return values[0] if len(values) == 1 else ""
 
@@ -151,7 +154,7 @@ def type_text(annotation: Any) -> str:
     """
     annotation, optional = split_optional(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if kinds_of(annotation):
+    if section_kinds(annotation):
         text = "section"
     elif origin is tuple:
         text = f"list of {type_text(arguments[0])}"
@@ -172,7 +175,7 @@ def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
     """Every key below a section with its dotted name, through all kinds."""
     for key in written_keys(section).values():
         yield prefix + key.name, key
-        for kind in kinds_of(key.annotation).values():
+        for kind in section_kinds(key.annotation).values():
             yield from walk(kind, f"{prefix}{key.name}.")
 
 

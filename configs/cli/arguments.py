@@ -162,13 +162,13 @@ def read_invocation(
         config=config,
         config_file=file,
         overrides=arguments.overrides,
-        run_folder=arguments.run_folder or _folder_of(file, config.name),
+        run_folder=arguments.run_folder or _default_folder(file, config.name),
         console=arguments.console,
         workers=getattr(arguments, "workers", None) or usable_cores(),
     )
 
 
-def _folder_of(config_file: Path, name: str) -> Path:
+def _default_folder(config_file: Path, name: str) -> Path:
     return config_file if config_file.is_dir() else Path("runs", name)
 
 

@@ -15,10 +15,10 @@ from typing import Any, cast
 from transbeam.configs.base.fields import REQUIRED
 from transbeam.configs.base.reflection import (
     ConfigKey,
-    kinds_of,
     nearest,
     plain,
-    tag_of,
+    section_kind,
+    section_kinds,
     type_text,
     walk,
     written_keys,
@@ -114,7 +114,7 @@ def _all_rows() -> Iterator[tuple[str, str]]:
 
 
 def _key_rows(key: ConfigKey, name: str, indent: str) -> Iterator[tuple[str, str]]:
-    kinds = kinds_of(key.annotation)
+    kinds = section_kinds(key.annotation)
     if not kinds:
         yield f"{indent}{name}: {_default_text(key)}", _plain_key_text(key)
         return
@@ -140,7 +140,7 @@ class _Told:
 
     @property
     def sections(self) -> dict[str, type]:
-        return kinds_of(self.key.annotation)
+        return section_kinds(self.key.annotation)
 
 
 def _rows_below(
@@ -167,7 +167,7 @@ def _rows_below(
     for key in keys:
         if key.name in again:
             continue
-        sections = kinds_of(key.annotation)
+        sections = section_kinds(key.annotation)
         known = next((one for one in told if _has_all(one, sections)), None)
         if known is None:
             yield from _key_rows(key, key.name, indent)
@@ -184,7 +184,7 @@ def _row_referring(
     key: ConfigKey, known: _Told, kind: str, indent: str
 ) -> tuple[str, str]:
     """A row that refers to another key's kinds, with its own default if it differs."""
-    sections = kinds_of(key.annotation)
+    sections = section_kinds(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
     if sections == known.sections:
         what = f"the same {'keys' if '' in sections else 'kinds'} as {where}"
@@ -197,7 +197,7 @@ def _row_referring(
 
 def _kind_text(kind: str, section: type, key: ConfigKey) -> str:
     is_default = not key.required and getattr(key.default, "kind", None) == kind
-    choice = len(kinds_of(key.annotation)) > 1
+    choice = len(section_kinds(key.annotation)) > 1
     return _first_line(section) + (" The default." if is_default and choice else "")
 
 
@@ -235,7 +235,7 @@ def _keys_json(section: type) -> dict[str, Any]:
 def _own_keys(section: type) -> list[ConfigKey]:
     """The keys but for the `kind` that a section is chosen by."""
     keys = written_keys(section).values()
-    return [key for key in keys if key.name != "kind" or not tag_of(section)]
+    return [key for key in keys if key.name != "kind" or not section_kind(section)]
 
 
 def _key_json(key: ConfigKey) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _key_json(key: ConfigKey) -> dict[str, Any]:
         "doc": key.doc,
         "required": key.required,
     }
-    kinds = kinds_of(key.annotation)
+    kinds = section_kinds(key.annotation)
     if "" in kinds:
         return described | {"keys": _keys_json(kinds[""])["keys"]}
     if kinds:

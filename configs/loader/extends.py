@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from transbeam.configs.base.reflection import keys_of
+from transbeam.configs.base.reflection import section_keys
 from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.yaml_merge import put_over
 from transbeam.configs.loader.yaml_nodes import YamlSection, complain, compose, found
@@ -11,7 +11,7 @@ from transbeam.configs.loader.yaml_text import read_text
 from transbeam.configs.schema.inheritance import FileInheritanceConfig
 
 Chain = tuple[Path, ...]
-_KEYS = keys_of(FileInheritanceConfig)
+_KEYS = section_keys(FileInheritanceConfig)
 
 
 def read_root(

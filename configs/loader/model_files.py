@@ -50,7 +50,7 @@ def was_trained(run_folder: Path) -> bool:
     return stage.is_finished and not stage.load()["result"].get(IMPORTED)
 
 
-def weights_of(run_folder: Path) -> Path:
+def find_model_weights(run_folder: Path) -> Path:
     """Returns the weights of a run: those it trained, before those it imported."""
     if was_trained(run_folder):
         return training_stage(run_folder).path / WEIGHTS
@@ -63,7 +63,7 @@ def find_model_files(run_folder: Path) -> ModelFiles:
     Raises:
         ArtifactError: The run has neither, or the record of one is damaged.
     """
-    weights = weights_of(run_folder)
+    weights = find_model_weights(run_folder)
     if was_trained(run_folder):
         config = training_stage(run_folder).path / RUN_FILE
         return ModelFiles(config, weights, run_folder / "data" / TOKENIZER, True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.base.local_paths import local_path
-from transbeam.configs.base.reflection import did_you_mean, keys_of
+from transbeam.configs.base.reflection import did_you_mean, section_keys
 from transbeam.configs.loader.extends import Chain, read_root
 from transbeam.configs.loader.model_differences import FREE, model_differences
 from transbeam.configs.loader.model_files import ModelFiles, find_model_files
@@ -31,7 +31,7 @@ from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
 
 Rule = Callable[[RunConfig], None]
-_KEYS = keys_of(ModelInheritanceConfig)
+_KEYS = section_keys(ModelInheritanceConfig)
 
 
 def with_model_source(
@@ -97,7 +97,7 @@ def _over_run(
     root = without_keys(root, "training", ("init_from",))
     try:
         folder = _expanded(name)
-        files = _files_of(folder, chain)
+        files = _model_files(folder, chain)
         there_root, there = _configuration(files.config, chain)
     except UserError as error:
         raise complain(where, "model.init_from", str(error)) from None
@@ -147,7 +147,7 @@ def _expanded(name: str) -> Path:
         ) from None
 
 
-def _files_of(folder: Path, chain: Chain) -> ModelFiles:
+def _model_files(folder: Path, chain: Chain) -> ModelFiles:
     """Finds the files of a run's model, all of which must be there."""
     files = find_model_files(folder)
     for file in (files.config, files.weights):
@@ -182,7 +182,7 @@ def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
     """
     nodes: dict[str, Node] = {"init_from": YamlScalar(where, name, quoted=True)}
     if is_alone:
-        steps = keys_of(RunConfig)["training"].default.steps
+        steps = section_keys(RunConfig)["training"].default.steps
         nodes["steps"] = YamlScalar(where, str(steps), quoted=False)
     return nodes
 

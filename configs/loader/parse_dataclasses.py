@@ -22,10 +22,10 @@ from transbeam.configs.base.fields import REQUIRED
 from transbeam.configs.base.reflection import (
     ConfigKey,
     did_you_mean,
-    keys_of,
-    kinds_of,
+    section_keys,
+    section_kind,
+    section_kinds,
     split_optional,
-    tag_of,
     type_text,
     walk,
     written_keys,
@@ -56,12 +56,12 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
         ConfigError: A key is unknown, missing, of a wrong type or out of range, or a
             rule of the section is violated.
     """
-    keys = keys_of(section)
+    keys = section_keys(section)
     values: dict[str, Any] = {}
     for name, child in node.nodes.items():
         if name not in keys:
             raise complain(child.where, _join(path, name), _unknown(name, section))
-        if name != "kind" or not tag_of(section):
+        if name != "kind" or not section_kind(section):
             values[name] = _bind_key(keys[name], child, _join(path, name))
     for key in keys.values():
         if key.required and key.name not in values:
@@ -144,7 +144,7 @@ def _bind(annotation: Any, node: Node, path: str, key: ConfigKey | None = None) 
     annotation, optional = split_optional(annotation)
     if optional and isinstance(node, YamlScalar) and node.value is None:
         return None
-    if kinds := kinds_of(annotation):
+    if kinds := section_kinds(annotation):
         return _bind_kind(kinds, node, path, key)
     if typing.get_origin(annotation) is tuple:
         return _bind_items(annotation, node, path)
@@ -166,13 +166,13 @@ def _bind_kind(
         raise complain(node.where, path, what)
     if "" in kinds:
         return bind_section(kinds[""], node, path)
-    chosen = _kind_of(kinds, node, path, key)
+    chosen = _selected_kind(kinds, node, path, key)
     node = _without_outdated_keys(kinds[chosen], node, path)
     _refuse_keys_of_other_kinds(kinds, chosen, node, path)
     return bind_section(kinds[chosen], node, path)
 
 
-def _kind_of(
+def _selected_kind(
     kinds: dict[str, type], node: YamlSection, path: str, key: ConfigKey | None
 ) -> str:
     listed = ", ".join(kinds)
@@ -202,7 +202,7 @@ def _without_outdated_keys(chosen: type, node: YamlSection, path: str) -> YamlSe
     place = re.sub(r"\[\d+\]", "", path)
     gone = {
         name
-        for name in node.outdated - keys_of(chosen).keys()
+        for name in node.outdated - section_keys(chosen).keys()
         if _join(place, name) in _dotted_keys()
     }
     kept = {name: child for name, child in node.nodes.items() if name not in gone}
@@ -214,7 +214,9 @@ def _refuse_keys_of_other_kinds(
 ) -> None:
     kind = node.nodes.get("kind")
     for name, child in node.nodes.items():
-        owners = [kind for kind, section in kinds.items() if name in keys_of(section)]
+        owners = [
+            kind for kind, section in kinds.items() if name in section_keys(section)
+        ]
         if not owners or chosen in owners:
             continue
         what = f"is a key of kind {owners[0]!r}, but the kind here is {chosen!r} "

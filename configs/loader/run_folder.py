@@ -400,11 +400,11 @@ def different_keys(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[st
     return [
         key
         for key in dict.fromkeys([*here, *there])
-        if _text_of(there, key) != _text_of(here, key)
+        if _value_text(there, key) != _value_text(here, key)
     ]
 
 
-def _text_of(inputs: Mapping[str, Any], key: str) -> str:
+def _value_text(inputs: Mapping[str, Any], key: str) -> str:
     # Compared as text, like the fingerprint, so that 1, 1.0 and true differ.
     return _canonical(_given({key: inputs.get(key)}))
 

@@ -35,7 +35,7 @@ def merge(under: Node, over: Node) -> Node:
     for name, node in over.nodes.items():
         nodes[name] = merge(nodes[name], node) if name in nodes else node
     older = under.outdated
-    if _text_of(over, "kind") not in (None, _text_of(under, "kind")):
+    if _scalar_text(over, "kind") not in (None, _scalar_text(under, "kind")):
         older = frozenset(under.nodes)
     outdated = older.difference(over.nodes) | over.outdated
     return YamlSection(over.where, nodes, outdated)
@@ -55,10 +55,10 @@ def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
 
 def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
     """Takes out of a configuration what the model that another names stands for."""
-    named = source_of(over)
+    named = find_model_source(over)
     if named is None:
         return under
-    before = source_of(under)
+    before = find_model_source(under)
     if named == before:
         return under
     gone = {"model"}
@@ -69,14 +69,14 @@ def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
     return replace(under, nodes=kept)
 
 
-def source_of(root: YamlSection) -> str | None:
+def find_model_source(root: YamlSection) -> str | None:
     """Returns the key of `model` that names a whole model, if one does.
 
     Example:
     >>> from transbeam.configs.loader.yaml_nodes import compose
-    >>> source_of(compose("model: {preset: bert_base}", str))
+    >>> find_model_source(compose("model: {preset: bert_base}", str))
     'preset'
-    >>> source_of(compose("model: {preset: null, num_layers: 2}", str)) is None
+    >>> find_model_source(compose("model: {preset: null, num_layers: 2}", str)) is None
     True
     """
     model = root.nodes.get("model")
@@ -92,7 +92,7 @@ def is_null(node: Node) -> bool:
     return isinstance(node, YamlScalar) and node.value is None
 
 
-def _text_of(section: YamlSection, name: str) -> str | None:
+def _scalar_text(section: YamlSection, name: str) -> str | None:
     node = section.nodes.get(name)
     return node.text if isinstance(node, YamlScalar) else None
 

@@ -137,7 +137,7 @@ Schedule = (
 )
 
 
-def warmup_of(schedule: Schedule, steps: int) -> int:
+def count_warmup_steps(schedule: Schedule, steps: int) -> int:
     """The number of warm-up steps: the configured one, or a share of all steps.
 
     Args:
@@ -145,8 +145,8 @@ def warmup_of(schedule: Schedule, steps: int) -> int:
         steps: The steps of the run.
 
     Example:
-    >>> warmup_of(CosineScheduleConfig(), 60), warmup_of(CosineScheduleConfig(), 10_000)
-    (6, 100)
+    >>> [count_warmup_steps(CosineScheduleConfig(), steps) for steps in (60, 10_000)]
+    [6, 100]
     """
     if schedule.warmup_steps is not None:
         return schedule.warmup_steps
@@ -167,7 +167,7 @@ def most_warmup(schedule: Schedule) -> int:
 
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:
     """Replaces a warm-up that is left out by its number of steps."""
-    return replace(schedule, warmup_steps=warmup_of(schedule, steps))
+    return replace(schedule, warmup_steps=count_warmup_steps(schedule, steps))
 
 
 # Schedules whose rates do not depend on the total number of steps.
@@ -195,4 +195,4 @@ def common_steps(schedule: Schedule, steps: int, others: int) -> int:
         return shorter
     if isinstance(schedule, WsdScheduleConfig):
         return min(n - schedule.decay_steps(n) for n in (steps, others))
-    return min(warmup_of(schedule, steps), shorter)
+    return min(count_warmup_steps(schedule, steps), shorter)

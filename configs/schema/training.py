@@ -17,7 +17,7 @@ from transbeam.configs.schema.schedules import (
     CosineScheduleConfig,
     Schedule,
     WsdScheduleConfig,
-    warmup_of,
+    count_warmup_steps,
     with_warmup,
 )
 
@@ -163,7 +163,7 @@ class TrainingConfig:
                 f"batch_size={self.batch_size}: micro-batches are of one size"
             )
         schedule = self.schedule
-        warmup_steps = warmup_of(schedule, self.steps)
+        warmup_steps = count_warmup_steps(schedule, self.steps)
         if warmup_steps > self.steps:
             raise ConfigError(
                 f"schedule.warmup_steps={warmup_steps} is more than "

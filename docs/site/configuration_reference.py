@@ -6,9 +6,9 @@ from collections.abc import Callable
 from docs.site.markdown import escape, flow_yaml, table
 from transbeam.configs.base.reflection import (
     ConfigKey,
-    kinds_of,
     plain,
-    tag_of,
+    section_kind,
+    section_kinds,
     type_text,
     written_keys,
 )
@@ -41,7 +41,7 @@ def pages() -> dict[str, Callable[[], str]]:
     sections = {
         name: key
         for name, key in written_keys(RunConfig).items()
-        if kinds_of(key.annotation)
+        if section_kinds(key.annotation)
     }
     made: dict[str, Callable[[], str]] = {f"{FOLDER}/index.md": _index_page}
     for name, key in sections.items():
@@ -53,7 +53,7 @@ def _index_page() -> str:
     keys = written_keys(RunConfig)
     rows = [
         [
-            f"[`{name}`]({name}.md)" if kinds_of(key.annotation) else f"`{name}`",
+            f"[`{name}`]({name}.md)" if section_kinds(key.annotation) else f"`{name}`",
             *_cells(key),
         ]
         for name, key in keys.items()
@@ -63,7 +63,7 @@ def _index_page() -> str:
 
 def _cells(key: ConfigKey) -> list[str]:
     """Value, default and meaning of a key, as cells of a table."""
-    kinds = kinds_of(key.annotation)
+    kinds = section_kinds(key.annotation)
     if kinds:
         allowed = "section" if len(kinds) == 1 else f"one of {len(kinds)} kinds"
     else:
@@ -75,7 +75,7 @@ def _default(key: ConfigKey) -> str:
     if key.required:
         return "*required*"
     value = plain(key.default)
-    if kinds_of(key.annotation) and isinstance(value, dict):
+    if section_kinds(key.annotation) and isinstance(value, dict):
         kind = value.get("kind")
         return f"`{{kind: {kind}}}`" if kind else ""
     return f"`{flow_yaml(value)}`"
@@ -109,7 +109,7 @@ class _SectionPage:
         rows: list[list[str]] = []
         below: list[tuple[ConfigKey, str]] = []
         for key in written_keys(section).values():
-            if key.name == "kind" and tag_of(section):
+            if key.name == "kind" and section_kind(section):
                 continue
             allowed, default, doc = _cells(key)
             name = f"`{key.name}`"
@@ -134,8 +134,8 @@ class _SectionPage:
 def _sections_of(annotation: object) -> dict[str, type]:
     """The kinds of section that a key holds, or a list of them."""
     if typing.get_origin(annotation) is tuple:
-        return kinds_of(typing.get_args(annotation)[0])
-    return kinds_of(annotation)
+        return section_kinds(typing.get_args(annotation)[0])
+    return section_kinds(annotation)
 
 
 def _summary(section: type) -> str:

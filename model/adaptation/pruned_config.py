@@ -27,7 +27,7 @@ from transbeam.configs.schema.model import (
 _UNITS_ALONE = "Leave heads out, and prune the units in between alone (intermediate)"
 
 
-def attention_of(model: Model, path: str) -> Attention:
+def find_attention_config(model: Model, path: str) -> Attention:
     """Returns the configuration of one attention layer.
 
     Args:
@@ -36,7 +36,7 @@ def attention_of(model: Model, path: str) -> Attention:
 
     Example:
     >>> model = Seq2SeqModelConfig(decoder_attention=FullAttentionConfig(num_heads=2))
-    >>> attention_of(model, "decoder_layer_0/cross_attention").num_heads
+    >>> find_attention_config(model, "decoder_layer_0/cross_attention").num_heads
     2
     """
     if isinstance(model, Seq2SeqModelConfig) and path.startswith("decoder_"):

@@ -19,7 +19,7 @@ from keras import ops
 from transbeam.configs.schema.block import RelativeBiasPositionConfig
 from transbeam.configs.schema.model import Model
 from transbeam.model.adaptation.head_pruning import KEY_AXES, QUERY_AXES, take_parts
-from transbeam.model.adaptation.pruned_config import attention_of
+from transbeam.model.adaptation.pruned_config import find_attention_config
 
 OUTPUT = "output/kernel"
 # The axis of each feed-forward weight along which the intermediate units are.
@@ -79,7 +79,7 @@ def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
         if part == path:
             continue
         if part.endswith("_attention"):
-            found[part] = model.head_dim(attention_of(model, part))
+            found[part] = model.head_dim(find_attention_config(model, part))
         elif part.endswith("/feedforward"):
             found[part] = 1
     return found
@@ -119,7 +119,7 @@ def choose(
     for part, worth in importance.items():
         number, groups = new.feedforward.intermediate_dim, 1
         if not _is_feedforward(part):
-            attention = attention_of(new, part)
+            attention = find_attention_config(new, part)
             number = attention.num_heads
             if not _has_own_keys(old, part):
                 groups = attention.key_value_heads
@@ -169,7 +169,7 @@ def _of_part(
     if _is_feedforward(part):
         axes, width = UNIT_AXES, 1
     else:
-        width = model.head_dim(attention_of(model, part))
+        width = model.head_dim(find_attention_config(model, part))
         axes = QUERY_AXES | (KEY_AXES if _has_own_keys(model, part) else {})
     return take_parts(values, kept, axes[name], width) if name in axes else values
 
@@ -203,5 +203,5 @@ def _is_feedforward(part: str) -> bool:
 
 def _has_own_keys(model: Model, part: str) -> bool:
     """Tells if each query head has its own keys and values."""
-    attention = attention_of(model, part)
+    attention = find_attention_config(model, part)
     return attention.key_value_heads == attention.num_heads

@@ -42,7 +42,7 @@ def check_integers(tensor, name: str) -> None:
     Traceback (most recent call last):
     ValueError: token_ids has dtype float64 (and shape (2,)); expected whole numbers...
     """
-    dtype = dtype_of(tensor)
+    dtype = get_dtype(tensor)
     if "int" not in dtype:
         raise ValueError(
             f"{name} has dtype {dtype} (and shape {tuple(tensor.shape)}); expected "
@@ -75,7 +75,7 @@ def check_rows(tensor, inputs, name: str) -> None:
         raise ValueError(
             f"{name} has shape {shape}; expected ({axes}), a number for each token"
         )
-    if dtype_of(tensor) != "bool":
+    if get_dtype(tensor) != "bool":
         check_integers(tensor, name)
 
 
@@ -135,11 +135,11 @@ def known_values(tensor) -> np.ndarray | None:
         return None  # in a TensorFlow graph or a JAX trace
 
 
-def dtype_of(tensor) -> str:
+def get_dtype(tensor) -> str:
     """The name of a tensor's dtype, for tensors of any library.
 
     Example:
-    >>> dtype_of(np.ones(2, "int64"))
+    >>> get_dtype(np.ones(2, "int64"))
     'int64'
     """
     return str(getattr(tensor.dtype, "name", tensor.dtype))

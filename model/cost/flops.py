@@ -29,7 +29,7 @@ from transbeam.model.cost.attention import reach
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
 from transbeam.model.cost.sequence_lengths import Lengths
-from transbeam.model.cost.stacks import Side, sides_of
+from transbeam.model.cost.stacks import Side, model_stacks
 from transbeam.model.cost.weight_shapes import head_shapes
 
 # FLOPs per element of operations other than matrix products, forward and backward.
@@ -67,7 +67,7 @@ def count_work(
     """
     config = as_trained(config, objective)
     rows = scored_rows(config, vocabulary_size)
-    sides = sides_of(config, lengths)
+    sides = model_stacks(config, lengths)
     work = sum((_stack(side) for side in sides), Work())
     if isinstance(config, EncoderConfig):
         return work + _on_encoder(config, objective, rows, lengths)
@@ -119,7 +119,7 @@ def self_attention(side: Side) -> Work:
     >>> from transbeam.configs.schema.attention import FullAttentionConfig
     >>> attention = FullAttentionConfig(num_heads=12)
     >>> bert = EncoderConfig(hidden_dim=768, attention=attention)
-    >>> (side,) = sides_of(bert, Lengths(tokens=512))
+    >>> (side,) = model_stacks(bert, Lengths(tokens=512))
     >>> self_attention(side).forward["attention"] == 2 * 2 * 512 * 512 * 768
     True
     """

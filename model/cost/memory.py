@@ -46,7 +46,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.cost.attention import kernel_features, reach
 from transbeam.model.cost.parameters import scored_dim
 from transbeam.model.cost.sequence_lengths import Lengths
-from transbeam.model.cost.stacks import Side, sides_of
+from transbeam.model.cost.stacks import Side, model_stacks
 
 FLOAT32, BFLOAT16 = 4, 2
 # State per weight. Muon has two only for weights that Adam updates, so this is an upper
@@ -156,7 +156,7 @@ def kept_activations(
     >>> kept["logits"]
     640
     """
-    sides = sides_of(config, lengths)
+    sides = model_stacks(config, lengths)
     parts = {"attention": 0, "probabilities": 0, "feedforward": 0, "norms": 0}
     for side in sides:
         layers = 1 if rematerialize else side.num_layers
@@ -189,7 +189,7 @@ def kept_activations(
 def scored_tokens(config: Model, objective: Objective, lengths: Lengths) -> int:
     """Number of tokens of a sequence with vocabulary logits."""
     if not isinstance(config, EncoderConfig):
-        return sides_of(config, lengths)[-1].tokens
+        return model_stacks(config, lengths)[-1].tokens
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
         return objective.predictions_per_record(lengths.tokens)
     return 0
@@ -282,7 +282,7 @@ def cache_bytes(config: Model, number: int) -> dict[str, int]:
     (73728, 75497472)
     """
     longest = config.max_sequence_length
-    side = sides_of(config, Lengths(tokens=longest, decoder_tokens=longest))[-1]
+    side = model_stacks(config, Lengths(tokens=longest, decoder_tokens=longest))[-1]
     if not side.causal:
         return {}
     keys = number * side.num_layers * 2 * side.keys

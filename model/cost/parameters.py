@@ -22,8 +22,8 @@ from transbeam.configs.schema.objectives.objective import Objective, PooledObjec
 from transbeam.model.base.weight_paths import is_head, matching
 from transbeam.model.cost.weight_shapes import (
     Shapes,
+    count_blocks,
     head_shapes,
-    layers_of,
     shapes_by_part,
     table_rows,
 )
@@ -72,7 +72,7 @@ def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
     >>> parts["encoder_layers/feedforward"], sum(parts.values())
     (56669184, 109482240)
     """
-    layers = layers_of(config)
+    layers = count_blocks(config)
     parts: Counter[str] = Counter()
     for path, shape in shapes_by_part(config, vocabulary_size).items():
         first, second, *_ = path.split("/")

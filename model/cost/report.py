@@ -30,8 +30,8 @@ from transbeam.model.cost.parameters import (
     count_trained,
     scored_rows,
 )
-from transbeam.model.cost.sequence_lengths import Lengths, lengths_of
-from transbeam.model.cost.stacks import Side, sides_of
+from transbeam.model.cost.sequence_lengths import Lengths, record_lengths
+from transbeam.model.cost.stacks import Side, model_stacks
 from transbeam.model.cost.vocabulary_size import count_pieces
 from transbeam.model.cost.weight_shapes import Shapes, backbone_shapes, head_shapes
 
@@ -62,9 +62,9 @@ def count_cost(
             exist, or a vocabulary is given for images.
         ArtifactError: A tokenizer's file is damaged.
     """
-    lengths = lengths_of(run, length)
+    lengths = record_lengths(run, length)
     batch_size = batch_size or run.training.batch_size
-    vocabulary_size = vocabulary_of(run, vocabulary_size)
+    vocabulary_size = find_vocabulary_size(run, vocabulary_size)
     model = as_trained(run.model, run.objective)
     parameters = _parameters(run, vocabulary_size)
     work = count_work(model, run.objective, vocabulary_size, lengths)
@@ -100,11 +100,11 @@ def count_cost(
                 "bfloat16": cache_bytes(model, BFLOAT16),
             },
         },
-        "attention": _attention_by_length(sides_of(model, lengths)[0]),
+        "attention": _attention_by_length(model_stacks(model, lengths)[0]),
     }
 
 
-def vocabulary_of(run: RunConfig, given: int | None = None) -> int:
+def find_vocabulary_size(run: RunConfig, given: int | None = None) -> int:
     """Pieces of a run's tokenizer; 0 for images.
 
     Args:

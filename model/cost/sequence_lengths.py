@@ -30,7 +30,7 @@ class Lengths:
         return self.tokens + self.decoder_tokens
 
 
-def lengths_of(run: RunConfig, tokens: int | None = None) -> Lengths:
+def record_lengths(run: RunConfig, tokens: int | None = None) -> Lengths:
     """The lengths of a run's records.
 
     Args:

@@ -43,14 +43,15 @@ class Side:
         return self.attention.key_value_heads * self.config.head_dim(self.attention)
 
 
-def sides_of(config: Model, lengths: Lengths) -> list[Side]:
+def model_stacks(config: Model, lengths: Lengths) -> list[Side]:
     """The stacks of a model: one, or an encoder and a decoder.
 
     Example:
     >>> from transbeam.configs.schema.attention import FullAttentionConfig
     >>> attention = FullAttentionConfig(num_key_value_heads=1)
     >>> config = Seq2SeqModelConfig(attention=attention)
-    >>> [side.keys for side in sides_of(config, Lengths(tokens=8, decoder_tokens=4))]
+    >>> lengths = Lengths(tokens=8, decoder_tokens=4)
+    >>> [side.keys for side in model_stacks(config, lengths)]
     [64, 64]
     """
     first = Side(

@@ -62,7 +62,7 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
     (8, 8)
     """
     shapes: Shapes = {}
-    layers = layers_of(config)
+    layers = count_blocks(config)
     blocks: dict[str, Shapes] = {part: {} for part in layers}
     for path, shape in shapes_by_part(config, vocabulary_size).items():
         part, _, inner = path.partition("/")
@@ -76,11 +76,11 @@ def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
     return shapes
 
 
-def layers_of(config: Model) -> dict[str, int]:
+def count_blocks(config: Model) -> dict[str, int]:
     """Counts the blocks of each stack of a model.
 
     Example:
-    >>> layers_of(Seq2SeqModelConfig(num_layers=6, num_decoder_layers=3))
+    >>> count_blocks(Seq2SeqModelConfig(num_layers=6, num_decoder_layers=3))
     {'encoder_layers': 6, 'decoder_layers': 3}
     """
     match config:

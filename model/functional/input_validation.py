@@ -7,11 +7,11 @@ import numpy as np
 
 from transbeam.model.base.tensor_checks import (
     check_integers,
-    dtype_of,
     fits,
+    get_dtype,
     known_values,
 )
-from transbeam.model.functional.inputs import sequence_of
+from transbeam.model.functional.inputs import sequence_name
 
 _INT32 = np.iinfo("int32")
 
@@ -77,7 +77,7 @@ def _check_tensor(tensor: Any, declared: keras.KerasTensor, name: str) -> None:
     expected = f"({', '.join(axes)})"
     if not fits(tuple(tensor.shape), tuple(declared.shape)):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
-    dtype = dtype_of(tensor)
+    dtype = get_dtype(tensor)
     if declared.dtype != "int32":
         if dtype != declared.dtype:
             raise ValueError(
@@ -107,7 +107,7 @@ def _check_lengths(given: dict[str, Any]) -> None:
     first: dict[str, str] = {}
     for name in sorted(given):
         batch = min(given)
-        sequence = first.setdefault(sequence_of(name), name)
+        sequence = first.setdefault(sequence_name(name), name)
         for other, axes in ((batch, 1), (sequence, 2)):
             shape, expected = tuple(given[name].shape), tuple(given[other].shape)
             if not fits(shape[:axes], expected[:axes]):

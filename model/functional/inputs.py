@@ -31,14 +31,14 @@ def token_inputs(
     }
 
 
-def sequence_of(name: str) -> str:
+def sequence_name(name: str) -> str:
     """Returns the name of the sequence that an input belongs to.
 
     Example:
-    >>> sequence_of("encoder_token_ids"), sequence_of("encoder_padding_mask")
+    >>> sequence_name("encoder_token_ids"), sequence_name("encoder_padding_mask")
     ('encoder_', 'encoder_')
-    >>> sequence_of("token_ids"), sequence_of("masked_positions"), sequence_of("image")
-    ('', 'masked_positions', 'image')
+    >>> sequence_name("token_ids"), sequence_name("image")
+    ('', 'image')
     """
     for token_input in ("token_ids", "segment_ids", *IDS):
         if name.endswith(token_input):
@@ -46,7 +46,7 @@ def sequence_of(name: str) -> str:
     return name
 
 
-def places_of(
+def collect_sequence_info(
     inputs: dict[str, keras.KerasTensor], prefix: str = ""
 ) -> dict[str, keras.KerasTensor]:
     """Collects masks and positions; see `transbeam.model.layers.sequence_info`."""

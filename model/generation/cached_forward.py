@@ -29,7 +29,7 @@ class CachedForward:
         self.model = model
         self.stack = stack
         self.keep_hidden = keep_hidden
-        self.prefix = prefix_of(model)
+        self.prefix = find_prefix_mask(model)
         self.token_embedding: TokenEmbedding = model.get_layer("token_embedding")
         # All layers between the last hidden states and the logits.
         self.score = keras.Model(stack.output, model.output["logits"])
@@ -173,7 +173,7 @@ def with_weights(function, weights):
     return call
 
 
-def encoder_of(model: keras.Model) -> keras.Model:
+def find_encoder(model: keras.Model) -> keras.Model:
     """The encoder of an encoder-decoder, from its two inputs to `(B, S, D)`."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     names = ("encoder_token_ids", "encoder_padding_mask")
@@ -181,6 +181,6 @@ def encoder_of(model: keras.Model) -> keras.Model:
     return keras.Model({name: inputs[name] for name in names}, output)
 
 
-def prefix_of(model: keras.Model) -> list[str]:
+def find_prefix_mask(model: keras.Model) -> list[str]:
     """The name of the prefix mask's input, if there is one."""
     return [tensor.name for tensor in model.inputs if tensor.name == "prefix_mask"]

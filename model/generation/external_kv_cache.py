@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from transbeam.model.generation.cache_rows import CONTEXT
-from transbeam.model.generation.cached_forward import CachedForward, encoder_of
+from transbeam.model.generation.cached_forward import CachedForward, find_encoder
 from transbeam.model.stack.layer_stack import LayerStack
 
 # The keys and values of each block, in the order of the blocks.
@@ -49,7 +49,7 @@ class ExternalCacheModel:
         self._walk = CachedForward(
             model, LayerStack.from_model(model, prefix), keep_hidden=False
         )
-        self._encoder = encoder_of(model) if pair else None
+        self._encoder = find_encoder(model) if pair else None
 
     def empty(self, batch_size: int) -> Layers:
         """An empty cache, `(B, G, C, K)` for each tensor."""

@@ -7,8 +7,8 @@ from keras import ops
 
 from transbeam.model.generation.cached_forward import (
     CachedForward,
-    encoder_of,
-    prefix_of,
+    find_encoder,
+    find_prefix_mask,
 )
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.stack.layer_stack import LayerStack
@@ -40,7 +40,7 @@ def decoder_steps(
     >>> tuple(result["token_ids"].shape)
     (1, 4)
     """
-    _check(decoder, {"token_ids", "padding_mask", *prefix_of(decoder)})
+    _check(decoder, {"token_ids", "padding_mask", *find_prefix_mask(decoder)})
     walk = CachedForward(decoder, LayerStack.from_model(decoder), keep_hidden)
 
     def prefill(token_ids, padding_mask, slots):
@@ -73,7 +73,7 @@ def seq2seq_steps(
     names = ("encoder_token_ids", "encoder_padding_mask")
     _check(model, {*names, "decoder_token_ids", "decoder_padding_mask"})
     walk = CachedForward(model, LayerStack.from_model(model, "decoder_"), keep_hidden)
-    encoder = encoder_of(model)
+    encoder = find_encoder(model)
 
     def prefill(token_ids, padding_mask, slots):
         given = (encoder_token_ids, encoder_padding_mask)

@@ -10,7 +10,7 @@ from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.base.tensor_checks import (
     check_integers,
     check_rank,
-    dtype_of,
+    get_dtype,
     known_values,
 )
 from transbeam.model.generation.decode_functions import DecodeFunctions
@@ -122,9 +122,9 @@ def _narrowed(seeds: Any) -> Any:
                 f"{expected}"
             )
         return ops.convert_to_tensor(values, "uint32" if high >= 2**31 else "int32")
-    if dtype_of(seeds) in ("int64", "uint64"):
+    if get_dtype(seeds) in ("int64", "uint64"):
         raise ValueError(
-            f"seeds has dtype {dtype_of(seeds)} and shape {tuple(seeds.shape)}; "
+            f"seeds has dtype {get_dtype(seeds)} and shape {tuple(seeds.shape)}; "
             f"{expected}"
         )
     return ops.convert_to_tensor(seeds)

@@ -10,22 +10,22 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 
 
-def variables_of(model: keras.Model) -> dict[str, Any]:
+def variables_by_path(model: keras.Model) -> dict[str, Any]:
     """A model's variables by path, such as `token_embedding/embeddings`.
 
     Example:
     >>> inputs = keras.Input((2,))
     >>> model = keras.Model(inputs, keras.layers.Dense(3, name="pooler")(inputs))
-    >>> list(variables_of(model))
+    >>> list(variables_by_path(model))
     ['pooler/kernel', 'pooler/bias']
     """
     prefix = f"{model.name}/"
     return {weight.path.removeprefix(prefix): weight for weight in model.weights}
 
 
-def shapes_of(model: keras.Model) -> dict[str, Shape]:
+def variable_shapes(model: keras.Model) -> dict[str, Shape]:
     """Shapes of a model's weights, by path."""
-    return {path: tuple(w.shape) for path, w in variables_of(model).items()}
+    return {path: tuple(w.shape) for path, w in variables_by_path(model).items()}
 
 
 def assign(model: keras.Model, weights: Iterable[tuple[str, np.ndarray]]) -> None:
@@ -46,7 +46,7 @@ def assign(model: keras.Model, weights: Iterable[tuple[str, np.ndarray]]) -> Non
     >>> float(model(np.ones((1, 2)))[0, 0])
     6.0
     """
-    left = variables_of(model)
+    left = variables_by_path(model)
     for path, values in weights:
         if path not in left:
             raise ArtifactError(f"{path}: is no weight of the model, or is given twice")

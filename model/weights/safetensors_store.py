@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.base.weight_paths import is_head
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 
 FORMAT = {"format": "transbeam"}
 
@@ -80,7 +80,7 @@ def take_over(
         ArtifactError: Weights of the body are missing, have another shape, or are not
             finite; the message names all of them.
     """
-    here = variables_of(model)
+    here = variables_by_path(model)
     missing = [name for name in here if name not in weights]
     wrong = [
         f"{name}: missing, expected {tuple(here[name].shape)}"

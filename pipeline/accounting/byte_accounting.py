@@ -131,12 +131,12 @@ def named(files: Sequence[UnreadFile], most: int = 5) -> str:
     'an unknown rest of a.gz'
     """
     ordered = sorted(files, key=lambda file: -file.unread)
-    shown = [_lost_of(file) for file in ordered[:most]]
+    shown = [_lost_bytes(file) for file in ordered[:most]]
     more = len(files) - most
     return ", ".join(shown) + (f" and {more:,} files more" if more > 0 else "")
 
 
-def _lost_of(file: UnreadFile) -> str:
+def _lost_bytes(file: UnreadFile) -> str:
     if file.doubtful and not file.unread:
         return f"an unknown rest of {file.name}"
     rest = " and an unknown rest" if file.doubtful else ""

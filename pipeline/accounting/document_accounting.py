@@ -24,7 +24,7 @@ from transbeam.pipeline.sources.files.reading_report import dropped_in_sentences
 LEFT_OUT = "left out by the weight of its source"
 
 
-def counts_of(folder: Path) -> dict[str, Any]:
+def sum_document_counts(folder: Path) -> dict[str, Any]:
     """Sums the counts of a job from the markers of its finished steps.
 
     `read` is the number of input documents. When the job is done it equals documents +
@@ -95,7 +95,7 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     prepared = list(read_states(folder, "documents"))
     documents = _sum(state["documents"] for state in prepared)
     if not documents["train"]:
-        counts = counts_of(folder)
+        counts = sum_document_counts(folder)
         raise DataError(
             f"data: no document is left for training: {told(counts)}, "
             f"{documents['validation']} for validation. Mend the corpus or the rules "
@@ -104,8 +104,8 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     if config.data.validation_source and not documents["validation"]:
         raise DataError(
             "data.validation_source: no document of it is left. With those of "
-            f"data.source: {told(counts_of(folder))}. Mend its files or the rules of "
-            "data.cleaning"
+            f"data.source: {told(sum_document_counts(folder))}. Repair its files or "
+            "the rules of data.cleaning"
         )
 
 
@@ -151,7 +151,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     files = unread_files(read_states(folder, "documents"))
     if not config.data.accept_incomplete_files:
         check_whole(files)
-    counts = counts_of(folder)
+    counts = sum_document_counts(folder)
     quarantined = sum(counts["quarantined"].values())
     bytes_ = counts["bytes"]
     lost = bytes_["quarantined"] + bytes_["unread"]

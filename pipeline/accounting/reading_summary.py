@@ -27,7 +27,7 @@ from transbeam.pipeline.sources.files.reading_report import (
 _KINDS = 5
 
 
-def reading_of(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def sum_reading(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums the unread bytes, notes, detected encodings and dropped text of readers.
 
     Args:
@@ -47,7 +47,7 @@ def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
 
     Args:
         data: The `data` section of the configuration.
-        reading: The result of `reading_of`.
+        reading: The result of `sum_reading`.
 
     Raises:
         DataError: There is such a file.
@@ -85,7 +85,7 @@ def show_reading(console: Console, reading: Mapping[str, Any]) -> None:
 
     Args:
         console: Prints them.
-        reading: The result of `reading_of`.
+        reading: The result of `sum_reading`.
     """
     if found := reading.get("encodings"):
         console.say(f"detected encodings: {describe_encodings(found)}")

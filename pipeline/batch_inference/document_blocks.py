@@ -136,7 +136,7 @@ def _part_path(folder: Path, unit: int, number: int) -> Path:
     return folder / f"parts/{unit_name(unit)}-{number:05d}"
 
 
-def parts_of(folder: Path, unit: int) -> list[Path]:
+def block_parts(folder: Path, unit: int) -> list[Path]:
     """Returns the parts of a finished unit, in order."""
     blocks = _read(folder, unit)["blocks"]
     return [_part_path(folder, unit, number) for number in range(blocks)]
@@ -146,7 +146,7 @@ def _is_written(folder: Path, unit: Unit) -> bool:
     marker = marker_path(folder, unit.index)
     if not marker.is_file():
         return False
-    return all(part.is_file() for part in parts_of(folder, unit.index))
+    return all(part.is_file() for part in block_parts(folder, unit.index))
 
 
 def _read(folder: Path, unit: int) -> dict[str, Any]:

@@ -113,14 +113,14 @@ class RowFormat:
                 yield told.encode("utf-8") + b"\n"
 
 
-def form_of(output: Path) -> Form:
+def find_file_format(output: Path) -> Form:
     """Returns the file format for a file name.
 
     Raises:
         ConfigError: The suffix is unknown.
 
     Example:
-    >>> form_of(Path("answers.parquet"))
+    >>> find_file_format(Path("answers.parquet"))
     'parquet'
     """
     match output.suffix:

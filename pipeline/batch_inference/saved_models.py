@@ -58,7 +58,7 @@ class TextSignature:
     outputs: tuple[Output, ...]
 
 
-def fingerprint_of(folder: Path) -> str:
+def saved_model_fingerprint(folder: Path) -> str:
     """Returns a hash of all files of a SavedModel, 16 hex digits."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -80,7 +80,7 @@ def read_signature(folder: Path, name: str) -> TextSignature:
             of strings, numbers or booleans.
         ConfigError: There is no such signature.
     """
-    signatures = signatures_of(folder)
+    signatures = read_signatures(folder)
     if name not in signatures:
         raise ConfigError(
             f"--signature {name}: {folder} has no such signature; it has "
@@ -97,7 +97,7 @@ def read_signature(folder: Path, name: str) -> TextSignature:
     )
 
 
-def signatures_of(folder: Path) -> Mapping[str, SignatureDef]:
+def read_signatures(folder: Path) -> Mapping[str, SignatureDef]:
     """Reads the signatures of a SavedModel, by name, without loading it.
 
     Args:

@@ -23,21 +23,25 @@ from transbeam.pipeline.accounting.document_accounting import reasons_told
 from transbeam.pipeline.accounting.reading_summary import (
     check_reading,
     not_read,
-    reading_of,
     show_reading,
+    sum_reading,
 )
 from transbeam.pipeline.batch_inference.document_blocks import (
     Ledger,
+    block_parts,
     marker_path,
-    parts_of,
     read_markers,
     total,
 )
 from transbeam.pipeline.batch_inference.inference_job import Scoring, run_scoring
-from transbeam.pipeline.batch_inference.prediction_rows import RowFormat, form_of, join
+from transbeam.pipeline.batch_inference.prediction_rows import (
+    RowFormat,
+    find_file_format,
+    join,
+)
 from transbeam.pipeline.batch_inference.saved_models import (
-    fingerprint_of,
     read_signature,
+    saved_model_fingerprint,
 )
 from transbeam.pipeline.batch_inference.score_request import ScoreRequest
 from transbeam.pipeline.beam.runner import (
@@ -48,7 +52,7 @@ from transbeam.pipeline.beam.runner import (
     run_in_beam,
 )
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
-from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit, plan_units
 
@@ -75,14 +79,14 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
     config, console, output = invocation.config, invocation.console, request.output
     _check(invocation, request)
     signature = read_signature(_model(invocation, request), request.signature)
-    rows = RowFormat(form_of(output), signature.outputs, request.keep_text)
+    rows = RowFormat(find_file_format(output), signature.outputs, request.keep_text)
     use_options(invocation.beam_options)
     files = list_files(config.data.source)
     data = flatten(config, "data")
     inputs = {
         **{key: data[key] for key in data if key.startswith("data.source.")},
         "corpus": corpus_fingerprint(files),
-        "model": fingerprint_of(signature.folder),
+        "model": saved_model_fingerprint(signature.folder),
         "signature": signature.name,
         "batch_size": request.batch_size,
         "keep_text": request.keep_text,
@@ -111,7 +115,7 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         )
         _run(invocation, scoring, units)
         markers = read_markers(stage.path, len(units))
-        reading = reading_of(markers)
+        reading = sum_reading(markers)
         # Before the output is written; the parts stay for a run that accepts it.
         check_reading(config.data, reading)
         ledger = total(markers)
@@ -131,7 +135,7 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
 def _check(invocation: Invocation, request: ScoreRequest) -> None:
     if request.batch_size < 1:
         raise ConfigError(f"--batch-size {request.batch_size}: expected at least 1")
-    form_of(request.output)
+    find_file_format(request.output)
     for part in parts_of_source(invocation.config.data.source):
         if isinstance(part.source, ImagesSourceConfig | ArraysSourceConfig):
             raise ConfigError(
@@ -206,7 +210,7 @@ def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
             "Mend the corpus, or the keys of data.source"
         )
     folder = scoring.folder
-    parts = [part for unit in range(units) for part in parts_of(folder, unit)]
+    parts = [part for unit in range(units) for part in block_parts(folder, unit)]
     join(parts, output, scoring.rows)
 
 

@@ -22,7 +22,7 @@ from transbeam.configs.base.errors import UserError
 from transbeam.configs.cli.console import Console
 from transbeam.pipeline.beam.flink_cancellation import cancel_on_flink
 from transbeam.pipeline.beam.job_log import chatter_to, tail
-from transbeam.pipeline.beam.worker_failures import user_error_of
+from transbeam.pipeline.beam.worker_failures import find_user_error
 
 # Set explicitly, because Beam's default runner would download a binary.
 LOCAL_RUNNER = "FnApiRunner"
@@ -154,7 +154,7 @@ def run_in_beam(
         ):
             job() if remote else interruptibly(job)
     except Exception as error:
-        if mendable := user_error_of(error):
+        if mendable := find_user_error(error):
             raise mendable from None
         console.warn(f"the end of {log}:\n{tail(log)}")
         raise

@@ -22,7 +22,7 @@ class WorkerFailure(Exception):
 
 @contextmanager
 def marked_user_errors() -> Iterator[None]:
-    """Marks user errors that are raised inside, for `user_error_of`.
+    """Marks user errors that are raised inside, for `find_user_error`.
 
     Example:
     >>> try:
@@ -30,7 +30,7 @@ def marked_user_errors() -> Iterator[None]:
     ...         raise errors.DataError("no text")
     ... except WorkerFailure as failure:
     ...     beam_error = RuntimeError(f"Traceback …: {failure} [while running 'Read']")
-    >>> user_error_of(beam_error)
+    >>> find_user_error(beam_error)
     DataError('no text')
     """
     try:
@@ -40,7 +40,7 @@ def marked_user_errors() -> Iterator[None]:
         raise WorkerFailure(f"{_OPEN}{told}{_CLOSE}") from error
 
 
-def user_error_of(error: BaseException) -> errors.UserError | None:
+def find_user_error(error: BaseException) -> errors.UserError | None:
     """Returns the user error in an exception of a Beam run; None for a bug."""
     if isinstance(error, errors.UserError):
         return error

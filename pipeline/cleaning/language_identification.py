@@ -69,7 +69,7 @@ def probabilities(text: str) -> Mapping[str, float]:
     ('es', 0.9)
     """
     identifier = _shared_identifier()
-    sample = sample_of(text)
+    sample = take_sample(text)
     if sample.isupper():
         sample = sample.lower()
     data = unicodedata.normalize("NFC", sample).encode("utf-8", "surrogatepass")
@@ -83,16 +83,16 @@ def probabilities(text: str) -> Mapping[str, float]:
     return found
 
 
-def sample_of(text: str) -> str:
+def take_sample(text: str) -> str:
     """Samples the characters to classify: a whole text, or 1,000 of a long one.
 
     They are the middles of its quarters, so that a preamble or an appendix in another
     language, such as a license, does not decide.
 
     Example:
-    >>> sample_of("short")
+    >>> take_sample("short")
     'short'
-    >>> len(sample_of("long" * 1_000_000))
+    >>> len(take_sample("long" * 1_000_000))
     1003
     """
     if len(text) <= _STRETCHES * _STRETCH:

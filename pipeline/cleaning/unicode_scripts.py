@@ -21,7 +21,7 @@ def script_reason(text: str, rules: ScriptRulesConfig) -> str | None:
     letters: Counter[str] = Counter()
     for character, count in Counter(text).items():
         if character.isalpha():
-            letters[script_of(character)] += count
+            letters[script_name(character)] += count
     total = letters.total()
     if not total:
         return None
@@ -32,11 +32,11 @@ def script_reason(text: str, rules: ScriptRulesConfig) -> str | None:
 
 
 @functools.lru_cache(maxsize=100_000)
-def script_of(character: str) -> str:
+def script_name(character: str) -> str:
     """Returns the first word of a character's Unicode name in lower case.
 
     Example:
-    >>> script_of("é"), script_of("ж"), script_of("漢"), script_of("ひ")
+    >>> script_name("é"), script_name("ж"), script_name("漢"), script_name("ひ")
     ('latin', 'cyrillic', 'cjk', 'hiragana')
     """
     return unicodedata.name(character, "unnamed").split()[0].split("-")[0].lower()

@@ -29,7 +29,7 @@ FILE = "duplicates.parquet"
 _KINDS = {"exact": EXACT, "near": NEAR}
 
 
-def duplicate_of(
+def find_originals(
     keys: np.ndarray, verdict: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
     """Returns the original of each document: itself, if it is kept.
@@ -47,7 +47,7 @@ def duplicate_of(
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
     >>> first = np.array([1, 3, 0])  # 3, 5, 7
     >>> verdict = np.array([2, 0, 1, 0], np.uint8)
-    >>> duplicate_of(keys, verdict, first, np.array([0, 1, 1]))
+    >>> find_originals(keys, verdict, first, np.array([0, 1, 1]))
     array([3, 1, 0, 3])
     """
     by_key = first[np.argsort(keys[first])]
@@ -71,7 +71,7 @@ def write_duplicates(
         parts: All parts.
         held_out: bool `(N,)`, the validation documents, part by part, row by row.
         verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
-        original: int64 `(N,)`, from `duplicate_of`.
+        original: int64 `(N,)`, from `find_originals`.
 
     Returns:
         The number of each kind within `train`, within `validation`, and `across`.

@@ -78,7 +78,7 @@ def read_states(folder: Path, step: Step) -> Iterator[Any]:
         yield json.loads(path.read_text("utf-8"))
 
 
-def parts_of(folder: Path, unit: int) -> list[DocumentPart]:
+def unit_parts(folder: Path, unit: int) -> list[DocumentPart]:
     """Returns the document parts that the cleaning of a work unit made."""
     rows = read_state(folder, "documents", unit_name(unit))["parts"]
     return [DocumentPart(**row) for row in rows]

@@ -32,8 +32,8 @@ from transbeam.pipeline.records.record_set import Placement, Records
 from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
-    rows_of,
     segment_feature,
+    split_rows,
     stretches,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -103,7 +103,7 @@ def make_records(
     )
     num_own_tokens = sentences.edges[sentences.first[num_own]]
 
-    everything = rows_of(sentences.ids, np.array([len(sentences.ids)]))
+    everything = split_rows(sentences.ids, np.array([len(sentences.ids)]))
     only_row = np.zeros(len(pairs.labels), np.int64)
     one = stretches(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
     two = stretches(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
@@ -124,7 +124,7 @@ def make_records(
         placement=_placement(pairs, sentences),
         lengths=framed.lengths,
         counts={
-            **token_counts(tokenizer, rows_of(own_ids, np.array([len(own_ids)]))),
+            **token_counts(tokenizer, split_rows(own_ids, np.array([len(own_ids)]))),
             "truncated_tokens": pairs.left_out,
             "padding": grid.padding,
             "predictions": int(arrays["masked_weights"].sum()),

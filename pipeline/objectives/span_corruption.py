@@ -31,7 +31,7 @@ from transbeam.pipeline.records.packing.sequence_packing import (
     in_records,
 )
 from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import Grid, beside, rows_of, stretches
+from transbeam.pipeline.records.token_arrays import Grid, beside, split_rows, stretches
 from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -145,14 +145,14 @@ def _corrupt(
     both = np.stack([sentinel, rows.ids], axis=1)
     asked = np.stack([starts, noise], axis=1)
     return (
-        rows_of(source, _per_row(shown, rows)),
-        rows_of(both[asked], _per_row(noise, rows) + _per_row(starts, rows)),
+        split_rows(source, _per_row(shown, rows)),
+        split_rows(both[asked], _per_row(noise, rows) + _per_row(starts, rows)),
     )
 
 
 def _joined(parts: Sequence[TokenRows]) -> TokenRows:
     nothing = TokenRows(np.zeros(0, np.int32), np.zeros(1, np.int64))
-    return rows_of(
+    return split_rows(
         np.concatenate([part.ids for part in (nothing, *parts)]),
         np.concatenate([part.lengths for part in (nothing, *parts)]),
     )

@@ -30,7 +30,7 @@ from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     ranges,
-    rows_of,
+    split_rows,
     stretches,
     token_features,
 )
@@ -72,9 +72,9 @@ def make_records(
     tags = np.repeat(_tag_ids(usable, config.labels), kept)
     asked = (ranges(kept) == 0) | config.all_pieces
 
-    framed = beside(begin, rows_of(pieces.ids, cuts.lengths), end)
-    framed_tags = beside(0, rows_of(tags * asked, cuts.lengths), 0)
-    framed_asked = beside(0, rows_of(asked, cuts.lengths), 0)
+    framed = beside(begin, split_rows(pieces.ids, cuts.lengths), end)
+    framed_tags = beside(0, split_rows(tags * asked, cuts.lengths), 0)
+    framed_asked = beside(0, split_rows(asked, cuts.lengths), 0)
     grid = Grid.from_lengths(framed.lengths, length)
     return Records(
         arrays={

@@ -20,7 +20,7 @@ def ranges(lengths: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
 
 
-def rows_of(ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
+def split_rows(ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
     """Splits concatenated ids into rows of the given lengths."""
     row_splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return TokenRows(ids.astype(np.int32, copy=False), row_splits)
@@ -38,19 +38,19 @@ def stretches(
         lengths: int (N,).
 
     Example:
-    >>> rows = rows_of(np.array([5, 6, 7, 8]), np.array([3, 1]))
+    >>> rows = split_rows(np.array([5, 6, 7, 8]), np.array([3, 1]))
     >>> stretches(rows, np.array([1, 0]), np.array([0, 1]), np.array([1, 2])).ids
     array([8, 6, 7], dtype=int32)
     """
     first = rows.row_splits[:-1][which] + starts
-    return rows_of(rows.ids[np.repeat(first, lengths) + ranges(lengths)], lengths)
+    return split_rows(rows.ids[np.repeat(first, lengths) + ranges(lengths)], lengths)
 
 
 def beside(*parts: TokenRows | int) -> TokenRows:
     """Concatenates sets of rows row by row; an int is inserted into each row.
 
     Example:
-    >>> rows = rows_of(np.array([5, 6, 7]), np.array([2, 1]))
+    >>> rows = split_rows(np.array([5, 6, 7]), np.array([2, 1]))
     >>> beside(1, rows, 2).ids
     array([1, 5, 6, 2, 1, 7, 2], dtype=int32)
     """
@@ -59,7 +59,7 @@ def beside(*parts: TokenRows | int) -> TokenRows:
     sets = [
         part
         if isinstance(part, TokenRows)
-        else rows_of(np.full(count, part, np.int32), one_each)
+        else split_rows(np.full(count, part, np.int32), one_each)
         for part in parts
     ]
     lengths = np.array([part.lengths for part in sets])  # (sets, rows)
@@ -69,7 +69,7 @@ def beside(*parts: TokenRows | int) -> TokenRows:
     ids = np.empty(total.sum(), np.int32)
     for part, offset in zip(sets, before, strict=True):
         ids[np.repeat(start + offset, part.lengths) + ranges(part.lengths)] = part.ids
-    return rows_of(ids, total)
+    return split_rows(ids, total)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.records.token_arrays import rows_of
+from transbeam.pipeline.records.token_arrays import split_rows
 from transbeam.pipeline.records.token_rows import TokenRows, tokenize_texts
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -42,4 +42,4 @@ def tokenize_words(
             "has it)"
         )
     ids = np.insert(rows.ids, rows.row_splits[:-1][without], unknown)
-    return rows_of(ids, np.maximum(rows.lengths, 1))
+    return split_rows(ids, np.maximum(rows.lengths, 1))

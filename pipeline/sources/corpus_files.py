@@ -42,7 +42,7 @@ class CorpusPart:
         return "data.validation_source" if self.held_out else "data.source"
 
 
-def parts_of(
+def list_sources(
     source: Source, validation_source: Source | None = None
 ) -> tuple[CorpusPart, ...]:
     """Returns the sources of a corpus, those for validation last."""
@@ -58,17 +58,17 @@ def parts_of(
 def list_files(
     source: Source, validation_source: Source | None = None
 ) -> list[SourceFile]:
-    """Lists all files of a corpus, sorted by source (`parts_of`) and by name.
+    """Lists all files of a corpus, sorted by source (`list_sources`) and by name.
 
     Raises:
         DataError: A source has no files, or only empty ones; or a file would be read
             twice.
     """
-    parts = parts_of(source, validation_source)
+    parts = list_sources(source, validation_source)
     files = [
         replace(file, part=index)
         for index, part in enumerate(parts)
-        for file in sorted(_files_of(part), key=lambda file: file.name)
+        for file in sorted(_list_files(part), key=lambda file: file.name)
     ]
     _refuse_twice(files, parts)
     return _told_apart(files)
@@ -86,7 +86,7 @@ def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
     return [replace(f, name=name) for f, name in zip(files, names, strict=True)]
 
 
-def _files_of(part: CorpusPart) -> list[SourceFile]:
+def _list_files(part: CorpusPart) -> list[SourceFile]:
     with named_by(part):
         files, where = _matches(part.source)
     if not files:

@@ -35,7 +35,11 @@ from transbeam.configs.schema.table_sources import (
 )
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.sources.corpus_files import named_by, parts_of, with_partners
+from transbeam.pipeline.sources.corpus_files import (
+    list_sources,
+    named_by,
+    with_partners,
+)
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import is_compressed, size_now
 from transbeam.pipeline.sources.readers import (
@@ -113,7 +117,7 @@ def plan_units(
 
     A large file of lines or paragraphs is split; other files stay whole.
     """
-    parts = parts_of(source, validation_source)
+    parts = list_sources(source, validation_source)
     units: list[Unit] = []
     for index, of_part in groupby(files, lambda file: file.part):
         spans: list[Span] = []
@@ -188,7 +192,7 @@ def read_spans(
         DataError: A file cannot be opened, or was removed or resized since it was
             listed.
     """
-    part = parts_of(source, validation_source)[unit.part]
+    part = list_sources(source, validation_source)[unit.part]
     reader = _READERS[type(part.source)]
     for span in unit.spans:
         file = span.file

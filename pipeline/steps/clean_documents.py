@@ -29,10 +29,10 @@ from transbeam.pipeline.documents.step_markers import (
     documents_path,
     is_done,
     mark_done,
-    parts_of,
     unit_name,
+    unit_parts,
 )
-from transbeam.pipeline.sources.corpus_files import parts_of as parts_of_source
+from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.work_units import Item, Unit, read_spans
 from transbeam.pipeline.steps.deduplicate_documents import save_signatures
@@ -68,7 +68,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
     """Reads and cleans a unit's documents and writes them in parts."""
     name = unit_name(unit.index)
     if is_done(folder, "documents", name):
-        return parts_of(folder, unit.index)
+        return unit_parts(folder, unit.index)
     prepared = CleanedUnit()
     quarantine: list[Rejected] = []
     kept: list[Document] = []
@@ -114,7 +114,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
     prepared.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, name, quarantine)
     mark_done(folder, "documents", name, {**vars(prepared), **report.as_json()})
-    return parts_of(folder, unit.index)
+    return unit_parts(folder, unit.index)
 
 
 def cleaned(item: Item, config: RunConfig) -> Item:

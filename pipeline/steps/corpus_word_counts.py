@@ -9,14 +9,14 @@ import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
-from transbeam.pipeline.accounting.reading_summary import check_reading, reading_of
+from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.work_units import Unit, plan_units, read_spans
 from transbeam.pipeline.steps.clean_documents import MEGABYTE, cleaned
-from transbeam.pipeline.steps.count_words import count_words, texts_of
+from transbeam.pipeline.steps.count_words import count_words, countable_texts
 from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
 
 _BLOCK = 1_000  # documents per batch
@@ -28,7 +28,7 @@ class CorpusWords:
 
     Attributes:
         counts: The occurrences of each word.
-        reading: The result of `reading_of`.
+        reading: The result of `sum_reading`.
     """
 
     counts: Counter[str]
@@ -53,7 +53,7 @@ def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
     for batch in _batches(config, markers):
         for texts in _texts(batch, config):
             counts.update(count_words(texts, splitter))
-    reading = reading_of(markers)
+    reading = sum_reading(markers)
     check_reading(config.data, reading)
     return CorpusWords(counts, reading)
 
@@ -91,7 +91,7 @@ def _documents(
 def _texts(
     batch: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
-    yield from texts_of(batch, config)
+    yield from countable_texts(batch, config)
     # The words of tagged sentences are also tokenized separately.
     tagged = [word.encode() for row in batch.values("words") for word in row]
     if tagged:

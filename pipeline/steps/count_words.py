@@ -30,13 +30,13 @@ def count_part(
         return Counter(read_state(folder, "words", part.name))
     documents = kept_documents(folder, part, config).splits["train"]
     words: Counter[str] = Counter()
-    for texts in texts_of(documents, config):
+    for texts in countable_texts(documents, config):
         words.update(count_words(texts, splitter))
     mark_done(folder, "words", part.name, words)
     return words
 
 
-def texts_of(
+def countable_texts(
     documents: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
     """Yields the texts of which records will be made."""

@@ -18,7 +18,7 @@ from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh
 from transbeam.pipeline.deduplication.duplicates_table import (
-    duplicate_of,
+    find_originals,
     write_duplicates,
 )
 from transbeam.pipeline.deduplication.minhash import signatures
@@ -104,7 +104,7 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
     prevented = duplicate_clusters.kept_out(keys, held_out, first, groups)
     _refuse_nothing_left(prevented, held_out, config.data)
     left = _leaks_left(folder, corpus, verdict == duplicate_clusters.KEPT)
-    original = duplicate_of(keys, verdict, first, groups)
+    original = find_originals(keys, verdict, first, groups)
     listed = write_duplicates(folder, corpus.parts, held_out, verdict, original)
     _write_leaks(folder, int(prevented.sum()), left, listed)
     for part, (start, end) in zip(corpus.parts, pairwise(corpus.edges), strict=True):

@@ -25,7 +25,10 @@ from transbeam.pipeline.documents.step_markers import (
     documents_path,
 )
 from transbeam.pipeline.objectives.base.sentence_pair_sampling import ENOUGH
-from transbeam.pipeline.objectives.base.sentences import has_two_sentences, stretch_of
+from transbeam.pipeline.objectives.base.sentences import (
+    has_two_sentences,
+    sample_excerpt,
+)
 
 # The size of a sample in characters.
 _SAMPLE_CHARACTERS = 16_000_000
@@ -135,7 +138,7 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
         times = np.arange(-(-most // len(places)))
         shares = uniform(key, np.full(len(times), identity, np.uint64), times)
         for share in shares.tolist():
-            text = stretch_of(document.text, rule, share, _stretch_characters(run))
+            text = sample_excerpt(document.text, rule, share, _stretch_characters(run))
             found.setdefault((identity, text), document.with_text(text))
     batch = DocumentBatch.from_documents(list(found.values()))
     return DocumentBatch(np.array([i for i, _ in found], np.uint64), batch.table)

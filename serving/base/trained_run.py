@@ -136,7 +136,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
         raise ArtifactError(f"{path}: there is no such file. {advice}")
     try:
         there = _shapes_in(path)
-        here = {layer.name: _shapes_of(layer) for layer in model.layers}
+        here = {layer.name: _weight_shapes(layer) for layer in model.layers}
         if differences := _differences(there, here):
             listed = "\n".join(f"  {line}" for line in differences)
             raise ArtifactError(
@@ -188,7 +188,7 @@ def _shapes_in(path: Path) -> dict[str, list[tuple[int, ...]]]:
     return shapes
 
 
-def _shapes_of(layer: keras.layers.Layer) -> list[tuple[int, ...]]:
+def _weight_shapes(layer: keras.layers.Layer) -> list[tuple[int, ...]]:
     return sorted(tuple(weight.shape) for weight in layer.weights)
 
 

@@ -96,13 +96,13 @@ def median_ms(call: Callable[[], Any]) -> float:
     return round(1000 * statistics.median(times), 3)
 
 
-def size_of(path: Path) -> int:
+def count_bytes(path: Path) -> int:
     """Returns the size of a file, or of all files in a folder, in bytes."""
     files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
     return sum(file.stat().st_size for file in files)
 
 
-def kind_of(trained: TrainedRun) -> str:
+def input_kind(trained: TrainedRun) -> str:
     """The kind of input that the model reads: `image` or `text`."""
     is_image = isinstance(trained.config.objective, ImageObjective)
     return "image" if is_image else "text"

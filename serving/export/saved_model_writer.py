@@ -17,7 +17,7 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.id_checks import check_ids
 from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
 from transbeam.serving.signatures.generation.sampling_params import DEFAULTS
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 # Besides TensorFlow's own ops, the stock model server has those of tensorflow_text.
 TEXT_OPS = frozenset(
@@ -50,7 +50,7 @@ def write_saved_model(trained: TrainedRun, folder: Path) -> None:
     Raises:
         ArtifactError: The folder cannot be written, or an op is missing in TF Serving.
     """
-    task = task_of(trained)
+    task = make_signature_task(trained)
     model, tokens = trained.config.model, trained.tokenizer.vocabulary_size
     endpoints = check_ids(task.endpoints(), model, tokens)
     resources = [trained.tokenizer] if "tokenize" in endpoints else []
@@ -142,7 +142,7 @@ def write_defaults(folder: Path, defaults: Mapping[str, Mapping[str, Any]]) -> N
         file.write_bytes(saved.SerializeToString(deterministic=True))
 
 
-def ops_of(folder: Path) -> set[str]:
+def list_ops(folder: Path) -> set[str]:
     """Returns the names of all ops in a SavedModel's graphs and functions."""
     content = (folder / "saved_model.pb").read_bytes()
     ops: set[str] = set()
@@ -161,7 +161,7 @@ def check_ops(folder: Path) -> None:
         ArtifactError: An op is neither TensorFlow's own nor among `TEXT_OPS`, or it
             would call Python.
     """
-    ops = ops_of(folder)
+    ops = list_ops(folder)
     # `tf.raw_ops` has exactly the ops that are compiled into TensorFlow.
     strange = {op for op in ops if not hasattr(tf.raw_ops, op)} - TEXT_OPS
     if refused := sorted(strange | (ops & PYTHON_OPS)):

@@ -22,20 +22,22 @@ from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
 )
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.parity.base.parity_checker import Judge
-from transbeam.serving.parity.embedding import EmbeddingJudge
-from transbeam.serving.parity.generation import WritingJudge
-from transbeam.serving.parity.image import ImageJudge
-from transbeam.serving.parity.masked import MaskedJudge
-from transbeam.serving.parity.prefix import PrefixJudge
-from transbeam.serving.parity.span_corruption import GapsJudge
-from transbeam.serving.parity.span_qa import AnsweringJudge
-from transbeam.serving.parity.text import TextJudge
-from transbeam.serving.parity.token_classification import TaggingJudge
+from transbeam.serving.parity.base.parity_checker import ParityChecker
+from transbeam.serving.parity.embedding import EmbeddingParityChecker
+from transbeam.serving.parity.generation import GenerationParityChecker
+from transbeam.serving.parity.image import ImageParityChecker
+from transbeam.serving.parity.masked import MaskedParityChecker
+from transbeam.serving.parity.prefix import PrefixParityChecker
+from transbeam.serving.parity.span_corruption import SpanCorruptionParityChecker
+from transbeam.serving.parity.span_qa import SpanQAParityChecker
+from transbeam.serving.parity.text import TextParityChecker
+from transbeam.serving.parity.token_classification import (
+    TokenClassificationParityChecker,
+)
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 
 
-def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
+def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
     """Returns the parity checker for a model's objective.
 
     Args:
@@ -44,28 +46,28 @@ def judge_of(trained: TrainedRun, run_folder: Path) -> Judge:
     """
     objective = trained.config.objective
     if isinstance(objective, FillsObjective):
-        kind = MaskedJudge if trained.has_head else EmbeddingJudge
+        kind = MaskedParityChecker if trained.has_head else EmbeddingParityChecker
         return kind.from_run(trained, run_folder)
     if isinstance(objective, SentencePairsConfig):
-        return TextJudge.from_run(as_classifier(trained), run_folder)
+        return TextParityChecker.from_run(as_classifier(trained), run_folder)
     if isinstance(objective, ImageObjective):
-        return ImageJudge.from_run(trained, run_folder)
+        return ImageParityChecker.from_run(trained, run_folder)
     if isinstance(objective, PooledObjective):
-        return TextJudge.from_run(trained, run_folder)
+        return TextParityChecker.from_run(trained, run_folder)
     if isinstance(objective, TokenChoiceObjective):
-        return TaggingJudge.from_run(trained, run_folder)
+        return TokenClassificationParityChecker.from_run(trained, run_folder)
     if isinstance(objective, SpanObjective):
-        return AnsweringJudge.from_run(trained, run_folder)
+        return SpanQAParityChecker.from_run(trained, run_folder)
     if isinstance(objective, TextObjective):
         return _writing_judge(objective).from_run(trained, run_folder)
     assert_never(objective)
 
 
-def _writing_judge(objective: TextObjective) -> type[WritingJudge]:
+def _writing_judge(objective: TextObjective) -> type[GenerationParityChecker]:
     match objective:
         case PrefixConfig():
-            return PrefixJudge
+            return PrefixParityChecker
         case SpanCorruptionConfig():
-            return GapsJudge
+            return SpanCorruptionParityChecker
         case CausalConfig() | Seq2SeqConfig() | TextToTextConfig():
-            return WritingJudge
+            return GenerationParityChecker

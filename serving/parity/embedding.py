@@ -16,7 +16,7 @@ from transbeam.serving.parity.base.parity_checks import (
 from transbeam.serving.parity.base.parity_texts import labelled_texts
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
-from transbeam.serving.signatures.embedding import body_of
+from transbeam.serving.signatures.embedding import find_body
 
 
 class KerasEmbedder:
@@ -27,7 +27,7 @@ class KerasEmbedder:
     """
 
     def __init__(self, trained: TrainedRun):
-        self.tokenizer, self.body = trained.tokenizer, body_of(trained.model)
+        self.tokenizer, self.body = trained.tokenizer, find_body(trained.model)
         export, longest = trained.config.export, trained.config.model
         self.pooling, self.normalize = (
             export.embedding_pooling,
@@ -51,8 +51,8 @@ class KerasEmbedder:
         return vector / np.linalg.norm(vector) if self.normalize else vector
 
 
-class EmbeddingJudge:
-    """Checks embeddings; see `Judge`.
+class EmbeddingParityChecker:
+    """Checks embeddings; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -67,7 +67,9 @@ class EmbeddingJudge:
         self.vectors = [keras.vector(ids) for ids in self.ids]
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "EmbeddingJudge":
+    def from_run(
+        cls, trained: TrainedRun, run_folder: Path
+    ) -> "EmbeddingParityChecker":
         """Returns a checker on the texts of `labelled_texts`."""
         return cls(trained, [text for text, *_ in labelled_texts(trained, run_folder)])
 

@@ -17,9 +17,9 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.attention_maps import attention_rows
-from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.generation import WritingJudge
+from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.parity.metrics.task_metrics import TaskMetric
 from transbeam.serving.parity.server_clients import our_server, stock_server
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
@@ -36,7 +36,7 @@ _ON_PHONES: dict[str, dict[str, bool]] = {
 
 def check_parity(
     trained: TrainedRun,
-    judge: Judge,
+    judge: ParityChecker,
     saved_model: Path,
     in_python: AskTexts,
     tflite: Mapping[str, Path],
@@ -67,13 +67,15 @@ def check_parity(
             for form, ask in served.asks.items():
                 rows += judge.saved_model_rows(form, ask)
                 rows += attention_rows(form, ask, trained)
-            if isinstance(judge, WritingJudge):
+            if isinstance(judge, GenerationParityChecker):
                 for form, ask in served.streams.items():
                     rows += judge.written_rows(form, ask)
     return rows + check_phone_files(judge, tflite)
 
 
-def check_phone_files(judge: Judge, tflite: Mapping[str, Path]) -> list[ParityCheck]:
+def check_phone_files(
+    judge: ParityChecker, tflite: Mapping[str, Path]
+) -> list[ParityCheck]:
     """Compares TFLite files with Keras."""
     rows: list[ParityCheck] = []
     for variant, file in tflite.items():

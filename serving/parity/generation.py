@@ -61,8 +61,8 @@ class ExpectedGeneration:
     before: np.ndarray
 
 
-class WritingJudge:
-    """Checks generated texts and scores; see `Judge`.
+class GenerationParityChecker:
+    """Checks generated texts and scores; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -84,7 +84,9 @@ class WritingJudge:
         self._known_scores: dict[tuple[str, ...], tuple[float, int]] = {}
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WritingJudge":
+    def from_run(
+        cls, trained: TrainedRun, run_folder: Path
+    ) -> "GenerationParityChecker":
         """Returns a checker on the texts of `written_texts`."""
         return cls(trained, written_texts(trained, run_folder))
 

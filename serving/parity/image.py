@@ -20,15 +20,15 @@ from transbeam.serving.base.run_records import records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.images.files import read_image
 from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
-from transbeam.serving.parity.pooled import PooledJudge
+from transbeam.serving.parity.pooled import PooledParityChecker
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 FROM_RECORDS = 12
 _ORIENTATION = 0x0112  # EXIF's tag
 
 
-class ImageJudge(PooledJudge):
-    """Checks models that read an image; see `Judge`.
+class ImageParityChecker(PooledParityChecker):
+    """Checks models that read an image; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -43,7 +43,7 @@ class ImageJudge(PooledJudge):
         )
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageParityChecker":
         """Returns a checker on the images of `judged_images`."""
         return cls(trained, list(judged_images(trained, run_folder)))
 

@@ -52,8 +52,8 @@ class ExpectedFills:
     embedding: np.ndarray
 
 
-class MaskedJudge:
-    """Checks mask filling and embeddings; see `Judge`.
+class MaskedParityChecker:
+    """Checks mask filling and embeddings; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -67,7 +67,7 @@ class MaskedJudge:
         self.expected = [reader.expect(text) for text in texts]
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedParityChecker":
         """Returns a checker on the texts of `masked_texts`."""
         return cls(trained, masked_texts(trained, run_folder))
 

@@ -35,8 +35,8 @@ class PooledExample:
     answer: np.ndarray
 
 
-class PooledJudge(ABC):
-    """Checks classifiers and regression models; see `Judge`.
+class PooledParityChecker(ABC):
+    """Checks classifiers and regression models; see `ParityChecker`.
 
     Args:
         trained: The Keras model.

@@ -4,11 +4,14 @@ from itertools import takewhile
 
 import numpy as np
 
-from transbeam.serving.parity.generation import ExpectedGeneration, WritingJudge
+from transbeam.serving.parity.generation import (
+    ExpectedGeneration,
+    GenerationParityChecker,
+)
 
 
-class PrefixJudge(WritingJudge):
-    """Checks prefix language models; see `WritingJudge`. Given tokens are a prefix."""
+class PrefixParityChecker(GenerationParityChecker):
+    """Checks prefix language models, whose given tokens are a prefix."""
 
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int

@@ -4,13 +4,16 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.serving.parity.base.parity_checks import ParityCheck, at_most
-from transbeam.serving.parity.generation import ExpectedGeneration, WritingJudge
+from transbeam.serving.parity.generation import (
+    ExpectedGeneration,
+    GenerationParityChecker,
+)
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 
 
-class GapsJudge(WritingJudge):
-    """Checks the text for each sentinel, too; see `WritingJudge`."""
+class SpanCorruptionParityChecker(GenerationParityChecker):
+    """Checks the text for each sentinel, too; see `GenerationParityChecker`."""
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         answers = ask("serving_default", self._columns(self.expected))

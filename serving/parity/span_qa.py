@@ -71,8 +71,8 @@ class ExpectedAnswers:
     windows: list[ParityWindow]
 
 
-class AnsweringJudge:
-    """Checks extractive question answering; see `Judge`.
+class SpanQAParityChecker:
+    """Checks extractive question answering; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -89,7 +89,7 @@ class AnsweringJudge:
         self.expected = [self._expect(one) for one in texts]
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "AnsweringJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "SpanQAParityChecker":
         """Returns a checker on the pairs of `labelled_texts`, cut to a few windows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         pairs = labelled_texts(trained, run_folder)

@@ -9,12 +9,12 @@ from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import ParityCheck, tokens_row
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.parity.pooled import PooledJudge
+from transbeam.serving.parity.pooled import PooledParityChecker
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 
-class TextJudge(PooledJudge):
-    """Checks models that read a text or a pair of texts; see `Judge`.
+class TextParityChecker(PooledParityChecker):
+    """Checks models that read a text or a pair of texts; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -32,7 +32,7 @@ class TextJudge(PooledJudge):
         )
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TextJudge":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TextParityChecker":
         """Returns a checker on the texts of `labelled_texts`."""
         return cls(trained, labelled_texts(trained, run_folder))
 

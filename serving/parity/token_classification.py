@@ -49,8 +49,8 @@ class ExpectedTags:
     answer: np.ndarray
 
 
-class TaggingJudge:
-    """Checks token classification; see `Judge`.
+class TokenClassificationParityChecker:
+    """Checks token classification; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -66,7 +66,9 @@ class TaggingJudge:
         self.expected = [reader.expect(text) for text in texts]
 
     @classmethod
-    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TaggingJudge":
+    def from_run(
+        cls, trained: TrainedRun, run_folder: Path
+    ) -> "TokenClassificationParityChecker":
         """Returns a checker on the texts of `labelled_texts`, cut to a few rows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(

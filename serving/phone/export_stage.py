@@ -18,15 +18,15 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
-from transbeam.serving.export.atomic_publish import kind_of, publish
+from transbeam.serving.export.atomic_publish import input_kind, publish
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.parity.export_parity import (
     check_metric,
     check_phone_files,
     require_passed,
 )
-from transbeam.serving.parity.metrics.task_metrics import TaskMetric, metric_of
+from transbeam.serving.parity.metrics.task_metrics import TaskMetric, make_task_metric
 from transbeam.serving.phone.conversion.text_input_models import file_name as text_file
 from transbeam.serving.phone.conversion.text_input_models import (
     text_rows,
@@ -52,7 +52,7 @@ from transbeam.serving.phone.report.latency import latencies
 from transbeam.serving.phone.report.variant_report import Measured, Report
 from transbeam.serving.phone.tokenizer.tokenizer_files import write_tokenizer
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 PHONE = "phone"
 README = "README.md"
@@ -117,7 +117,7 @@ class _Making:
         files = write_tflite(trained, self.run_folder, building, rounded)
         rows = self._others(trained, files, building, rounded)
         report = self._compared(trained, files, rows)
-        if kind_of(trained) == "text":
+        if input_kind(trained) == "text":
             write_tokenizer(self.run_folder / TOKENIZER, building)
         report.write(building)
         write_handover(trained, building)
@@ -163,13 +163,13 @@ class _Making:
         self, trained: TrainedRun, files: Mapping[str, Path], others: list[ParityCheck]
     ) -> Report:
         with output_held_back():  # oneDNN logs missing CPU features
-            judge = judge_of(trained, self.run_folder)
+            judge = make_parity_checker(trained, self.run_folder)
         self.console.say(
-            f"comparing each file with Keras on {judge.size} {kind_of(trained)}s"
+            f"comparing each file with Keras on {judge.size} {input_kind(trained)}s"
         )
         with output_held_back():
             rows = check_phone_files(judge, files) + others
-            metric: TaskMetric | None = metric_of(trained, self.run_folder)
+            metric: TaskMetric | None = make_task_metric(trained, self.run_folder)
             scores: dict[str, float] = {}
             if metric is not None:
                 more, scores = check_metric(metric, files)
@@ -187,7 +187,7 @@ class _Making:
         }
         return Report(
             name=trained.config.name,
-            unit="tokens" if length > 1 else f"{kind_of(trained)}",
+            unit="tokens" if length > 1 else f"{input_kind(trained)}",
             variants=measured,
             metric=metric.name if metric else None,
             of_keras=metric.of_keras if metric else None,
@@ -197,7 +197,10 @@ class _Making:
 
 def _timed(trained: TrainedRun) -> tuple[str, int]:
     """Returns the signature whose latency is measured, and its maximum length."""
-    endpoints, length = task_of(trained).phone_endpoints(), task_of(trained).max_length
+    endpoints, length = (
+        make_signature_task(trained).phone_endpoints(),
+        make_signature_task(trained).max_length,
+    )
     if DECODE in endpoints:
         return DECODE, 1
     name, endpoint = next(iter(endpoints.items()))

@@ -95,7 +95,7 @@ def predict_command(arguments: PredictArguments) -> dict[str, Any]:
     invocation = read_invocation(arguments) if arguments.config else None
     console = arguments.console
     given = [*arguments.texts, *arguments.images]
-    asked = texts_of(invocation, given, arguments.second_texts)
+    asked = read_texts(invocation, given, arguments.second_texts)
     if server := arguments.server:
         name = arguments.name or (invocation.config.name if invocation else "")
         result: dict[str, Any] = {"server": server, "model": name}
@@ -206,7 +206,7 @@ def _remote_client(
     )
 
 
-def texts_of(
+def read_texts(
     invocation: Invocation | None,
     texts: Sequence[str | Path],
     second_texts: Sequence[str],

@@ -54,7 +54,7 @@ def predict(
         ServerError: A server is unreachable, or rejects the request.
     """
     _check_any(texts)
-    names, formatter = _kind_of(client)
+    names, formatter = _model_kind(client)
     _check_columns(texts, second_texts, len(names))
     if names == IMAGES:
         return predict_images(client, texts, formatter)
@@ -102,7 +102,7 @@ def stream(
         ServerError: As `predict`.
     """
     _check_any(texts)
-    names, formatter = _kind_of(client)
+    names, formatter = _model_kind(client)
     if formatter not in (generation, span_corruption):
         raise ArtifactError(
             "the model writes no texts, so there is nothing to listen to; expected a "
@@ -171,7 +171,7 @@ def _check_columns(
         )
 
 
-def _kind_of(client: Client) -> tuple[tuple[str, ...], Formatter]:
+def _model_kind(client: Client) -> tuple[tuple[str, ...], Formatter]:
     """Returns the inputs of `serving_default`, and the formatter of its outputs."""
     signatures = client.signatures()
     signature = signatures.get(_DEFAULT)

@@ -17,7 +17,7 @@ from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import (
     Addresses,
-    address_of,
+    format_address,
     listen_for_rest,
     taken,
 )
@@ -207,7 +207,7 @@ async def _rpc_open(
         server, port = await start_rpc(
             service,
             settings,
-            address_of(settings.host, settings.port),
+            format_address(settings.host, settings.port),
             _credentials(settings),
             over,
         )
@@ -218,7 +218,7 @@ async def _rpc_open(
         await server.stop(limits.drain_seconds)
 
     try:
-        yield _Door(address_of(settings.host, port), shut)
+        yield _Door(format_address(settings.host, port), shut)
     finally:
         await shut()
 
@@ -242,7 +242,7 @@ async def _rest_open(
     try:
         while not server.started and not running.done():
             await asyncio.sleep(0.001)
-        yield _Door(f"{scheme}://{address_of(settings.host, port)}", shut)
+        yield _Door(f"{scheme}://{format_address(settings.host, port)}", shut)
     finally:
         await shut()
 

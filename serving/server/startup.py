@@ -7,7 +7,7 @@ from pathlib import Path
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import ServerSettings
-from transbeam.serving.server.configuration.tf_serving_files import batching_of
+from transbeam.serving.server.configuration.tf_serving_files import parse_batching
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.regular_files import check_regular_files
@@ -22,7 +22,7 @@ def catalog_for(settings: ServerSettings, metrics: Metrics) -> Catalog:
         check_regular_files(folder)
         batching = settings.batching
         if settings.enable_per_model_batching_parameters:
-            batching = batching_of(folder, batching)
+            batching = parse_batching(folder, batching)
         return Loaded(
             folder,
             batching,

@@ -25,7 +25,7 @@ class Embedder:
     def __init__(self, trained: TrainedRun):
         export = trained.config.export
         self.tokenizer = trained.tokenizer
-        self.body = body_of(trained.model)
+        self.body = find_body(trained.model)
         self.pooling = export.embedding_pooling
         self.normalize = export.normalize_embeddings
         longest = trained.config.model.max_sequence_length
@@ -138,7 +138,7 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
     }
 
 
-def body_of(model: keras.Model) -> keras.Model:
+def find_body(model: keras.Model) -> keras.Model:
     """Returns the encoder of a masked language model, which shares its weights.
 
     Args:

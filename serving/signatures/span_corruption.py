@@ -8,7 +8,11 @@ import tensorflow as tf
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.sampling_params import after
 from transbeam.serving.signatures.seq2seq import Seq2SeqTask
-from transbeam.serving.text_ops.sentinels import fills_of, names_of, tokenize_with_gaps
+from transbeam.serving.text_ops.sentinels import (
+    sentinel_literals,
+    sentinel_texts,
+    tokenize_with_gaps,
+)
 
 _WITH_FILLS = ("serving_default", "generate", "search")
 
@@ -49,7 +53,11 @@ class SpanCorruptionTask(Seq2SeqTask):
             # If a check fails its error alone is reported; see `after`.
             asked = self.tokenize(*after(written["length"], text))["token_ids"]
             answer = written["token_ids"], written["length"]
-            fills = fills_of(self.tokenizer, asked, *answer)
-            return {"gaps": names_of(self.tokenizer, asked), "fills": fills, **written}
+            fills = sentinel_texts(self.tokenizer, asked, *answer)
+            return {
+                "gaps": sentinel_literals(self.tokenizer, asked),
+                "fills": fills,
+                **written,
+            }
 
         return call

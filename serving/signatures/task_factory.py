@@ -34,7 +34,7 @@ from transbeam.serving.signatures.span_qa import SpanQATask
 from transbeam.serving.signatures.token_classification import TokenClassificationTask
 
 
-def task_of(trained: TrainedRun) -> SignatureTask:
+def make_signature_task(trained: TrainedRun) -> SignatureTask:
     """Makes the signatures of a trained model, by the form of its answers."""
     objective = trained.config.objective
     if isinstance(objective, FillsObjective):

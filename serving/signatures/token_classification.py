@@ -10,7 +10,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
     row_of_each,
     rows_in_one,
-    rows_of,
+    split_rows,
     with_piece_before,
 )
 from transbeam.serving.base.trained_run import TrainedRun
@@ -197,7 +197,7 @@ class TokenClassificationTask:
         in_row = starts - tf.gather(tf.gather_nd(starts, tf.where(begins)), rows)
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
         of_rows = tf.math.unsorted_segment_sum(lengths, rows, count)
-        tokens = rows_of(pieces.values, of_rows)
+        tokens = split_rows(pieces.values, of_rows)
         return WordRows(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -254,7 +254,7 @@ def entities(
     lengths = tf.math.unsorted_segment_sum(tf.ones_like(of), of, words.texts.nrows())
 
     def per_text(values: Any) -> tf.RaggedTensor:
-        return rows_of(values, lengths)
+        return split_rows(values, lengths)
 
     spans = Characters.from_texts(text).stretches(of, starts, ends)
     return {

@@ -11,8 +11,8 @@ import tensorflow as tf
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
-    rows_of,
     side_by_side,
+    split_rows,
     with_piece_before,
     with_piece_behind,
 )
@@ -96,7 +96,7 @@ class TextWindows:
         asked = tf.gather(self.questions, text)
         before = tf.cast(asked.row_lengths(), tf.int32) + 2  # of its first token
         first = tf.gather(tf.cast(self.texts.row_starts(), tf.int32), text) + start
-        window = rows_of(tf.repeat(first, size), tf.cast(size, tf.int64))
+        window = split_rows(tf.repeat(first, size), tf.cast(size, tf.int64))
         cells = window.values + tf.cast(place_of_each(window), tf.int32)
         window = window.with_values(tf.gather(self.texts.values, cells))
         special = self.special

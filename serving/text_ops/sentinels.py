@@ -36,7 +36,7 @@ def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTenso
     return tokenize_with_marks(tokenizer, texts, marks)
 
 
-def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
+def sentinel_literals(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
     """Returns the literals of the sentinels in texts, in their order.
 
     Args:
@@ -54,7 +54,7 @@ def names_of(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
     return tf.gather(names, tf.reduce_min(place, axis=2))
 
 
-def fills_of(
+def sentinel_texts(
     tokenizer: Tokenizer, asked: tf.Tensor, token_ids: tf.Tensor, lengths: tf.Tensor
 ) -> tf.Tensor:
     """Returns the text that outputs have for each sentinel of their input.

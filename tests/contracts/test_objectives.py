@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.model.conftest import tensorflow_only
 from tests.serving.conftest import LENGTH, TINY
 from tests.serving.untrained import untrained_of
-from transbeam.configs.base.reflection import kinds_of
+from transbeam.configs.base.reflection import section_kinds
 from transbeam.configs.loader.compatibility import check_model
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.schema.model import (
@@ -41,10 +41,10 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity import checker_factory
 from transbeam.serving.phone.readme.code_samples import USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
-from transbeam.serving.signatures.task_factory import task_of
-from transbeam.trainer.evaluation.error_analysis import watchers_of
-from transbeam.trainer.objectives.losses import loss_of
-from transbeam.trainer.objectives.objective_metrics import scorers_of
+from transbeam.serving.signatures.task_factory import make_signature_task
+from transbeam.trainer.evaluation.error_analysis import make_watchers
+from transbeam.trainer.objectives.losses import make_loss
+from transbeam.trainer.objectives.objective_metrics import make_scorers
 
 SIDE = 4
 KEYS = {
@@ -59,7 +59,7 @@ MODELS = {
     "decoder": DecoderConfig,
     "seq2seq": Seq2SeqModelConfig,
 }
-KINDS = kinds_of(Objective)
+KINDS = section_kinds(Objective)
 
 
 def config_of(kind: str) -> RunConfig:
@@ -128,16 +128,16 @@ def test_configuration(kind: str) -> None:
 def test_records_have_what_the_loss_reads_and_the_metrics_are_known(kind: str) -> None:
     config = config_of(kind)
     records = {feature.name for feature in contract(config)}
-    loss = loss_of(config)
+    loss = make_loss(config)
     for target in loss.asks:
         assert {target.targets, target.weights or target.targets} <= records
-    assert scorers_of(config.objective)
-    assert watchers_of(config)
+    assert make_scorers(config.objective)
+    assert make_watchers(config)
 
 
 def test_the_model_answers_each_target(trained: TrainedRun) -> None:
     config = trained.config
-    assert {target.output for target in loss_of(config).asks} == set(
+    assert {target.output for target in make_loss(config).asks} == set(
         trained.model.output
     )
     weights = {weight.path for weight in trained.model.weights}
@@ -148,7 +148,7 @@ def test_the_model_answers_each_target(trained: TrainedRun) -> None:
 @tensorflow_only
 def test_signatures_phone_and_formatter(trained: TrainedRun) -> None:
     objective = trained.config.objective
-    task = task_of(trained)
+    task = make_signature_task(trained)
     endpoints = task.endpoints()
     default = endpoints["serving_default"]
     assert set(input_names(objective)) <= {spec.name for spec in default.inputs}
@@ -168,7 +168,7 @@ def test_one_whole_parity_checker_is_chosen(
         if isinstance(checker, type) and hasattr(checker, "from_run"):
             keep = classmethod(lambda cls, *_: chosen.append(cls))
             monkeypatch.setattr(checker, "from_run", keep)
-    checker_factory.judge_of(trained, tmp_path)
+    checker_factory.make_parity_checker(trained, tmp_path)
     (checker,) = chosen
     assert not inspect.isabstract(checker)
     for member in ("saved_model_rows", "phone_rows", "ask_once", "ask_phone_once"):

@@ -12,7 +12,7 @@ from tests.model.compiling import ON_JAX
 from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
 
@@ -26,7 +26,7 @@ def test_an_update_lowers_the_loss_and_moves_what_learns(kind):
     optimizer = keras.optimizers.SGD(0.1)
     optimizer.build(model.trainable_variables)
     state = TrainState(model, optimizer, config)
-    update = build_step(state, Loss(asks_of(objective)), config)
+    update = build_step(state, Loss(make_targets(objective)), config)
     batch = random_batch(objective, 4)
 
     before = {w.path: ops.convert_to_numpy(w) for w in model.trainable_variables}

@@ -37,7 +37,7 @@ from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.hidden_states import with_hidden_states
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 
 VOCABULARY_SIZE = 11
 OPTIONS = {
@@ -84,7 +84,7 @@ def logits(model: keras.Model) -> np.ndarray:
 
 def assign(model: keras.Model, values: dict[str, np.ndarray]) -> None:
     for path, value in values.items():
-        variables_of(model)[path].assign(value)
+        variables_by_path(model)[path].assign(value)
 
 
 def test_wide_vectors_by_hand():
@@ -96,7 +96,7 @@ def test_wide_vectors_by_hand():
     )
     model = build_encoder(config, VOCABULARY_SIZE)
     tables = {f"{name}_embedding/embeddings" for name in ("token", "position")}
-    weights = variables_of(model)
+    weights = variables_by_path(model)
     for path in tables:
         weights[path].assign(np.zeros(weights[path].shape))
     table = np.zeros((VOCABULARY_SIZE, 2))
@@ -150,8 +150,8 @@ def test_tied_scores_by_hand():
 def test_as_wide_as_blocks_and_passed_on_as_it_is_changes_nothing(name, randomise):
     plain = randomise(built(name, embedding_dim=None))
     same = built(name, embedding_dim=8)
-    values = {path: w.numpy() for path, w in variables_of(plain).items()}
-    new = variables_of(same).keys() - values.keys()
+    values = {path: w.numpy() for path, w in variables_by_path(plain).items()}
+    new = variables_by_path(same).keys() - values.keys()
     kernels = {path for path in new if path.endswith("kernel")}
     assert kernels <= {"embedding_projection/kernel", "logits_projection/kernel"}
     assign(

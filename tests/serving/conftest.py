@@ -52,7 +52,7 @@ from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.export_stage import export
 from transbeam.serving.server.models.warmup_requests import read_warm_up
-from transbeam.serving.signatures.embedding import body_of
+from transbeam.serving.signatures.embedding import find_body
 from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 
 CORPUS = """
@@ -232,7 +232,7 @@ def trained(run_folder):
 @pytest.fixture(scope="session")
 def body(trained):
     """The model below its head: `sequence_output` (B, T, D)."""
-    return body_of(trained.model)
+    return find_body(trained.model)
 
 
 @pytest.fixture(scope="session")

@@ -21,12 +21,12 @@ from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.client.interface import SignatureTypes
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 from transbeam.serving.server.inference.servable import _options as session_options
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 
 def asking(trained: TrainedRun) -> AskTexts:
     """Asks a model's functions, as they are before they are traced."""
-    endpoints = task_of(trained).endpoints()
+    endpoints = make_signature_task(trained).endpoints()
 
     def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
         function, specs = endpoints[signature]

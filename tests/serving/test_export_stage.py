@@ -16,7 +16,7 @@ from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.serving.export_stage import export
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.parity.export_parity import check_phone_files
 
 PASSED = ParityCheck("form", "check", 0.1, 0.2, True)
@@ -56,8 +56,12 @@ def run(exported, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "transbeam.serving.export_stage.check_parity", lambda *_: [PASSED]
     )
-    monkeypatch.setattr("transbeam.serving.export_stage.metric_of", lambda *_: None)
-    monkeypatch.setattr("transbeam.serving.export_stage.judge_of", lambda *_: ASKED)
+    monkeypatch.setattr(
+        "transbeam.serving.export_stage.make_task_metric", lambda *_: None
+    )
+    monkeypatch.setattr(
+        "transbeam.serving.export_stage.make_parity_checker", lambda *_: ASKED
+    )
     monkeypatch.setattr("transbeam.serving.export_stage.write_warm_up", lambda *_: None)
     monkeypatch.setattr("transbeam.serving.export_stage.write_golden", lambda *_: None)
     monkeypatch.setattr(
@@ -165,7 +169,9 @@ def test_other_weights_are_exported_anew(run, monkeypatch):
 
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
-    monkeypatch.setattr("transbeam.serving.export_stage.judge_of", judge_of)
+    monkeypatch.setattr(
+        "transbeam.serving.export_stage.make_parity_checker", make_parity_checker
+    )
     monkeypatch.setattr(
         "transbeam.serving.export_stage.check_parity",
         lambda _, judge, *forms: check_phone_files(judge, forms[-1]),

@@ -31,7 +31,7 @@ from transbeam.serving.export.saved_model_writer import (
 )
 from transbeam.serving.export.warmup_inputs import write_warm_up
 from transbeam.serving.signatures.base.interface import SignatureTask
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 TINY = Path(__file__).parents[2] / "configs/tiny"
 SPREAD = 0.1  # of what is added to the weights: so a model has opinions
@@ -61,7 +61,7 @@ def untrained_of(config: RunConfig, folder: Path) -> TrainedRun:
 def write_version(trained: TrainedRun, folder: Path) -> SignatureTask:
     """Writes a version folder with all that `transbeam export` puts into one."""
     write_saved_model(trained, folder)
-    task = task_of(trained)
+    task = make_signature_task(trained)
     write_warm_up(folder, task)
     write_golden(folder, list(golden_questions(task)))
     return task
@@ -69,7 +69,7 @@ def write_version(trained: TrainedRun, folder: Path) -> SignatureTask:
 
 def write_signatures(trained: TrainedRun, folder: Path, *names: str) -> None:
     """Writes a SavedModel with some of its signatures: each has to be traced."""
-    endpoints = task_of(trained).endpoints()
+    endpoints = make_signature_task(trained).endpoints()
     asked = {name: endpoints[name] for name in names}
     write_endpoints(folder, asked, [trained.tokenizer])
 

@@ -19,7 +19,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import take_over
 from transbeam.pipeline.stage import data
 from transbeam.trainer.distillation.distillation_loss import DistillationLoss
@@ -27,8 +27,8 @@ from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluation_loop import describe, evaluate, means
 from transbeam.trainer.loop.metrics_log import read_metrics
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.objective_metrics import scorers_of
-from transbeam.trainer.objectives.targets import NumberTarget, asks_of
+from transbeam.trainer.objectives.objective_metrics import make_scorers
+from transbeam.trainer.objectives.targets import NumberTarget, make_targets
 from transbeam.trainer.run import train
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState
@@ -37,7 +37,7 @@ REGRESSION = OBJECTIVES["regression"]
 
 
 def test_the_loss_by_hand() -> None:
-    loss = Loss(asks_of(REGRESSION), label_smoothing=0.3, z_loss=0.1)  # of choices
+    loss = Loss(make_targets(REGRESSION), label_smoothing=0.3, z_loss=0.1)  # of choices
     batch = {"label": np.array([4.0, -1.0], "float32")}
     outputs = {"score": np.array([2.5, -1.25], "float32")}
     value, sums = loss(outputs, batch, [np.float32(8.0)])
@@ -64,7 +64,7 @@ def test_a_gradient_by_hand() -> None:
     optimizer.build(model.trainable_variables)
     config = TrainingConfig(steps=100, clip_norm=None)
     state = TrainState(model, optimizer, config)
-    numbers = build_step(state, Loss(asks_of(REGRESSION)), config)(batch)
+    numbers = build_step(state, Loss(make_targets(REGRESSION)), config)(batch)
     bias = ops.convert_to_numpy(model.get_layer("regressor").bias)
     assert bias[0] == pytest.approx(-0.5 * 2 * error.mean(), rel=1e-5)
     assert float(numbers["loss"]) == pytest.approx((error**2).mean(), rel=1e-5)
@@ -113,11 +113,11 @@ def test_begins_with_a_body_that_was_trained_for_something_else() -> None:
     masked, rated = small_model(OBJECTIVES["masked"], seed=3), small_model(REGRESSION)
     weights = {
         path: ops.convert_to_numpy(weight.value)
-        for path, weight in variables_of(masked).items()
+        for path, weight in variables_by_path(masked).items()
     }
     new = take_over(rated, weights, "runs/bert")
     assert new == ["regressor/kernel", "regressor/bias"]
-    table = variables_of(rated)["token_embedding/embeddings"].value
+    table = variables_by_path(rated)["token_embedding/embeddings"].value
     expected = weights["token_embedding/embeddings"]
     np.testing.assert_array_equal(ops.convert_to_numpy(table), expected)
 
@@ -125,14 +125,14 @@ def test_begins_with_a_body_that_was_trained_for_something_else() -> None:
 def test_an_evaluation_is_held_against_the_mean() -> None:
     targets = [1.0, 2.0, 6.0]
     answers = {1.0: 2.0, 2.0: 2.0, 6.0: 4.0}
-    loss = Loss(asks_of(REGRESSION))
+    loss = Loss(make_targets(REGRESSION))
 
     def forward(batch):
         guesses = np.array([answers[x] for x in batch["label"].tolist()], "float32")
         return loss.answers({"score": guesses}, batch)
 
     batches = tf.data.Dataset.from_tensor_slices({"label": targets}).batch(2)
-    found = evaluate(forward, loss.asks, scorers_of(REGRESSION), batches, seed=1)
+    found = evaluate(forward, loss.asks, make_scorers(REGRESSION), batches, seed=1)
     assert found.loss == pytest.approx(5 / 3)
     assert found.variance == pytest.approx(14 / 3)
     assert found.predictions == 3

@@ -9,9 +9,9 @@ import keras
 
 from transbeam.configs.loader.model_files import (
     IMPORTED,
+    find_model_weights,
     training_stage,
     was_trained,
-    weights_of,
 )
 from transbeam.configs.loader.warmup import inherited_warmup, settle_warmup
 from transbeam.configs.loader.yaml_config import flatten
@@ -76,7 +76,7 @@ def training_inputs(
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
         gone = there.get(key, "missing")
-        keys[key] = sha256_of(path) if path.is_file() else gone
+        keys[key] = file_sha256(path) if path.is_file() else gone
     for number, dataset in enumerate(config.training.datasets):
         key = f"datasets[{number}].records"
         gone = there.get(key, "missing")
@@ -90,7 +90,9 @@ def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
     if (path := initial_weights(training)) is not None:
         files["initial_weights"] = path
     if training.distillation is not None:
-        files["teacher"] = weights_of(Path(training.distillation.teacher).expanduser())
+        files["teacher"] = find_model_weights(
+            Path(training.distillation.teacher).expanduser()
+        )
     return files
 
 
@@ -107,7 +109,7 @@ def initial_weights(training: TrainingConfig) -> Path | None:
         return Path(training.initial_weights).expanduser()
     if training.init_from is None:
         return None
-    return weights_of(Path(training.init_from).expanduser())
+    return find_model_weights(Path(training.init_from).expanduser())
 
 
 def is_as_imported(run_folder: Path) -> bool:
@@ -118,7 +120,7 @@ def is_as_imported(run_folder: Path) -> bool:
     return (run_folder / IMPORTED / "stage.json").is_file()
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The sha256 of a file, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -21,12 +21,12 @@ from transbeam.configs.loader.model_files import (
     IMPORTED,
     TOKENIZER,
     find_model_files,
-    weights_of,
+    find_model_weights,
 )
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import (
     begin_with,
     read_weights,
@@ -35,7 +35,7 @@ from transbeam.model.weights.safetensors_store import (
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import tokenizer_fingerprint
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.weight_files import load_weights, numbers_of
+from transbeam.trainer.base.weight_files import copy_to_host, load_weights
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,16 @@ class Origin:
             ArtifactError: The file is missing or damaged.
         """
         if self.vocabulary_size is None:
-            return read_weights(weights_of(self.folder))
+            return read_weights(find_model_weights(self.folder))
         model = build_trainable(self.config, self.vocabulary_size)
-        load_weights(model, weights_of(self.folder))
+        load_weights(model, find_model_weights(self.folder))
         return {
-            path: numbers_of(weight) for path, weight in variables_of(model).items()
+            path: copy_to_host(weight)
+            for path, weight in variables_by_path(model).items()
         }
 
 
-def origin_of(folder: Path) -> Origin:
+def find_initial_weights(folder: Path) -> Origin:
     """Finds the weights of a run; trained ones take precedence over imported ones.
 
     Raises:
@@ -114,7 +115,11 @@ def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> Non
                 "another one: --run DIR"
             )
     if training.init_from is not None:
-        _check(origin_of(Path(training.init_from).expanduser()), config, manifest)
+        _check(
+            find_initial_weights(Path(training.init_from).expanduser()),
+            config,
+            manifest,
+        )
 
 
 def begin(
@@ -137,9 +142,9 @@ def begin(
     """
     training = config.training
     if training.init_from is not None:
-        origin = origin_of(Path(training.init_from).expanduser())
+        origin = find_initial_weights(Path(training.init_from).expanduser())
         _check(origin, config, manifest)
-        told = str(weights_of(origin.folder))
+        told = str(find_model_weights(origin.folder))
         values = origin.values()
         if _answers(origin.config) != _answers(config):
             values = {path: x for path, x in values.items() if not gives_scores(path)}

@@ -26,7 +26,7 @@ def save_weights(model: keras.Model, path: Path) -> None:
         with writing(path):
             size = sum(4 * math.prod(variable.shape) for variable in model.variables)
             require_space(path.parent, size)
-            wholes = [(v, numbers_of(v)) for v in model.variables if _is_in_parts(v)]
+            wholes = [(v, copy_to_host(v)) for v in model.variables if _is_in_parts(v)]
             with keras.StatelessScope(wholes) if wholes else nullcontext():
                 keras.saving.save_weights(model, temporary)
             os.replace(temporary, path)
@@ -44,7 +44,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
     try:
         keras.saving.load_weights(model, path)
         for variable in model.weights:
-            if not np.isfinite(numbers_of(variable)).all():
+            if not np.isfinite(copy_to_host(variable)).all():
                 raise ValueError(f"{variable.path} is not finite")
     except (OSError, ValueError, KeyError) as error:
         raise ArtifactError(
@@ -52,7 +52,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
         ) from error
 
 
-def numbers_of(variable: keras.Variable) -> np.ndarray:
+def copy_to_host(variable: keras.Variable) -> np.ndarray:
     """Copies a variable's value to the host, also if it is sharded over devices.
 
     Only this worker's devices are read: together they hold all shards.

@@ -26,7 +26,7 @@ from transbeam.configs.loader.model_files import (
     IMPORTED,
     INITIAL_WEIGHTS,
     TOKENIZER,
-    weights_of,
+    find_model_weights,
 )
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
 from transbeam.configs.loader.yaml_config import parse_run
@@ -41,7 +41,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     read_tokenizer,
     save_tokenizer,
 )
-from transbeam.trainer.base.training_stage import sha256_of
+from transbeam.trainer.base.training_stage import file_sha256
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     RUN_FILE,
@@ -49,7 +49,7 @@ from transbeam.trainer.importing.import_command import (
     keep_edited,
 )
 from transbeam.trainer.importing.next_steps import is_ready
-from transbeam.trainer.importing.run_config import name_of
+from transbeam.trainer.importing.run_config import checkpoint_name
 
 
 class DerivedModel(NamedTuple):
@@ -87,7 +87,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
     >>> str(folder_for(Path("models/bert"), None, "trimmed"))
     'runs/bert_trimmed'
     """
-    run_folder = run_folder or Path("runs", f"{name_of(folder)}_{what}")
+    run_folder = run_folder or Path("runs", f"{checkpoint_name(folder)}_{what}")
     if run_folder.resolve() == folder.resolve():
         raise ArtifactError(
             f"{run_folder}: is the run that is to be {what}. Give the smaller one a "
@@ -96,13 +96,13 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
     return run_folder
 
 
-def tokenizer_of(origin: Origin) -> TokenizerModel:
+def origin_tokenizer(origin: Origin) -> TokenizerModel:
     """Reads the tokenizer of a run."""
     place = "data" if origin.vocabulary_size is not None else IMPORTED
     return read_tokenizer(origin.folder / place / TOKENIZER).model
 
 
-def config_of(
+def derived_config(
     old: RunConfig, run_folder: Path, overrides: Sequence[str], **training: Any
 ) -> RunConfig:
     """Derives the new run's configuration: another name and other initial weights.
@@ -122,7 +122,9 @@ def config_of(
         initial_weights=str(run_folder / IMPORTED / INITIAL_WEIGHTS),
         **training,
     )
-    config = dataclasses.replace(old, name=name_of(run_folder), training=changed)
+    config = dataclasses.replace(
+        old, name=checkpoint_name(run_folder), training=changed
+    )
     return parse_run(
         dump_run(config),
         f"the run made of {old.name}",
@@ -202,7 +204,7 @@ class DerivedRun:
         folder = origin.folder
         inputs = {
             **data_inputs(config),
-            "weights": sha256_of(weights_of(folder)),
+            "weights": file_sha256(find_model_weights(folder)),
             "tokenizer": origin.tokenizer,
             "model": dataclasses.asdict(config.model),
             **decided_by,

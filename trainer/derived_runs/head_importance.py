@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.adaptation.structured_pruning import OUTPUT, importances
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.trainer.objectives.losses import Loss
 from transbeam.trainer.step.batch import Batch, outputs_to_learn_from
 
@@ -41,7 +41,7 @@ def measure(
     Raises:
         ArtifactError: The gradients are not finite.
     """
-    weights = variables_of(model)
+    weights = variables_by_path(model)
     kernels = {part: weights[f"{part}/{OUTPUT}"].value for part in widths}
     outputs_of = outputs_to_learn_from(model, loss, training=False)
 

@@ -20,8 +20,8 @@ from transbeam.configs.loader.model_differences import model_differences
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     TOKENIZER,
+    find_model_weights,
     training_stage,
-    weights_of,
 )
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
@@ -37,19 +37,19 @@ from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
 from transbeam.pipeline.stage import data_stage
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, origin_of
+from transbeam.trainer.base.warm_start import Origin, find_initial_weights
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
     build_smaller,
-    config_of,
+    derived_config,
     folder_for,
-    tokenizer_of,
+    origin_tokenizer,
 )
 from transbeam.trainer.derived_runs.head_importance import measure
 from transbeam.trainer.input.batches import check_contract, training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 
 # Small, because gradients of opposite sign cancel within a batch.
 _RECORDS = 8
@@ -94,7 +94,7 @@ def prune_run(
             "TensorFlow's gradients. Leave it out; the pruned run trains on any"
         )
     run_folder = folder_for(folder, run_folder, "pruned")
-    origin = origin_of(folder)
+    origin = find_initial_weights(folder)
     model = pruned_config(origin.config.model, heads=heads, intermediate=intermediate)
     smaller_config = dataclasses.replace(origin.config, model=model)
     config = _config(smaller_config, run_folder, overrides)
@@ -115,10 +115,10 @@ def prune_run(
     kept = choose(importance, origin.config.model, config.model)
     # Built first, so that a mismatch is reported before anything is written or moved.
     weights = dict(of_some_parts(old, kept, origin.config.model))
-    pieces, where = records.vocabulary["size"], str(weights_of(folder))
+    pieces, where = records.vocabulary["size"], str(find_model_weights(folder))
     smaller = build_smaller(config, pieces, old, weights, where)
     reads_images = isinstance(config.objective, ImageObjective)
-    tokenizer = None if reads_images else tokenizer_of(origin)
+    tokenizer = None if reads_images else origin_tokenizer(origin)
     told = {
         "importance_gone": _gone(importance, kept),
         "kept_heads": {p: x for p, x in kept.items() if not p.endswith(_FEEDFORWARD)},
@@ -140,7 +140,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     teacher = old.training.distillation
     if teacher is not None:
         teacher = dataclasses.replace(teacher, layers=(), decoder_layers=None)
-    config = config_of(old, run_folder, overrides, distillation=teacher)
+    config = derived_config(old, run_folder, overrides, distillation=teacher)
     if wrong := model_differences(old, config):
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ConfigError(
@@ -194,7 +194,7 @@ def _importance(
     training = dataclasses.replace(config.training, precision="float32")
     measured = dataclasses.replace(config, training=training)
     model = build_trainable(measured, records.vocabulary["size"])
-    where = str(weights_of(origin.folder))
+    where = str(find_model_weights(origin.folder))
     if new := take_over(model, values, where):
         raise ArtifactError(
             f"{where}: has no {', '.join(new)}, without which the loss says nothing of "
@@ -210,7 +210,7 @@ def _importance(
     widths = part_widths(values, config.model)
     with console.progress("measuring", batches, "batches") as progress:
         return measure(
-            model, loss_of(config), data.take(batches), widths, progress.advance
+            model, make_loss(config), data.take(batches), widths, progress.advance
         )
 
 

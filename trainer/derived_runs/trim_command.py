@@ -14,7 +14,7 @@ from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, weights_of
+from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, find_model_weights
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
@@ -24,14 +24,14 @@ from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
 from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, trim
-from transbeam.trainer.base.warm_start import Origin, origin_of
+from transbeam.trainer.base.warm_start import Origin, find_initial_weights
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
     build_smaller,
-    config_of,
+    derived_config,
     folder_for,
-    tokenizer_of,
+    origin_tokenizer,
 )
 
 
@@ -66,7 +66,7 @@ def trim_run(
             or the corpus is missing or has an incomplete file.
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
-    origin = origin_of(folder)
+    origin = find_initial_weights(folder)
     reads_images = isinstance(origin.config.objective, ImageObjective)
     if origin.tokenizer is None or reads_images:
         raise ArtifactError(
@@ -87,7 +87,7 @@ def trim_run(
     )
     if done := run.made_before(console, "the same run and corpus"):
         return done
-    model = tokenizer_of(origin)
+    model = origin_tokenizer(origin)
     trimmed = trim(model, {}, max_size=max_size)  # refused before the corpus is read
     found = words_of_corpus(config, model.build())
     trimmed = trim(model, found.counts, min_count=min_count, max_size=max_size)
@@ -106,7 +106,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
     """
     path = str(run_folder / IMPORTED / TOKENIZER)
     old = dataclasses.replace(old, tokenizer=PretrainedConfig(path=path))
-    return config_of(old, run_folder, overrides, distillation=None, datasets=())
+    return derived_config(old, run_folder, overrides, distillation=None, datasets=())
 
 
 def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedModel:
@@ -114,7 +114,9 @@ def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedMode
     old = origin.values()
     rows = table_rows(config.model, pieces)
     weights = dict(of_some_tokens(old, trimmed.old_ids, rows))
-    return build_smaller(config, pieces, old, weights, str(weights_of(origin.folder)))
+    return build_smaller(
+        config, pieces, old, weights, str(find_model_weights(origin.folder))
+    )
 
 
 def _told(

@@ -89,12 +89,12 @@ def with_vectors(model: keras.Model) -> keras.Model:
     """
     vectors = {
         prefix + _VECTORS: LayerStack.from_model(model, prefix).output
-        for prefix in _stacks_of(model)
+        for prefix in _layer_stacks(model)
     }
     return CheckedModel(model.input, {**model.output, **vectors}, name=model.name)
 
 
-def _stacks_of(model: keras.Model) -> list[str]:
+def _layer_stacks(model: keras.Model) -> list[str]:
     names = [tensor.name for tensor in model.inputs]
     return [x for x in ("encoder_", "decoder_") if f"{x}token_ids" in names] or [""]
 

@@ -10,13 +10,13 @@ import keras
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.compatibility import check_model
-from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, weights_of
+from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, find_model_weights
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.weights.assign import shapes_of, variables_of
+from transbeam.model.weights.assign import variable_shapes, variables_by_path
 from transbeam.model.weights.safetensors_store import take_over
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, origin_of
+from transbeam.trainer.base.warm_start import Origin, find_initial_weights
 
 _KEY = "training.distillation"
 _BLOCK = re.compile(r"^(encoder|decoder)_layer_(\d+)/")
@@ -40,7 +40,7 @@ def load_teacher(
             another tokenizer.
         ConfigError: It was trained for another objective, or cannot read the records.
     """
-    origin = origin_of(Path(distillation.teacher).expanduser())
+    origin = find_initial_weights(Path(distillation.teacher).expanduser())
     there = origin.config
     # Random features and random blocks come from the seed; they are not weights.
     as_teacher = replace(
@@ -59,7 +59,7 @@ def load_teacher(
             f"{error}"
         ) from None
     model = build_trainable(as_teacher, vocabulary["size"])
-    path = weights_of(origin.folder)
+    path = find_model_weights(origin.folder)
     if missing := take_over(model, origin.values(), str(path)):
         raise ArtifactError(
             f"{path}: a teacher has to answer, and {', '.join(missing)} are missing. "
@@ -141,11 +141,11 @@ def begin_as(
         stack, number = found[1], chosen[found[1]][int(found[2])]
         return f"{stack}_layer_{number}/{path[found.end() :]}"
 
-    there, here = variables_of(teacher), variables_of(student)
-    shapes = shapes_of(teacher)
+    there, here = variables_by_path(teacher), variables_by_path(student)
+    shapes = variable_shapes(teacher)
     wrong = [
         f"{path}: {shapes.get(origin(path), 'nothing')} there, {shape} here"
-        for path, shape in shapes_of(student).items()
+        for path, shape in variable_shapes(student).items()
         if shapes.get(origin(path)) != shape
     ]
     if wrong:

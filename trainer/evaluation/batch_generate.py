@@ -174,8 +174,10 @@ def _decoded(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str
     silent = {special.pad, special.begin, *special.ends}
     told = [[token for token in answer if token not in silent] for answer in answers]
     ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
-    return [text.decode("utf-8", "replace") for text in _texts_of(ragged, tokenizer)]
+    return [
+        text.decode("utf-8", "replace") for text in _decode_texts(ragged, tokenizer)
+    ]
 
 
-def _texts_of(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> list[bytes]:
+def _decode_texts(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> list[bytes]:
     return tokenizer.detokenize(ids).numpy().tolist()

@@ -21,7 +21,7 @@ from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.metrics.language_modeling import BitsPerByte
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 
 
 def added_bytes(
@@ -77,7 +77,7 @@ def bits_per_byte(
     if added.min(initial=0) < 0 or (first_is_asked and is_uneven):
         return None
     before_text = int(added.max(initial=0)) if first_is_asked else 0
-    (ask,) = asks_of(objective)
+    (ask,) = make_targets(objective)
     metric = BitsPerByte()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:

@@ -86,7 +86,7 @@ class WorstRows:
         order = np.argsort(-rank, kind="stable")
         chosen = order[counts[order]][: self.most]
         self.rows += [
-            row_of(self.ask, self._seen + place, place, answers, batch)
+            make_evaluated_record(self.ask, self._seen + place, place, answers, batch)
             for place in chosen.tolist()
         ]
         key = "cost_per_target" if self.per_target else "cost"
@@ -95,7 +95,7 @@ class WorstRows:
         self._seen += len(cost)
 
 
-def row_of(
+def make_evaluated_record(
     ask: Target, number: int, place: int, answers: Answers, batch: Batch
 ) -> EvaluatedRecord:
     """Extracts a record of a batch with its targets and predictions.

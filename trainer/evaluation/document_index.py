@@ -28,7 +28,9 @@ class DocumentIndex:
         return self.document[self.ordinal == 1]
 
 
-def places_of(manifest: Manifest, held_out: HeldOut, batch_size: int) -> DocumentIndex:
+def make_document_index(
+    manifest: Manifest, held_out: HeldOut, batch_size: int
+) -> DocumentIndex:
     """Builds the index for the rows of `validation_batches`.
 
     Args:

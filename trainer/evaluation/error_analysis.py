@@ -41,13 +41,13 @@ from transbeam.trainer.evaluation.generation_eval import (
 from transbeam.trainer.evaluation.span_qa import (
     answer_texts,
     best_of_windows,
-    outputs_of,
+    make_span_outputs,
     read_windows,
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
 from transbeam.trainer.metrics.squad import SpanAnswerScores
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Findings:
     answered: Answered | None = None
 
 
-def watchers_of(config: RunConfig) -> tuple[Watcher, ...]:
+def make_watchers(config: RunConfig) -> tuple[Watcher, ...]:
     """Builds the collectors of an objective, which `find_out` reads afterwards."""
-    asks, most = asks_of(config.objective), config.evaluation.errors
+    asks, most = make_targets(config.objective), config.evaluation.errors
     objective = config.objective
     if isinstance(objective, TextPairObjective):
         return (CostsByDocument(asks, "decoder_document_ids"),)
@@ -90,7 +90,7 @@ def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Finding
 
     Args:
         subject: The evaluated model and records.
-        watchers: The collectors of `watchers_of`, after all batches.
+        watchers: The collectors of `make_watchers`, after all batches.
     """
     match watchers:
         case (Confusions() as table, WorstRows(rows=rows)):
@@ -133,7 +133,7 @@ def _questions(
         outputs = outputs_by(subject.export, config, size)
     else:
         assert subject.model is not None
-        outputs = outputs_of(subject.model)
+        outputs = make_span_outputs(subject.model)
     windows = read_windows(
         outputs, on_host(batches), config.evaluation.max_answer_length
     )

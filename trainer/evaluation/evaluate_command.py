@@ -28,7 +28,11 @@ from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
 from transbeam.trainer.evaluation.comparison import compare, records_sha256
-from transbeam.trainer.evaluation.error_analysis import Findings, find_out, watchers_of
+from transbeam.trainer.evaluation.error_analysis import (
+    Findings,
+    find_out,
+    make_watchers,
+)
 from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
@@ -43,7 +47,7 @@ from transbeam.trainer.evaluation.html_report import report
 from transbeam.trainer.evaluation.run_model import RunModel, find_run_model
 from transbeam.trainer.evaluation.split_evaluation import evaluate_split
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.step.build import build_evaluation
 
 
@@ -57,7 +61,7 @@ class EvaluatedModel:
         manifest: The records.
         left_out: Number of documents of a test set that are in no record, by reason.
         reading: Incomplete files, notes, detected encodings and dropped text of a test
-            set; see `transbeam.pipeline.accounting.reading_summary.reading_of`.
+            set; see `transbeam.pipeline.accounting.reading_summary.sum_reading`.
     """
 
     name: str
@@ -220,7 +224,7 @@ def _evaluate(
 ) -> tuple[Evaluation, Findings]:
     """Computes the scores of the targets, and the error analysis."""
     config, console = subject.config, subject.console
-    watchers = watchers_of(config)
+    watchers = make_watchers(config)
     more = ()
     if isinstance(config.objective, CausalConfig | PrefixConfig):
         texts = subject.held_out.texts()
@@ -228,7 +232,7 @@ def _evaluate(
         more = (bits,) if bits else ()
     evaluation = evaluate_split(
         config,
-        exported or build_evaluation(subject.model, loss_of(config)),
+        exported or build_evaluation(subject.model, make_loss(config)),
         subject.manifest,
         dynamic_masking(config, own.texts),
         more,

@@ -33,9 +33,9 @@ from transbeam.trainer.evaluation.exported_signature import (
 )
 from transbeam.trainer.evaluation.generation_eval import Write
 from transbeam.trainer.evaluation.unpacked_documents import DocumentRows, Unpacked
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.objective_metrics import Answers, Batch
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 
 _AS_THEY_ARE = ("token_ids", "segment_ids", "image")
 _TEXTS_AT_ONCE = 32
@@ -67,7 +67,7 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
             that the objective's metrics need.
     """
     outputs_of = outputs_by(path, config, vocabulary_size)
-    loss = loss_of(config)
+    loss = make_loss(config)
 
     def forward(batch: Batch) -> Answers:
         return loss.answers(outputs_of(batch), batch)
@@ -100,7 +100,7 @@ def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
         both = isinstance(objective, Seq2SeqObjective)
         sides = ("encoder_", "decoder_") if both else ("",)
         return _of_all_tokens(path, ask, vocabulary_size, sides)
-    names = tuple(target.output for target in asks_of(objective))
+    names = tuple(target.output for target in make_targets(objective))
     return _of_records(path, ask, names, getattr(objective, "labels", None))
 
 

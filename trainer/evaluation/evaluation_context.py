@@ -10,7 +10,10 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.trainer.evaluation.document_index import DocumentIndex, places_of
+from transbeam.trainer.evaluation.document_index import (
+    DocumentIndex,
+    make_document_index,
+)
 
 
 @dataclass(frozen=True)
@@ -39,4 +42,4 @@ class EvaluationContext:
     def places(self) -> DocumentIndex:
         """The positions of documents in the rows of all batches."""
         batch_size = self.config.training.batch_size
-        return places_of(self.manifest, self.held_out, batch_size)
+        return make_document_index(self.manifest, self.held_out, batch_size)

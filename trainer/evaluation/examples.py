@@ -108,7 +108,7 @@ def class_examples(
 ) -> list[Example]:
     """Examples of classification or tagging; `labels` are the names of the classes."""
     return [
-        example_of(
+        make_example(
             held_out,
             number := int(places.first_document()[row.number]),
             row.cost,
@@ -128,7 +128,7 @@ def label_set_examples(
     """Examples of sets of labels, their names with commas between."""
     names = np.array(labels, object)
     return [
-        example_of(
+        make_example(
             held_out,
             int(places.first_document()[row.number]),
             row.cost,
@@ -147,7 +147,7 @@ def number_examples(
     for row in rows:
         number = int(places.first_document()[row.number])
         (target,), (guess,) = row.targets.tolist(), row.guesses.tolist()
-        example = example_of(
+        example = make_example(
             held_out,
             number,
             None,
@@ -183,7 +183,7 @@ def token_examples(
         number = int(places.first_document()[row.number])
         text = decoded(row.tokens, tokenizer)
         examples.append(
-            example_of(
+            make_example(
                 held_out,
                 number,
                 row.cost_per_target,
@@ -218,7 +218,7 @@ def written_examples(
     ).tolist()
     wrong = [n for n in order if answered.answers[n] != answered.references[n]]
     return [
-        example_of(
+        make_example(
             held_out,
             number,
             float(nats[number]),
@@ -253,7 +253,7 @@ def question_examples(
         golds = [answer["text"] for answer in held_out.one(number)["answers"]]
         target = " | ".join(golds)
         examples.append(
-            example_of(
+            make_example(
                 held_out,
                 number,
                 float(nats[number]),
@@ -264,7 +264,7 @@ def question_examples(
     return examples
 
 
-def example_of(
+def make_example(
     held_out: HeldOut,
     number: int,
     nats: float | None,

@@ -10,7 +10,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
-from transbeam.pipeline.batch_inference.saved_models import signatures_of
+from transbeam.pipeline.batch_inference.saved_models import read_signatures
 
 Arrays = Mapping[str, np.ndarray]
 # From a batch of records to a model's outputs for it.
@@ -52,7 +52,7 @@ class SavedModelSignature:
     """A signature of a SavedModel, run in Python."""
 
     def __init__(self, folder: Path, signature: str):
-        _require(folder, signature, signatures_of(folder))
+        _require(folder, signature, read_signatures(folder))
         try:
             # The model is referenced, as it holds the weights.
             self._model: Any = tf.saved_model.load(str(folder))

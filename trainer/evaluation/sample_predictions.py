@@ -21,20 +21,23 @@ from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.model.generation.ragged import unpad
 from transbeam.trainer.evaluation.batch_generate import write_answers
-from transbeam.trainer.evaluation.collectors import EvaluatedRecord, row_of
+from transbeam.trainer.evaluation.collectors import (
+    EvaluatedRecord,
+    make_evaluated_record,
+)
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
     decoded,
-    example_of,
+    make_example,
     record_examples,
 )
 from transbeam.trainer.evaluation.generation_eval import texts_and_references
 from transbeam.trainer.evaluation.span_qa import (
     answer_texts,
     best_of_windows,
-    outputs_of,
+    make_span_outputs,
     read_windows,
 )
 from transbeam.trainer.input.batches import validation_batches
@@ -63,7 +66,9 @@ class FirstRows:
         here = len(answers[self.ask.output]["cost"])
         before = len(self.rows)
         for place in range(min(here, self.most - before)):
-            self.rows.append(row_of(self.ask, before + place, place, answers, batch))
+            self.rows.append(
+                make_evaluated_record(self.ask, before + place, place, answers, batch)
+            )
 
 
 def samples(
@@ -131,7 +136,7 @@ def _continued(
     )
     documents, tokenizer = subject.places().first_document(), subject.tokenizer
     return [
-        example_of(
+        make_example(
             subject.held_out,
             int(documents[row.number]),
             None,
@@ -158,7 +163,7 @@ def _written(subject: EvaluationContext, count: int) -> list[Example]:
         texts, _unpacked(subject), subject.tokenizer, subject.config, SilentBar()
     )
     return [
-        example_of(
+        make_example(
             subject.held_out,
             number,
             None,
@@ -178,7 +183,9 @@ def _answered(subject: EvaluationContext, count: int) -> list[Example]:
     batch = validation_batches(subject.manifest, config.training.batch_size).take(1)
     assert subject.model is not None
     windows = read_windows(
-        outputs_of(subject.model), on_host(batch), config.evaluation.max_answer_length
+        make_span_outputs(subject.model),
+        on_host(batch),
+        config.evaluation.max_answer_length,
     )
     documents = subject.places().first_document()[: len(windows.score)]
     numbers, question = np.unique(documents, return_inverse=True)
@@ -192,7 +199,7 @@ def _answered(subject: EvaluationContext, count: int) -> list[Example]:
     texts = [one["text"] for one in chosen]
     answers = answer_texts(texts, first, last, subject.tokenizer)
     return [
-        example_of(
+        make_example(
             held_out,
             number,
             None,

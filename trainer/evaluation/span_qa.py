@@ -18,7 +18,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.exported_signature import Outputs
 from transbeam.trainer.evaluation.token_byte_spans import token_spans
 from transbeam.trainer.objectives.objective_metrics import Batch
-from transbeam.trainer.step.batch import inputs_of
+from transbeam.trainer.step.batch import model_inputs
 
 _TEXTS_KEPT = 16
 
@@ -40,9 +40,9 @@ class AnswerWindows:
     none: np.ndarray
 
 
-def outputs_of(model: keras.Model) -> Outputs:
+def make_span_outputs(model: keras.Model) -> Outputs:
     """Builds the function from a batch of packed records to a model's outputs."""
-    return lambda batch: model.predict_on_batch(inputs_of(model, batch))
+    return lambda batch: model.predict_on_batch(model_inputs(model, batch))
 
 
 def read_windows(

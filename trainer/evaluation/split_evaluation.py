@@ -12,8 +12,8 @@ from transbeam.trainer.evaluation.evaluation_loop import (
 )
 from transbeam.trainer.input.batches import validation_batches
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
-from transbeam.trainer.objectives.objective_metrics import Scorer, scorers_of
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.objective_metrics import Scorer, make_scorers
+from transbeam.trainer.objectives.targets import make_targets
 
 
 def evaluate_split(
@@ -38,8 +38,8 @@ def evaluate_split(
     strict = config.evaluation.strict_entities
     return evaluate(
         forward,
-        asks_of(config.objective),
-        (*scorers_of(config.objective, strict_entities=strict), *more),
+        make_targets(config.objective),
+        (*make_scorers(config.objective, strict_entities=strict), *more),
         batches,
         config.seed,
         watchers,

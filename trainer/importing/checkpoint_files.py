@@ -22,7 +22,7 @@ from transbeam.trainer.importing.sentence_transformer import (
     read_sentence_transformer,
     score_activation,
 )
-from transbeam.trainer.importing.tokenizer import read_tokenizer_of
+from transbeam.trainer.importing.tokenizer import read_checkpoint_tokenizer
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
         )
         sentence = None
     body = Path(checkpoint.where)
-    tokenizer = read_tokenizer_of(body, checkpoint, console)
+    tokenizer = read_checkpoint_tokenizer(body, checkpoint, console)
     patches = getattr(checkpoint.config, "patches", None)
     if patches and (others := image_differences(body, patches.image_size)):
         console.warn(
@@ -89,7 +89,7 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     if not is_encoder:
         generation = read_generation(body, checkpoint.description.token_ids)
         evaluation = generation.evaluation
-        _warn_of(generation, checkpoint, tokenizer, console)
+        _warn_about(generation, checkpoint, tokenizer, console)
         if tokenizer is not None:
             tokenizer = with_framing(
                 tokenizer, body, checkpoint.family, generation.ends, console
@@ -103,7 +103,7 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     )
 
 
-def _warn_of(
+def _warn_about(
     generation: Generation,
     checkpoint: Checkpoint,
     tokenizer: TokenizerModel | None,

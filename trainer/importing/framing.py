@@ -97,13 +97,13 @@ def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None
         told = HFConfig.of_file(older)
     template = told.values.get("chat_template")
     if isinstance(template, list):
-        template = _default_of(template, told, console)
+        template = _default_framing(template, told, console)
     if template is not None and not isinstance(template, str):
         raise told.refusal("chat_template", "a Jinja template")
     return template
 
 
-def _default_of(templates: list[Any], told: HFConfig, console: Console) -> Any:
+def _default_framing(templates: list[Any], told: HFConfig, console: Console) -> Any:
     """The template named `default`, with a warning on the others."""
     named: dict[str, Any] = {}
     for one in templates:

@@ -35,7 +35,7 @@ from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import is_head
 from transbeam.model.build import build_model
-from transbeam.model.weights.assign import assign, shapes_of, variables_of
+from transbeam.model.weights.assign import assign, variable_shapes, variables_by_path
 from transbeam.model.weights.safetensors_store import save_weights_by_path
 from transbeam.pipeline.stage import data_inputs, data_stage
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
@@ -53,7 +53,7 @@ from transbeam.trainer.importing.checkpoint_files import (
     read_files,
 )
 from transbeam.trainer.importing.next_steps import is_ready, next_step
-from transbeam.trainer.importing.run_config import config_of_checkpoint, name_of
+from transbeam.trainer.importing.run_config import checkpoint_name, config_of_checkpoint
 
 RUN_FILE = "run.yaml"
 
@@ -84,7 +84,7 @@ def import_run(
     Raises:
         UserError: The checkpoint cannot be read, or an override does not fit it.
     """
-    run_folder = run_folder or Path("runs", name_of(folder))
+    run_folder = run_folder or Path("runs", checkpoint_name(folder))
     if folder.resolve() in (run_folder.resolve(), run_folder.resolve().parent):
         raise ConfigError(
             f"--run {run_folder}: is the checkpoint's folder, or right in it, and what "
@@ -159,11 +159,11 @@ def _load(files: ImportedFiles, config: RunConfig) -> _Loaded:
         dtype="float32",
         seed=config.seed,
     )
-    shapes = shapes_of(model)
+    shapes = variable_shapes(model)
     new = [path for path in shapes if is_head(path) and checkpoint.objective is None]
     old = {path: shape for path, shape in shapes.items() if path not in new}
     left_out = checkpoint.left_out(old)
-    initial = {path: variables_of(model)[path].numpy() for path in new}
+    initial = {path: variables_by_path(model)[path].numpy() for path in new}
     assign(model, itertools.chain(checkpoint.weights(old), initial.items()))
     return _Loaded(model, old, new, left_out)
 
@@ -178,7 +178,7 @@ def _import(
     """Writes all files except `run.yaml` and `stage.json`; returns the result."""
     model, old, new, left_out = loaded
     checkpoint, tokenizer = files.checkpoint, files.tokenizer
-    values = ((path, variables_of(model)[path].numpy()) for path in old)
+    values = ((path, variables_by_path(model)[path].numpy()) for path in old)
     save_weights_by_path(stage.path / INITIAL_WEIGHTS, values)
     if tokenizer:
         save_tokenizer(stage.path / TOKENIZER, tokenizer)

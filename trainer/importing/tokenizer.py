@@ -34,7 +34,7 @@ from transbeam.trainer.importing.tokenizer_checks import (
 _T5_SENTINELS = 100
 
 
-def read_tokenizer_of(
+def read_checkpoint_tokenizer(
     folder: Path, checkpoint: Checkpoint, console: Console
 ) -> TokenizerModel | None:
     """Reads the tokenizer beside the weights; None, with a warning, if that fails.

@@ -21,7 +21,7 @@ from transbeam.pipeline.records.manifest import FILE, Manifest
 from transbeam.pipeline.records.tf_example import parse_records
 from transbeam.trainer.input.dataset_mixture import DatasetMixture, as_written
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
-from transbeam.trainer.input.streams import RecordStream, streams_of
+from transbeam.trainer.input.streams import RecordStream, make_streams
 
 # Feature name -> (B, ...).
 Batch = dict[str, tf.Tensor]
@@ -137,7 +137,7 @@ def _streams(
     streams: list[RecordStream] = []
     shares: list[float] = []
     for manifest, weight in sets:
-        found = streams_of(
+        found = make_streams(
             manifest,
             "train",
             batch_size,
@@ -177,7 +177,7 @@ def validation_batches(
         ConfigError: The workers cannot share a batch equally.
     """
     view = _View(masking, *worker)
-    streams = streams_of(manifest, "validation", batch_size, workers=worker[1])
+    streams = make_streams(manifest, "validation", batch_size, workers=worker[1])
     parts = [
         view.apply(stream, stream.once().batch(stream.batch_size).enumerate())
         for stream in streams
@@ -211,7 +211,7 @@ def validation_order(manifest: Manifest, batch_size: int) -> list[tuple[str, int
     Raises:
         ArtifactError: There is no validation record.
     """
-    streams = streams_of(manifest, "validation", batch_size)
+    streams = make_streams(manifest, "validation", batch_size)
     left = [stream.places() for stream in streams]
     order: list[tuple[str, int]] = []
     for number in _spread(streams).tolist():

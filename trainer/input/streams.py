@@ -132,7 +132,7 @@ class RecordStream:
         )
 
 
-def streams_of(
+def make_streams(
     manifest: Manifest,
     split: str,
     batch_size: int,

@@ -25,7 +25,7 @@ import numpy as np
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.kernels.matmul_measurement import DTYPES
-from transbeam.trainer.base.weight_files import numbers_of, require_space
+from transbeam.trainer.base.weight_files import copy_to_host, require_space
 from transbeam.trainer.step.state import TrainState
 
 FORMAT = 2
@@ -56,7 +56,7 @@ class Snapshot:
 
 def take_snapshot(state: TrainState, step: int) -> Snapshot:
     """Copies a training's state to the host."""
-    tensors = {name: numbers_of(variable) for name, variable in _named(state).items()}
+    tensors = {name: copy_to_host(variable) for name, variable in _named(state).items()}
     return Snapshot(step, tensors, _described(state))
 
 
@@ -187,11 +187,11 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*"))
 
 
-def step_of(path: Path) -> int:
+def checkpoint_step(path: Path) -> int:
     """The step of a checkpoint, from its folder's name.
 
     Example:
-    >>> step_of(Path("checkpoints/step-00000040"))
+    >>> checkpoint_step(Path("checkpoints/step-00000040"))
     40
     """
     return int(path.name.removeprefix("step-"))

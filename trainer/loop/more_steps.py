@@ -7,7 +7,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.run_folder import Stage, different_keys
 from transbeam.configs.loader.warmup import STEPS
 from transbeam.configs.schema.schedules import ENDLESS, Schedule, common_steps
-from transbeam.trainer.loop.checkpoint import list_checkpoints, step_of
+from transbeam.trainer.loop.checkpoint import checkpoint_step, list_checkpoints
 
 
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
@@ -32,7 +32,7 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
     if not stage.is_of_this_version:
         return False
     before, steps = there[STEPS], inputs[STEPS]
-    if step_of(checkpoints[-1]) <= common_steps(schedule, before, steps):
+    if checkpoint_step(checkpoints[-1]) <= common_steps(schedule, before, steps):
         return True
     if stage.is_finished and steps > before:
         raise ArtifactError(_refusal(stage, before, steps, schedule))

@@ -16,7 +16,7 @@ from keras import ops
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.functional.deferred_logits import DeferredLogits
 from transbeam.model.kernels.vocabulary_loss import vocabulary_loss
-from transbeam.trainer.objectives.targets import Target, TargetCosts, asks_of
+from transbeam.trainer.objectives.targets import Target, TargetCosts, make_targets
 
 # By model output: `cost`, `count`, and the sum of the metric, `correct` or
 # `absolute_error`. Further terms of the training loss, which the reported loss
@@ -168,7 +168,9 @@ def _per_record(x):
     return ops.sum(ops.reshape(x, (ops.shape(x)[0], -1)), axis=-1)
 
 
-def loss_of(config: RunConfig) -> Loss:
+def make_loss(config: RunConfig) -> Loss:
     """Builds the training loss of a run."""
     training = config.training
-    return Loss(asks_of(config.objective), training.label_smoothing, training.z_loss)
+    return Loss(
+        make_targets(config.objective), training.label_smoothing, training.z_loss
+    )

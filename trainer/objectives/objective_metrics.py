@@ -28,7 +28,7 @@ from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
 from transbeam.trainer.metrics.multi_label import LabelSetScores
 from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
-from transbeam.trainer.objectives.targets import Target, asks_of
+from transbeam.trainer.objectives.targets import Target, make_targets
 
 Answers = Mapping[str, Mapping[str, np.ndarray]]  # the result of `Loss.answers`
 Batch = Mapping[str, np.ndarray]
@@ -76,7 +76,7 @@ class RankScorer(Scorer):
         return intervals_of_draws(len(units), scores, seed)
 
 
-def scorers_of(
+def make_scorers(
     objective: Objective, *, strict_entities: bool = False
 ) -> tuple[Scorer, ...]:
     """The metrics that an evaluation of an objective reports beside the loss.
@@ -87,13 +87,13 @@ def scorers_of(
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import ClassificationConfig
-    >>> (scorer,) = scorers_of(ClassificationConfig(labels=("no", "yes")))
+    >>> (scorer,) = make_scorers(ClassificationConfig(labels=("no", "yes")))
     >>> answers = {"logits": {"guesses": np.array([1, 1])}}
     >>> rows = scorer.statistics(answers, {"label": np.array([1, 0])})
     >>> scorer.metric.scores(rows.sum(axis=0))["accuracy"].item()
     0.5
     """
-    first, *rest = asks_of(objective)
+    first, *rest = make_targets(objective)
     if isinstance(objective, FillsObjective | TextObjective):
         return _perplexity(first), _guesses(TokenAccuracy(), first)
     if isinstance(objective, SentencePairsConfig):

@@ -212,12 +212,12 @@ class LabelSetTarget(Target):
 _MASKED = Target("logits", "masked_ids", "masked_weights")
 
 
-def asks_of(objective: Objective) -> tuple[Target, ...]:
+def make_targets(objective: Objective) -> tuple[Target, ...]:
     """The targets of an objective; the loss is the sum of their losses.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
-    >>> asks_of(CausalConfig())
+    >>> make_targets(CausalConfig())
     (Target(output='logits', targets='target_ids', weights='target_weights'),)
     """
     if isinstance(objective, FillsObjective):

@@ -15,7 +15,7 @@ from transbeam.configs.schema.schedules import (
     NoamScheduleConfig,
     Schedule,
     WsdScheduleConfig,
-    warmup_of,
+    count_warmup_steps,
 )
 
 # The remaining share of the decay, after a share of the decay's steps.
@@ -156,7 +156,7 @@ def build_schedule(config: Schedule, steps: int, hidden_dim: int) -> Warmup:
     >>> [float(schedule(step)) for step in (0, 3)]
     [0.03125, 0.125]
     """
-    warmup = warmup_of(config, steps)
+    warmup = count_warmup_steps(config, steps)
     match config:
         case CosineScheduleConfig() | LinearScheduleConfig():
             fraction = config.final_fraction

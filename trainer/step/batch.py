@@ -14,7 +14,7 @@ Batch = Mapping[str, Any]
 Numbers = dict[str, Any]
 
 
-def inputs_of(model: keras.Model, batch: Batch) -> Batch:
+def model_inputs(model: keras.Model, batch: Batch) -> Batch:
     """Selects the features that are inputs of a model."""
     return {tensor.name: batch[tensor.name] for tensor in model.inputs}
 
@@ -51,4 +51,4 @@ def outputs_to_learn_from(
     whole = whole or loss.reads_scores or is_plain()
     unscored = None if whole else without_scores(model)
     called = unscored or model
-    return lambda batch: called(inputs_of(model, batch), training=training)
+    return lambda batch: called(model_inputs(model, batch), training=training)

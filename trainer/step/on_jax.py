@@ -14,7 +14,7 @@ from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
     in_parts,
-    inputs_of,
+    model_inputs,
     outputs_to_learn_from,
     tokens_in,
 )
@@ -121,7 +121,7 @@ def build_forward(model: keras.Model, loss: Loss, workers: Workers):
 
     def pure(values, other_values, batch) -> Numbers:
         outputs, _ = model.stateless_call(
-            values, other_values, inputs_of(model, batch), training=False
+            values, other_values, model_inputs(model, batch), training=False
         )
         return loss.answers(outputs, batch)
 

@@ -11,7 +11,7 @@ from transbeam.trainer.step.batch import (
     Batch,
     Numbers,
     in_parts,
-    inputs_of,
+    model_inputs,
     outputs_to_learn_from,
     tokens_in,
 )
@@ -95,7 +95,7 @@ def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `transbeam.trainer.step.build.build_evaluation`."""
 
     def answers(rows: Batch) -> Numbers:
-        outputs = model(inputs_of(model, rows), training=False)
+        outputs = model(model_inputs(model, rows), training=False)
         return loss.answers(outputs, rows)
 
     @tf.function(autograph=False, reduce_retracing=True)

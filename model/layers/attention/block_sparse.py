@@ -24,7 +24,7 @@ from transbeam.model.layers.attention.local_attention import (
     Far,
     LocalWindow,
     attend_to_window,
-    window_of,
+    visible_window,
 )
 
 # A prime whose square plus a block number stays within int32.
@@ -112,7 +112,7 @@ class BlockSparseAttention(Attention):
         bias_table = places.get("bias_table")
 
         reach = size if documents.aligned else 2 * size - 1
-        window = window_of((reach, reach), size, length)
+        window = visible_window((reach, reach), size, length)
         inner = attend_to_window(
             self,
             (query, key, value),

@@ -19,7 +19,7 @@ from transbeam.model.layers.attention.local_attention import (
     Far,
     LocalWindow,
     attend_to_window,
-    window_of,
+    visible_window,
 )
 from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
 from transbeam.model.layers.sequence_info import check_places
@@ -117,7 +117,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         # To the right, it must reach the global tokens of a document that starts in the
         # block.
         reach = (before, max(after, self.num_global_tokens - 1))
-        window = window_of(reach, self.block_size, ops.shape(inputs)[1])
+        window = visible_window(reach, self.block_size, ops.shape(inputs)[1])
         is_global = window.around(ops.cast(self._is_global(documents), "int32"))
         near = ops.logical_or(self.within_reach(window), ops.not_equal(is_global, 0))
         allowed = ops.logical_and(window.visible(documents), near)

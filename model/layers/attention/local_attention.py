@@ -84,15 +84,15 @@ class Far(NamedTuple):
     allowed: Any
 
 
-def window_of(reach: tuple[int, int], size: int, length) -> LocalWindow:
+def visible_window(reach: tuple[int, int], size: int, length) -> LocalWindow:
     """The window in which a query reaches the given tokens before and after it.
 
     For a row that is known to be short the window is smaller.
 
     Example:
-    >>> window_of((7, 0), size=4, length=100)
+    >>> visible_window((7, 0), size=4, length=100)
     LocalWindow(size=4, before=2, after=0)
-    >>> window_of((7, 7), size=4, length=3)
+    >>> visible_window((7, 7), size=4, length=3)
     LocalWindow(size=4, before=1, after=1)
     """
     if isinstance(length, int):

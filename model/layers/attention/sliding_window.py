@@ -14,7 +14,7 @@ from transbeam.model.layers.attention.kv_cache import (
 from transbeam.model.layers.attention.local_attention import (
     LocalWindow,
     attend_to_window,
-    window_of,
+    visible_window,
 )
 from transbeam.model.layers.masks import mask_bias
 
@@ -74,7 +74,7 @@ class SlidingWindowAttention(Attention):
     def attend(self, query, key, value, places, training=None):
         length = ops.shape(query)[1]
         documents = read_places(places, length, self.name)
-        window = window_of(self.reach, self.block_size, length)
+        window = visible_window(self.reach, self.block_size, length)
         visible = window.visible(documents)  # (N, B, 1|b, W b)
         allowed = ops.logical_and(visible, self.within_reach(window))
         return attend_to_window(

@@ -78,7 +78,7 @@ def choose_pairs(
     )
 
 
-def _ranges_of(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int, int]]:
+def _copy_ranges(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int, int]]:
     """Returns, for each document, the range of its copies among sorted documents."""
     there = identities[ordered]
     begin = np.searchsorted(there, identities, side="left")
@@ -115,7 +115,7 @@ class _Walk:
             others = num_own + np.flatnonzero(sentences.per_document[num_own:])
         self._others = np.asarray(others, np.int64)
         self._others = self._others[np.argsort(identities[self._others], kind="stable")]
-        self._ranges = _ranges_of(identities, self._others)
+        self._ranges = _copy_ranges(identities, self._others)
         self.rows: list[tuple[int, ...]] = []
         self.left_out = 0
         self._edges: list[int] = sentences.edges.tolist()

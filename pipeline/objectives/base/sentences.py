@@ -45,7 +45,7 @@ def has_two_sentences(text: str, rule: str = "punctuation") -> bool:
     return first is not None and first.end() < len(text)
 
 
-def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
+def sample_excerpt(text: str, rule: str, share: float, characters: int) -> str:
     """Returns consecutive sentences of a text, from a given relative position.
 
     Args:
@@ -55,7 +55,7 @@ def stretch_of(text: str, rule: str, share: float, characters: int) -> str:
         characters: The maximum length; a single sentence is cut there.
 
     Example:
-    >>> stretch_of("One. Two. Three. Four.", "punctuation", 0.1, 12)
+    >>> sample_excerpt("One. Two. Three. Four.", "punctuation", 0.1, 12)
     'Two. Three. '
     """
     place = int(share * len(text))

@@ -33,8 +33,8 @@ def decode(raw: bytes, encoding: str) -> str:
 
     Args:
         raw: A whole file, or a part of one that ends at a character boundary.
-        encoding: A codec's name, or `detect`. For parts of a file use `codec_of` of the
-            file, so that all parts have the same codec.
+        encoding: A codec's name, or `detect`. For parts of a file use the file's
+            `find_codec`, so that all parts have the same codec.
 
     Raises:
         UnicodeDecodeError: The bytes are not valid in the encoding.
@@ -153,7 +153,7 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
         )
 
 
-def codec_of(file: SourceFile, encoding: str) -> str:
+def find_codec(file: SourceFile, encoding: str) -> str:
     """Returns the codec for parts of a file, by its byte order mark or `detect`.
 
     Raises:

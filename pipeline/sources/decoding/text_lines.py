@@ -13,8 +13,8 @@ from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Rejected
 from transbeam.pipeline.documents.rejection import excerpt
 from transbeam.pipeline.sources.decoding.text_decoding import (
-    codec_of,
     decode,
+    find_codec,
     not_text,
     refuse_carriage_returns,
     refuse_other_mark,
@@ -55,7 +55,7 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
         BrokenFile: The file is truncated or damaged, or its encoding is uncertain.
     """
     file = span.file
-    codec = codec_of(file, encoding)
+    codec = find_codec(file, encoding)
     # The end of a compressed file's text does not follow from its size.
     end = sys.maxsize if span.end == file.size else span.end
     with open_file(file) as stream:

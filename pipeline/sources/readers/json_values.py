@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 from transbeam.pipeline.documents.byte_range import SourceFile
 from transbeam.pipeline.documents.document import Rejected
 from transbeam.pipeline.documents.rejection import excerpt
-from transbeam.pipeline.sources.decoding.text_decoding import codec_of
+from transbeam.pipeline.sources.decoding.text_decoding import find_codec
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_beginning, open_file
 
@@ -51,7 +51,7 @@ def has_values(file: SourceFile, encoding: str) -> bool:
     False for a file that cannot be opened or decoded; reading it reports the error.
     """
     try:
-        codec = codec_of(file, encoding)
+        codec = find_codec(file, encoding)
         with open_beginning(file) as stream:
             sample = stream.read1(_SAMPLE_BYTES)  # pyright: ignore
     except (BrokenFile, OSError):
@@ -82,7 +82,7 @@ def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
             after the last object if an array is not closed.
     """
     with open_file(file) as stream:
-        yield from _Reader(stream, codec_of(file, encoding), file.name).values()
+        yield from _Reader(stream, find_codec(file, encoding), file.name).values()
 
 
 class _Reader:

@@ -17,8 +17,8 @@ from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.byte_range import Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.decoding.text_decoding import (
-    codec_of,
     decode,
+    find_codec,
     not_text,
     refuse_carriage_returns,
     refuse_other_mark,
@@ -32,7 +32,7 @@ _TO_THE_END = sys.maxsize
 
 def read(span: Span, source: TextSourceConfig) -> Iterator[Document | Rejected]:
     """Yields the documents of a span, undecodable ones as `Rejected`."""
-    codec = codec_of(span.file, source.encoding)
+    codec = find_codec(span.file, source.encoding)
     # The end of a compressed file's text does not follow from its size.
     end = _TO_THE_END if span.end == span.file.size else span.end
     name = span.file.name

@@ -23,7 +23,7 @@ from transbeam.pipeline.sources.files.pushback_stream import PutBack
 from transbeam.pipeline.sources.readers.web_page import (
     HTML_TYPES,
     UnreadablePage,
-    charset_of,
+    find_charset,
     page_text,
     split_response,
     unpack,
@@ -87,7 +87,7 @@ def _response(record: _Record, name: str) -> Document | Filtered | Rejected:
         shown = excerpt(record.block), record.size
         return Rejected(str(error), name, record.offset, *shown)
     except UnicodeDecodeError as error:
-        encoding = charset_of(error.object, headers)
+        encoding = find_charset(error.object, headers)
         return undecodable(error, encoding, name, record.offset)
 
 

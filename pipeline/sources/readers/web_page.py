@@ -100,7 +100,7 @@ def _joined_chunks(body: bytes) -> bytes:
     return b"".join(chunks)
 
 
-def charset_of(body: bytes, headers: Message) -> str:
+def find_charset(body: bytes, headers: Message) -> str:
     """Returns the codec that the HTTP header or the page declares, or `detect`."""
     found = _META_CHARSET.search(body, 0, _META_BYTES)
     for declared in (
@@ -167,7 +167,7 @@ def page_text(body: bytes, headers: Message) -> str:
             none and detection fails.
         UnreadablePage: The HTML cannot be parsed.
     """
-    codec = charset_of(body, headers)
+    codec = find_charset(body, headers)
     if codec == DETECT:
         codec = detect(body).codec
         report_page_encoding(codec)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from transbeam.pipeline.cleaning.unicode_scripts import script_of
+from transbeam.pipeline.cleaning.unicode_scripts import script_name
 
 # Scripts whose combining marks distinguish words. Marks in Arabic and Hebrew are vowels
 # that are usually omitted, in Latin and Greek accents.
@@ -95,4 +95,4 @@ def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
 
 
 def _script(character: str) -> str:
-    return "hiragana" if ord(character) in _VOICING else script_of(character)
+    return "hiragana" if ord(character) in _VOICING else script_name(character)

@@ -13,11 +13,11 @@ import tensorflow as tf
 _Ragged: Any = tf.RaggedTensor
 
 
-def rows_of(values: tf.Tensor, lengths: tf.Tensor) -> Any:
+def split_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
     """Splits values into rows `(B, None)` of the given lengths `(B,)`.
 
     Example:
-    >>> rows_of([7, 8, 9], [1, 0, 2]).to_list()
+    >>> split_rows([7, 8, 9], [1, 0, 2]).to_list()
     [[7], [], [8, 9]]
     """
     return _Ragged.from_row_lengths(values, lengths, validate=False)
@@ -99,7 +99,7 @@ def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
     [[7], []]
     """
     lengths = tf.reduce_sum(tf.cast(chosen, tf.int64), axis=1)
-    return rows_of(tf.gather_nd(values, tf.where(chosen)), lengths)
+    return split_rows(tf.gather_nd(values, tf.where(chosen)), lengths)
 
 
 def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:

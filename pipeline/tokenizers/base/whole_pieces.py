@@ -142,7 +142,7 @@ def _in_either_case(piece: str) -> str:
     )
 
 
-def whole_pieces_of(
+def make_added_token_matcher(
     vocabulary: Sequence[str], exact: Sequence[str], folded: Sequence[str] = ()
 ) -> WholePieces | None:
     """Returns the matcher for added tokens; None if there are none."""

@@ -12,11 +12,15 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.offsets import TokenOffsets, encodable, of_sizes
-from transbeam.pipeline.tokenizers.base.ragged_rows import joined, rows_in_one, rows_of
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    joined,
+    rows_in_one,
+    split_rows,
+)
 from transbeam.pipeline.tokenizers.base.whole_pieces import (
+    make_added_token_matcher,
     offsets_around,
     tokenize_around,
-    whole_pieces_of,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
     END_OF_TEXT,
@@ -94,7 +98,7 @@ class ByteBPETokenizer(tf.Module):
         self.special_pieces = tuple(special_pieces)
         self.add_prefix_space = add_prefix_space
         self._given_special = special
-        self.whole = whole_pieces_of(self.pieces, whole_pieces)
+        self.whole = make_added_token_matcher(self.pieces, whole_pieces)
         self._merger = PairMerger(self.pieces, merges)
         names = set(special_pieces)
         is_special = np.array([piece in names for piece in self.pieces])
@@ -202,7 +206,7 @@ class ByteBPETokenizer(tf.Module):
         unique, per_text = self._unique_words(texts)
         ids = self._merger(unique.values, unique.owners, unique.count)
         rows = tf.gather(ids, unique.index)
-        return rows_in_one(rows_of(rows, per_text))
+        return rows_in_one(split_rows(rows, per_text))
 
     @tf.function(input_signature=[_TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -210,7 +214,7 @@ class ByteBPETokenizer(tf.Module):
         letters = tf.gather(_SINGLE_BYTES, tf.cast(unique.values, tf.int32))
         words = tf.strings.unsorted_segment_join(letters, unique.owners, unique.count)
         rows = tf.gather(words, unique.index)
-        return rows_of(rows, per_text)
+        return split_rows(rows, per_text)
 
     @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:

@@ -17,7 +17,10 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.unicode import unicode_classes
-from transbeam.pipeline.tokenizers.unicode.code_point_table import BLOCK, blocks_of
+from transbeam.pipeline.tokenizers.unicode.code_point_table import (
+    BLOCK,
+    split_into_blocks,
+)
 
 # Character classes. Those from _WHITE on are white space.
 _SYMBOL, _LETTER, _NUMBER, _WHITE, _SPACE, _END = range(6)
@@ -155,7 +158,7 @@ _KIND_OF_BYTE = np.append(_KIND_OF[:_SEPARATOR], np.uint8(_END))
 # For two bytes at once, as uint16 (65536,): twice as fast as for single bytes.
 _KINDS_OF_TWO = np.stack(np.meshgrid(_KIND_OF_BYTE, _KIND_OF_BYTE), axis=-1)
 _KINDS_OF_TWO = _KINDS_OF_TWO.view(np.uint16).ravel()
-_BLOCKS, _BLOCK_OF = blocks_of(_KIND_OF)
+_BLOCKS, _BLOCK_OF = split_into_blocks(_KIND_OF)
 
 
 class _LongCharacters(NamedTuple):

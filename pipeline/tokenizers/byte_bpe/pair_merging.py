@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.pipeline.tokenizers.base.ragged_rows import rows_of
+from transbeam.pipeline.tokenizers.base.ragged_rows import split_rows
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
 
 # Three ranks are packed into one int64.
@@ -138,7 +138,7 @@ class PairMerger(tf.Module):
             tf.cast(is_piece, tf.int64), owners, count
         )
         pieces = tf.gather_nd(settled, tf.where(is_piece))
-        return rows_of(pieces, lengths)
+        return split_rows(pieces, lengths)
 
     def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
         """Looks up three ranks, int32 (T,), for the pair of each token and the next."""

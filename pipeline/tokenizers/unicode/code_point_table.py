@@ -5,7 +5,7 @@ import numpy as np
 BLOCK = 256
 
 
-def blocks_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_into_blocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Splits a table over all code points into blocks, few of which are distinct.
 
     A flat table would add megabytes to every graph.
@@ -19,7 +19,7 @@ def blocks_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Example:
     >>> values = np.arange(0x110000) == ord("a")
-    >>> blocks, where = blocks_of(values)
+    >>> blocks, where = split_into_blocks(values)
     >>> blocks.shape, where[:3]
     ((2, 256), array([0, 1, 1], dtype=int32))
     """

@@ -13,7 +13,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from transbeam.pipeline.tokenizers.unicode import unicode_classes
-from transbeam.pipeline.tokenizers.unicode.code_point_table import BLOCK, blocks_of
+from transbeam.pipeline.tokenizers.unicode.code_point_table import (
+    BLOCK,
+    split_into_blocks,
+)
 
 
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
@@ -163,7 +166,7 @@ class _CodePointShift:
         shifts = np.zeros(0x110000, np.int32)
         for first, last, step, shift in runs:
             shifts[first : last + 1 : step] = shift
-        self._blocks, self._block_of = blocks_of(shifts)
+        self._blocks, self._block_of = split_into_blocks(shifts)
         ranges = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last, *_ in runs)
         self._pattern = f"(?s).*[{ranges}].*"
 

@@ -28,9 +28,9 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
     wordpiece_special_ids,
 )
 from transbeam.pipeline.tokenizers.base.whole_pieces import (
+    make_added_token_matcher,
     offsets_around,
     tokenize_around,
-    whole_pieces_of,
 )
 from transbeam.pipeline.tokenizers.wordpiece import bert_normalization
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_offsets import of_word_pieces
@@ -134,7 +134,9 @@ class WordPieceTokenizer(tf.Module):
         )
         self._pieces = tf.constant(self.vocabulary)
         self._wordpiece = fast_wordpiece(self.vocabulary)
-        self.whole = whole_pieces_of(self.vocabulary, whole_pieces, folded_pieces)
+        self.whole = make_added_token_matcher(
+            self.vocabulary, whole_pieces, folded_pieces
+        )
 
     @property
     def vocabulary_size(self) -> int:

@@ -7,7 +7,7 @@ from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 
-class Judge(Protocol):
+class ParityChecker(Protocol):
     """Computes reference outputs with Keras and compares exported models with them.
 
     Keras runs on each text separately, without padding, and without the code of the

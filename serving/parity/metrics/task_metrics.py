@@ -158,7 +158,7 @@ class Explained:
         return float(1 - np.mean((scores - self.labels) ** 2) / self.labels.var())
 
 
-def metric_of(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
+def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
     """Makes the metric of a run's task; None if its records lack right answers."""
     objective = trained.config.objective
     if isinstance(objective, TextObjective):

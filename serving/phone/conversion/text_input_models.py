@@ -36,7 +36,7 @@ from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.embedding import Embedder, tokenized
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 # Plain signatures, and the names of their counterparts on text.
@@ -70,7 +70,7 @@ def text_signature(trained: TrainedRun) -> str:
         raise no_wordpiece("the tokenizer that tokenizer.path names")
     if trained.tokenizer.whole is not None:
         raise no_wordpiece("a tokenizer with added tokens, which are found whole,")
-    plain = task_of(trained).phone_endpoints()
+    plain = make_signature_task(trained).phone_endpoints()
     return next(name for name in FROM_TEXT if name in plain)
 
 
@@ -138,7 +138,7 @@ def text_rows(
 
 
 def _from_text(trained: TrainedRun, plain: str) -> Endpoint:
-    task = task_of(trained)
+    task = make_signature_task(trained)
     ask, inputs = task.phone_endpoints()[plain]
     assert isinstance(trained.tokenizer, WordPieceTokenizer)
     tokenizer = GraphWordPiece(trained.tokenizer)
@@ -156,7 +156,7 @@ def _longest(trained: TrainedRun, plain: str) -> int:
     """Returns the maximum number of tokens of a signature's rows."""
     if plain == "embed":
         return Embedder(trained).max_length
-    return task_of(trained).max_length
+    return make_signature_task(trained).max_length
 
 
 def _asking(file: Path, signature: str) -> Any:

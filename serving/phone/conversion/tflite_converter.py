@@ -21,7 +21,7 @@ from transbeam.serving.phone.conversion.litert_lm_bundle import (
     bundle_name,
     write_bundle,
 )
-from transbeam.serving.phone.quantization.calibration import calibration_of
+from transbeam.serving.phone.quantization.calibration import make_calibration
 from transbeam.serving.phone.quantization.int4_weights import (
     NONE_ROUNDED,
     RoundedWeights,
@@ -34,7 +34,7 @@ from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
 )
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.tflite_signatures import cache_slots
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 
 def file_name(variant: str) -> str:
@@ -70,10 +70,10 @@ def rounded_weights(
     """
     if IN_4_BITS.isdisjoint(trained.config.export.tflite):
         return NONE_ROUNDED
-    task = task_of(trained)
+    task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
     content = convert(endpoints, task.max_length, folder)
-    asked = calibration_of(trained, run_folder, endpoints, content, filled=False)
+    asked = make_calibration(trained, run_folder, endpoints, content, filled=False)
     return round_weights(content, asked, console)
 
 
@@ -123,7 +123,7 @@ def write_tflite(
         ArtifactError: A file has ops that the plain interpreter cannot run, there are
             too few records to calibrate on, or a file cannot be written.
     """
-    task = task_of(trained)
+    task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
     made = convert_endpoints(trained, run_folder, endpoints, folder, rounded)
     files = write_variants(made.items(), folder, file_name)
@@ -181,7 +181,10 @@ def convert_endpoints(
     Raises:
         ArtifactError: As `write_tflite`.
     """
-    variants, longest = trained.config.export.tflite, task_of(trained).max_length
+    variants, longest = (
+        trained.config.export.tflite,
+        make_signature_task(trained).max_length,
+    )
     if custom_ops:  # the quantizer's interpreter has none of them
         variants = [each for each in variants if each != INT8]
     # Float32 models, one for each way of tracing that is needed.
@@ -193,7 +196,7 @@ def convert_endpoints(
     }
     calibration = None
     if True in sources:
-        calibration = calibration_of(
+        calibration = make_calibration(
             trained, run_folder, endpoints, sources[True], names
         )
     made = {}

@@ -29,7 +29,7 @@ _WRITTEN = 8
 Row = Mapping[str, np.ndarray]
 
 
-def calibration_of(
+def make_calibration(
     trained: TrainedRun,
     run_folder: Path,
     endpoints: Mapping[str, Endpoint],

@@ -24,7 +24,7 @@ from transbeam.serving.phone.tflite_format.signature_table import (
     TFLiteSignatureEntry,
 )
 from transbeam.serving.signatures.embedding import Embedder
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.signatures.token_classification import TokenClassificationTask
 
 LANGUAGES = ("python", "kotlin", "swift")
@@ -77,7 +77,7 @@ def program_values(
     if "embed" in signatures:
         values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
         values["longest_vector"] = Embedder(trained).max_length
-    task = task_of(trained)
+    task = make_signature_task(trained)
     if isinstance(task, TokenClassificationTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}

@@ -20,7 +20,7 @@ _IDENTIFIER = b"TFL3"
 _ALIGNMENT = 16  # bytes
 
 
-def ops_of(content: bytes) -> tuple[set[str], set[str]]:
+def list_ops(content: bytes) -> tuple[set[str], set[str]]:
     """The builtin ops that a model uses, and those that are none of TFLite's own."""
     model = unpacked(content)
     codes = model.operatorCodes
@@ -42,7 +42,7 @@ def check_flatbuffer(
     Raises:
         ArtifactError: It has other custom ops, or variables in place of weights.
     """
-    builtin, custom = ops_of(content)
+    builtin, custom = list_ops(content)
     if refused := sorted((custom - allowed) | (builtin & VARIABLE_OPS)):
         raise ArtifactError(
             f"{where}: uses {', '.join(refused)}; expected TFLite's builtin ops only, "

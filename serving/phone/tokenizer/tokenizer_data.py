@@ -51,7 +51,7 @@ def write_data(tokenizer: Path, folder: Path) -> Path:
             phones, or the file cannot be written.
     """
     artifact = read_tokenizer(tokenizer)
-    data = {"fingerprint": artifact.fingerprint, **data_of(artifact.model)}
+    data = {"fingerprint": artifact.fingerprint, **make_tokenizer_data(artifact.model)}
     # On one line: indentation would double the size of a vocabulary.
     content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     file = folder / FILE
@@ -59,7 +59,7 @@ def write_data(tokenizer: Path, folder: Path) -> Path:
     return file
 
 
-def data_of(model: TokenizerModel) -> dict[str, Any]:
+def make_tokenizer_data(model: TokenizerModel) -> dict[str, Any]:
     """Returns the data that the tokenizers for phones read.
 
     Args:
@@ -77,7 +77,7 @@ def data_of(model: TokenizerModel) -> dict[str, Any]:
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")
     >>> model = WordPieceModel(pieces=pieces, lowercase=True, strip_accents=False)
-    >>> data = data_of(model)
+    >>> data = make_tokenizer_data(model)
     >>> data["kind"], data["special"]["mask"], data["longest_word"]
     ('wordpiece', 4, 100)
     """

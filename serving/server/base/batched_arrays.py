@@ -13,7 +13,7 @@ Answer = Future[dict[str, np.ndarray]]
 _SHORTEST = 64  # bytes; texts up to this length share one bucket
 
 
-def group_of(inputs: Arrays) -> tuple[object, ...]:
+def bucket_key(inputs: Arrays) -> tuple[object, ...]:
     """Returns the bucket of a request: requests of one bucket may share a batch.
 
     A bucket is made of the dtypes, the shapes of a row, and the rounded length of the
@@ -25,7 +25,7 @@ def group_of(inputs: Arrays) -> tuple[object, ...]:
 
     Example:
     >>> short, long = (np.array([b"a" * n], object) for n in (10, 100))
-    >>> group_of({"text": short}) == group_of({"text": long})
+    >>> bucket_key({"text": short}) == bucket_key({"text": long})
     False
     """
     shapes = [

@@ -47,12 +47,12 @@ def read_models(file: Path) -> list[ModelSettings]:
             'model_platform: "tensorflow" } }'
         ) from None
     try:
-        return models_of(config)
+        return parse_models(config)
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def models_of(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
+def parse_models(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
     """Converts a `ModelServerConfig` to model settings.
 
     Args:
@@ -165,7 +165,7 @@ def read_batching(file: Path) -> BatchingParameters:
     return parameters
 
 
-def batching_of(folder: Path, common: BatchingParameters) -> BatchingParameters:
+def parse_batching(folder: Path, common: BatchingParameters) -> BatchingParameters:
     """Reads the batching parameters in a version folder; disables batching without any.
 
     Args:

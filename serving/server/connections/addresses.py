@@ -73,16 +73,16 @@ def taken(host: str, port: int, flag: str, error: OSError) -> ConfigError:
         error: Error of the operating system.
     """
     return ConfigError(
-        f"cannot listen on {address_of(host, port)}: {error.strerror or error}. Give "
-        f"another port with {flag}, or 0 for any that is free"
+        f"cannot listen on {format_address(host, port)}: {error.strerror or error}. "
+        f"Give another port with {flag}, or 0 for any that is free"
     )
 
 
-def address_of(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """Formats an address as `HOST:PORT`, with brackets around IPv6 addresses.
 
     Example:
-    >>> address_of("::1", 8500)
+    >>> format_address("::1", 8500)
     '[::1]:8500'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -33,7 +33,7 @@ from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.base.worker_thread import are_many, aside
 from transbeam.serving.server.configuration.settings import ServerSettings
-from transbeam.serving.server.configuration.tf_serving_files import models_of
+from transbeam.serving.server.configuration.tf_serving_files import parse_models
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 from transbeam.serving.server.grpc_api.client_timeouts import PatientCalls
 from transbeam.serving.server.grpc_api.error_details import short_details
@@ -45,7 +45,7 @@ from transbeam.serving.server.monitoring.request_ids import (
     Over,
     current,
 )
-from transbeam.serving.server.protocol.model_spec import model_spec, target_of
+from transbeam.serving.server.protocol.model_spec import model_spec, parse_target
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array, write_proto
 from transbeam.serving.server.request_handling.reload_config import reload_for_client
@@ -164,7 +164,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             arrays = {name: to_array(name, proto) for name, proto in given}
             return stream_request(arrays, signature)
 
-        stream = self._service.stream(target_of(spec), "GRPC", read)
+        stream = self._service.stream(parse_target(spec), "GRPC", read)
         async with aclosing(stream) as parts:
 
             async def following() -> StreamPart | Whole | None:
@@ -214,7 +214,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     async def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:
         async def answer() -> model_management_pb2.ReloadConfigResponse:
             try:
-                wanted = models_of(request.config)
+                wanted = parse_models(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
             reload = partial(
@@ -263,7 +263,7 @@ def _target(request: Any) -> ModelTarget:
     """
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
-    return target_of(request.model_spec)
+    return parse_target(request.model_spec)
 
 
 def _response(

@@ -10,7 +10,7 @@ from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.signature import (
     DEFAULT,
     ServableSignature,
-    datatype_of,
+    array_datatype,
 )
 from transbeam.serving.server.protocol.json_tensors import dims
 
@@ -81,7 +81,7 @@ def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
     return signature.dtypes[INPUTS] == types_pb2.DT_STRING
 
 
-def outputs_of(signature: ServableSignature, method: str) -> list[str]:
+def method_output_names(signature: ServableSignature, method: str) -> list[str]:
     """Returns the names of the outputs that `method`, Classify or Regress, reads."""
     known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
     return sorted(known & set(signature.definition.outputs))
@@ -145,7 +145,7 @@ def regression(
             f"{len(values)}"
         )
     if values.dtype != np.float32:
-        found = _named(datatype_of(values))
+        found = _named(array_datatype(values))
         raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {found}")
     result = regression_pb2.RegressionResult()
     for value in values.ravel().tolist():
@@ -159,7 +159,7 @@ def _check_classes(name: str, values: np.ndarray, examples: int) -> None:
             "Expected Tensor shape: [batch_size num_classes] but got "
             f"{dims(values.shape)}"
         )
-    found, wanted = datatype_of(values), _TYPES[name]
+    found, wanted = array_datatype(values), _TYPES[name]
     if found != wanted:
         raise invalid(
             f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"

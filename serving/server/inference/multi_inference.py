@@ -86,7 +86,9 @@ def multi_inference(
     asked = [
         {
             name: signature.definition.outputs[name].name
-            for name in classify_regress.outputs_of(signature, task.method_name)
+            for name in classify_regress.method_output_names(
+                signature, task.method_name
+            )
         }
         for task, signature in zip(tasks, chosen, strict=True)
     ]

@@ -112,7 +112,7 @@ class ServableSignature:
 
     def shape(self, name: str) -> list[int | None] | None:
         """Returns the shape of an input, None for unknown sizes or an unknown rank."""
-        return shape_of(self.definition.inputs[name])
+        return tensor_shape(self.definition.inputs[name])
 
     def check_inputs(self, inputs: Arrays) -> None:
         """Checks names and dtypes of the inputs.
@@ -134,7 +134,7 @@ class ServableSignature:
                 f"{{{extra}}}. Missing but required: {{{missing}}}."
             )
         for number, (name, dtype) in enumerate(dtypes.items()):
-            found = datatype_of(inputs[name])
+            found = array_datatype(inputs[name])
             if found != dtype:
                 raise invalid(
                     f"Input {name}: Expects arg[{number}] to be {type_name(dtype)} but "
@@ -190,7 +190,7 @@ class ServableSignature:
         return sorted(wanted) or known
 
 
-def shape_of(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
+def tensor_shape(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
     """Returns a tensor's shape, None for unknown sizes or an unknown rank."""
     shape = tensor.tensor_shape
     if shape.unknown_rank:
@@ -206,7 +206,7 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
     )
 
 
-def datatype_of(values: np.ndarray) -> int:
+def array_datatype(values: np.ndarray) -> int:
     """Returns the `DT_…` data type of an array."""
     if values.dtype.kind in "OSU":
         return types_pb2.DT_STRING

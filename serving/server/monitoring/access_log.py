@@ -44,7 +44,7 @@ class AccessLog:
         self._listener.start()
 
     def __call__(self, call: RequestContext) -> None:
-        self._log.info(line_of(call))
+        self._log.info(format_line(call))
 
     def close(self) -> None:
         """Writes the waiting lines and closes the file."""
@@ -57,13 +57,13 @@ class _Dropping(QueueHandler):
         """Drops the line if the queue is full, so that no request waits for the log."""
 
 
-def line_of(call: RequestContext, now: datetime | None = None) -> str:
+def format_line(call: RequestContext, now: datetime | None = None) -> str:
     """Formats the log line of a call.
 
     Example:
     >>> call = RequestContext("a1", None, "REST", api="Predict", model="m")
     >>> call.status = "200"
-    >>> line_of(call, datetime(2026, 1, 2, tzinfo=UTC))[:75]
+    >>> format_line(call, datetime(2026, 1, 2, tzinfo=UTC))[:75]
     '{"time": "2026-01-02T00:00:00+00:00", "request_id": "a1", "door": "REST", "'
     """
     found = {

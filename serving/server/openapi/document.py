@@ -11,8 +11,8 @@ from transbeam.configs.base.version import VERSION
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.monitoring import metrics
-from transbeam.serving.server.openapi.methods import Method, methods_of
-from transbeam.serving.server.openapi.paths import component, paths_of
+from transbeam.serving.server.openapi.methods import Method, describe_methods
+from transbeam.serving.server.openapi.paths import component, describe_paths
 from transbeam.serving.server.openapi.responses import (
     SCHEMAS,
     Json,
@@ -59,7 +59,7 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
                 sides = {"question": method.question, "answer": method.answer}
                 for side, schema in sides.items():
                     schemas[component(name, number, method.name, side)] = schema
-        paths |= paths_of(name, versions, catalog.labels(name))
+        paths |= describe_paths(name, versions, catalog.labels(name))
     paths |= {path: _door(*told) for path, told in _DOORS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}
     document: Json = {
@@ -84,7 +84,7 @@ def _versions(
     for number in model.available() if model else ():
         try:
             with catalog.use(ModelTarget(name, number)) as (_, loaded):
-                methods = methods_of(loaded.signatures, loaded.questions)
+                methods = describe_methods(loaded.signatures, loaded.questions)
                 yield number, {method.name: method for method in methods}
         except StatusError:  # the version was unloaded in the meantime
             continue

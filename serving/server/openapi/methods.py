@@ -17,7 +17,7 @@ from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     STREAMED,
     can_stream,
-    defaults_of,
+    default_inputs,
 )
 
 _FEATURE = {"$ref": "#/components/schemas/Feature"}
@@ -74,7 +74,7 @@ class Method:
     examples: Mapping[str, Any] = field(default_factory=dict)
 
 
-def methods_of(
+def describe_methods(
     signatures: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> Iterator[Method]:
     """Yields the API methods that a version supports.
@@ -135,7 +135,9 @@ def _wishes(begin: ServableSignature) -> Schema:
         name: predict_schemas.sent(name, dtype, taken)
         for name, dtype in begin.dtypes.items()
     }
-    defaults = {name: to_json(value)[0] for name, value in defaults_of(begin).items()}
+    defaults = {
+        name: to_json(value)[0] for name, value in default_inputs(begin).items()
+    }
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     return {
         "type": "object",

@@ -56,7 +56,7 @@ class _Place:
         return item
 
 
-def paths_of(name: str, versions: Versions, labels: Mapping[str, int]) -> Json:
+def describe_paths(name: str, versions: Versions, labels: Mapping[str, int]) -> Json:
     """Returns all paths of a model.
 
     Args:

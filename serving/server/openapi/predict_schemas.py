@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from transbeam.serving.server.inference.signature import (
     DEFAULT,
     ServableSignature,
-    shape_of,
+    tensor_shape,
 )
 from transbeam.serving.server.openapi.tensor_schemas import (
     TEXT,
@@ -53,7 +53,7 @@ def in_rows(signature: ServableSignature) -> bool:
     """Returns True if no input or output is a scalar, so that all may have rows."""
     definition = signature.definition
     tensors = (*definition.inputs.values(), *definition.outputs.values())
-    return all(shape_of(tensor) != [] for tensor in tensors)
+    return all(tensor_shape(tensor) != [] for tensor in tensors)
 
 
 def questions(signature: ServableSignature) -> list[Schema]:
@@ -70,7 +70,7 @@ def answers(signature: ServableSignature) -> list[Schema]:
     """Returns the response schemas, in the order of `questions`."""
     outputs = dict(sorted(signature.definition.outputs.items()))
     wholes = {
-        name: nested(told_value(name, tensor.dtype), shape_of(tensor))
+        name: nested(told_value(name, tensor.dtype), tensor_shape(tensor))
         for name, tensor in outputs.items()
     }
     columns = _answering(signature, "outputs", _bare(wholes))
@@ -115,7 +115,7 @@ def _rows(inputs: Tensors, taken: InputSpec) -> Schema:
         name: nested(sent(name, tensor.dtype, taken), _of_one(tensor))
         for name, tensor in inputs.items()
     }
-    sizes = {(shape_of(tensor) or [None])[0] for tensor in inputs.values()}
+    sizes = {(tensor_shape(tensor) or [None])[0] for tensor in inputs.values()}
     fixed = {size for size in sizes if size is not None}
     row = _bare_or_named(parts, taken, strict=True)
     rows = nested(row, [min(fixed, default=None)])
@@ -124,7 +124,7 @@ def _rows(inputs: Tensors, taken: InputSpec) -> Schema:
 
 def _columns(inputs: Tensors, taken: InputSpec) -> Schema:
     wholes = {
-        name: nested(sent(name, tensor.dtype, taken), shape_of(tensor))
+        name: nested(sent(name, tensor.dtype, taken), tensor_shape(tensor))
         for name, tensor in inputs.items()
     }
     # Unknown columns are ignored, as in TF Serving.
@@ -147,7 +147,7 @@ def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
 
 def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
     """Returns the shape of one row."""
-    shape = shape_of(tensor)
+    shape = tensor_shape(tensor)
     return None if shape is None else shape[1:]
 
 

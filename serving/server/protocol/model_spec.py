@@ -18,7 +18,7 @@ def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
     """Creates the model spec that a client would send for a target.
 
     Example:
-    >>> target_of(asked_spec(ModelTarget("demo", label="stable"), "")).label
+    >>> parse_target(asked_spec(ModelTarget("demo", label="stable"), "")).label
     'stable'
     """
     spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)
@@ -29,7 +29,7 @@ def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
     return spec
 
 
-def target_of(spec: model_pb2.ModelSpec) -> ModelTarget:
+def parse_target(spec: model_pb2.ModelSpec) -> ModelTarget:
     """Returns the target that a model spec addresses."""
     choice = spec.WhichOneof("version_choice")
     return ModelTarget(

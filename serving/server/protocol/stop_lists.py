@@ -46,7 +46,7 @@ def rows_of_lists(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def list_of(joined: bytes) -> list[bytes]:
+def split_stop_strings(joined: bytes) -> list[bytes]:
     """Splits a signature's string into stop strings."""
     return [stop for stop in joined.split(_SEPARATOR) if stop]
 

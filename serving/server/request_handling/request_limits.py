@@ -38,10 +38,10 @@ def check_examples(serialized: np.ndarray, limits: Limits) -> None:
     """Applies `check_amounts` to serialized `tf.train.Example`s, (N,), by feature."""
     check_rows(len(serialized), limits)
     if sum(map(len, serialized)) > limits.text_bytes:  # otherwise no need to parse
-        _check_text(sum(map(len, _texts_of(serialized))), limits)
+        _check_text(sum(map(len, _request_texts(serialized))), limits)
 
 
-def _texts_of(serialized: np.ndarray) -> Iterable[bytes]:
+def _request_texts(serialized: np.ndarray) -> Iterable[bytes]:
     for content in serialized:
         features = example_pb2.Example.FromString(content).features.feature
         for name, feature in features.items():

@@ -38,10 +38,14 @@ from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.model_spec import (
     asked_spec,
     model_spec,
-    target_of,
+    parse_target,
 )
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
-from transbeam.serving.server.protocol.stop_lists import STOP, list_of, rows_of_lists
+from transbeam.serving.server.protocol.stop_lists import (
+    STOP,
+    rows_of_lists,
+    split_stop_strings,
+)
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,
@@ -323,7 +327,7 @@ class Service:
             StatusError: The tasks address different models, or as `classify`.
         """
         first = [task.model_spec for task in request.tasks[:1]]
-        target = target_of(*first) if first else ModelTarget("")
+        target = parse_target(*first) if first else ModelTarget("")
         deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
@@ -406,7 +410,7 @@ class Service:
         if stops.ndim == 2:
             stops = rows_of_lists(stops)
         for joined in stops.ravel():
-            self._limits.stops.check(list_of(joined))
+            self._limits.stops.check(split_stop_strings(joined))
         return {**inputs, STOP: stops}
 
     def _offer(self, target: ModelTarget, entry: Callable[[], Entry]) -> None:
@@ -428,7 +432,7 @@ class Service:
             )
             inputs = {classify_regress.INPUTS: serialized_examples(examples)}
             check_examples(inputs[classify_regress.INPUTS], self._limits)
-            names = classify_regress.outputs_of(signature, method)
+            names = classify_regress.method_output_names(signature, method)
             deadline = deadline or self.deadline(target.name)
             outputs = await self._run(loaded, signature, inputs, names, deadline)
             found = Predicted(version, signature.name, outputs)

@@ -199,7 +199,7 @@ class ContinuousBatch:
         began = time.monotonic()
         told = self._run(STEP, self._state)
         self._observe(GeneratedTokens(len(self._rows), time.monotonic() - began))
-        self._state = state_of(told)
+        self._state = row_state(told)
         for row, stream in enumerate(self._rows):
             if not stream.is_over:
                 stream.tell(told, row)
@@ -222,7 +222,7 @@ class ContinuousBatch:
                 for stream in coming:
                     self._begin([stream])
             return
-        state = state_of(told)
+        state = row_state(told)
         if self._rows:
             others = {_OTHER + name: values for name, values in state.items()}
             state = self._run(JOIN, {**self._state, **others})
@@ -249,7 +249,7 @@ class ContinuousBatch:
             self._state = {}
 
 
-def state_of(told: Arrays) -> dict[str, np.ndarray]:
+def row_state(told: Arrays) -> dict[str, np.ndarray]:
     """Returns the outputs that are the state for the next call."""
     return {name: value for name, value in told.items() if name.startswith(_STATE)}
 
@@ -261,7 +261,7 @@ def go_round(run: Run, told: Arrays) -> None:
         run: Runs a signature.
         told: Outputs of `stream_begin`.
     """
-    state = state_of(run(STEP, state_of(told)))
+    state = row_state(run(STEP, row_state(told)))
     others = {_OTHER + name: values for name, values in state.items()}
     both = run(JOIN, {**state, **others})
     run(KEEP, {**both, "rows": np.zeros(1, np.int32)})

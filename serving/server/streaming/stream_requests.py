@@ -115,7 +115,7 @@ def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None
         raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
 
 
-def defaults_of(begin: ServableSignature) -> Arrays:
+def default_inputs(begin: ServableSignature) -> Arrays:
     """Returns default values of inputs, each an array of one value."""
     if begin.defaults:
         return begin.defaults
@@ -127,7 +127,7 @@ def defaults_of(begin: ServableSignature) -> Arrays:
 
 
 def _completed(given: Arrays, signature: ServableSignature) -> Arrays:
-    inputs = {**defaults_of(signature), **given}
+    inputs = {**default_inputs(signature), **given}
     signature.check_inputs(inputs)
     signature.check_shapes(inputs)
     for name, values in inputs.items():

@@ -22,7 +22,7 @@ from transbeam.serving.text_ops.mask_tokens import answer_pieces
 LONGEST = 128
 
 
-class Maps(NamedTuple):
+class AttentionGroup(NamedTuple):
     """A group of attention maps of a model, such as cross-attention.
 
     Attributes:
@@ -37,11 +37,17 @@ class Maps(NamedTuple):
 
 
 _ENCODER, _DECODER = "encoder_", "decoder_"
-_OF_ONE = {"attention": Maps(r"\w+_layer_(\d+)/self_attention", "", "")}
+_OF_ONE = {"attention": AttentionGroup(r"\w+_layer_(\d+)/self_attention", "", "")}
 _OF_TWO = {
-    "encoder_attention": Maps(r"encoder_layer_(\d+)/self_attention", *[_ENCODER] * 2),
-    "decoder_attention": Maps(r"decoder_layer_(\d+)/self_attention", *[_DECODER] * 2),
-    "cross_attention": Maps(r"decoder_layer_(\d+)/cross_attention", _DECODER, _ENCODER),
+    "encoder_attention": AttentionGroup(
+        r"encoder_layer_(\d+)/self_attention", *[_ENCODER] * 2
+    ),
+    "decoder_attention": AttentionGroup(
+        r"decoder_layer_(\d+)/self_attention", *[_DECODER] * 2
+    ),
+    "cross_attention": AttentionGroup(
+        r"decoder_layer_(\d+)/cross_attention", _DECODER, _ENCODER
+    ),
 }
 
 Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]

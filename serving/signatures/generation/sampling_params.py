@@ -179,12 +179,12 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
     fine = (numbers >= lowest) & (numbers <= highest)
     said = tf.strings.format(
         f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
-        first_of(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
+        first_where(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
     )
     return tf.debugging.Assert(tf.reduce_all(fine), [said])
 
 
-def first_of(values: Any, where: Any, otherwise: Any) -> Any:
+def first_where(values: Any, where: Any, otherwise: Any) -> Any:
     """Returns the first value where a condition holds, or a default, shape `(1,)`."""
     places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
     return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))

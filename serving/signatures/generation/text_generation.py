@@ -19,8 +19,8 @@ from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     first_in_rows,
-    rows_of,
     side_by_side,
+    split_rows,
 )
 from transbeam.serving.signatures.generation.beam_params import BeamParams
 from transbeam.serving.signatures.generation.sampling_params import SamplingParams
@@ -214,7 +214,7 @@ class TextGenerator:
 
         Only stop strings that end after them have not been searched for yet.
         """
-        pieces = written_text(rows_of(last, tf.ones_like(last)), self.tokenizer)
+        pieces = written_text(split_rows(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))
         return tf.strings.length(text) - alone - _BESIDE
 

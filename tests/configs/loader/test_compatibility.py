@@ -7,7 +7,7 @@ import pytest
 
 import transbeam
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.base.reflection import tag_of
+from transbeam.configs.base.reflection import section_kind
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.objectives.traits import TRAITS
@@ -51,7 +51,7 @@ def objective_of(kind: str) -> str:
 
 
 def test_every_objective_has_a_family() -> None:
-    assert sorted(TRAITS) == sorted(map(tag_of, get_args(Objective)))
+    assert sorted(TRAITS) == sorted(map(section_kind, get_args(Objective)))
 
 
 @pytest.mark.parametrize("model", MODELS)

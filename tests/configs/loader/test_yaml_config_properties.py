@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.reflection import (
     ConfigKey,
-    keys_of,
-    kinds_of,
+    section_keys,
+    section_kind,
+    section_kinds,
     split_optional,
-    tag_of,
 )
 from transbeam.configs.loader.yaml_config import load_run, parse_run
 from transbeam.configs.loader.yaml_dump import dump_run
@@ -71,7 +71,7 @@ def values_of(key: ConfigKey) -> st.SearchStrategy[Any]:
 
 
 def values_of_type(annotation: Any, key: ConfigKey) -> st.SearchStrategy[Any]:
-    if kinds := kinds_of(annotation):
+    if kinds := section_kinds(annotation):
         return st.one_of(*map(sections, kinds.values()))
     if get_origin(annotation) is tuple:
         element = values_of_type(get_args(annotation)[0], key)
@@ -95,8 +95,8 @@ def sections(draw: st.DrawFn, section: type) -> Any:
 
 @cache  # making the strategies anew for each draw takes longer than drawing
 def built(section: type) -> st.SearchStrategy[Any]:
-    keys = keys_of(section).values()
-    tag = tag_of(section)
+    keys = section_keys(section).values()
+    tag = section_kind(section)
     values = {key.name: values_of(key) for key in keys if key.name != "kind" or not tag}
     found = st.fixed_dictionaries(values).map(lambda chosen: build(section, chosen))
     return found.filter(lambda section: section is not None)

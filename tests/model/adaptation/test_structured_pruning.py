@@ -38,7 +38,7 @@ from transbeam.model.adaptation.structured_pruning import (
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.model.weights.assign import assign, shapes_of, variables_of
+from transbeam.model.weights.assign import assign, variable_shapes, variables_by_path
 
 SMALL = {
     "num_layers": 2,
@@ -210,7 +210,8 @@ def test_pruned_equals_zeroed(name, randomise):
     new = pruned_config(old, heads=2, intermediate=7)
     model = randomise(build(old))
     values = {
-        path: keras.ops.convert_to_numpy(w) for path, w in variables_of(model).items()
+        path: keras.ops.convert_to_numpy(w)
+        for path, w in variables_by_path(model).items()
     }
     before = answer(model)
     widths, generator = part_widths(values, old), np.random.default_rng(3)
@@ -239,7 +240,7 @@ def test_pruned_equals_zeroed(name, randomise):
 
 def test_heads_or_units_alone():
     old = MODELS["seq2seq, biases, groups"]
-    shapes = shapes_of(build(old))
+    shapes = variable_shapes(build(old))
     values = {path: np.zeros(shape) for path, shape in shapes.items()}
     worth = {
         part: np.arange(len(values[f"{part}/{OUTPUT}"]) // width)
@@ -248,7 +249,7 @@ def test_heads_or_units_alone():
     for asked in ({"heads": 2}, {"intermediate": 7}):
         new = pruned_config(old, **asked)
         taken = dict(of_some_parts(values, choose(worth, old, new), old))
-        after = shapes_of(build(new))
+        after = variable_shapes(build(new))
         assert {path: x.shape for path, x in taken.items()} == after
         changed = {path for path in shapes if shapes[path] != after[path]}
         of_units = {path for path in shapes if "/feedforward/" in path}

@@ -8,7 +8,7 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.schema.model import DecoderConfig
 from transbeam.model.decoder import build_decoder
 from transbeam.model.functional.deferred_logits import without_scores
-from transbeam.trainer.step.batch import inputs_of
+from transbeam.trainer.step.batch import model_inputs
 
 VOCABULARY = {"masked", "sentence_pairs", "causal", "prefix", "seq2seq"}
 
@@ -34,7 +34,7 @@ def test_of_every_objective(kind) -> None:
     model = small_model(OBJECTIVES[kind])
     for weight in model.weights:  # the head's bias, too, which begins as zeros
         weight.assign_add(0.1 * np.random.default_rng(0).normal(size=weight.shape))
-    inputs = inputs_of(model, random_batch(OBJECTIVES[kind], 2, 0))
+    inputs = model_inputs(model, random_batch(OBJECTIVES[kind], 2, 0))
     if kind in VOCABULARY:
         assert_same_scores(model, inputs)
     else:

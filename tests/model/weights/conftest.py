@@ -11,7 +11,7 @@ from transbeam.model.build import build_model
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.seq2seq import build_seq2seq
-from transbeam.model.weights.assign import assign, shapes_of
+from transbeam.model.weights.assign import assign, variable_shapes
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 
 
@@ -36,5 +36,5 @@ def built(checkpoint: Checkpoint, *, with_head: bool = True) -> keras.Model:
         model = build_model(config, checkpoint.objective, vocabulary_size)
     else:
         model = build_encoder(config, vocabulary_size)
-    assign(model, checkpoint.weights(shapes_of(model)))
+    assign(model, checkpoint.weights(variable_shapes(model)))
     return model

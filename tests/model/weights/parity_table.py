@@ -18,7 +18,7 @@ from tests.model.weights import test_keras_hub as hub
 from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.test_golden import differences
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.keras_hub.backbones import read_backbone
@@ -34,7 +34,7 @@ def main() -> None:
             gap = max(differences(name, model).values())
             print(f"| {name} | from transformers | {gap:.1e} |")
             ours = Path(folder, "ours")
-            export_checkpoint(variables_of(model), checkpoint.description, ours)
+            export_checkpoint(variables_by_path(model), checkpoint.description, ours)
             written, wanted = load_file(ours / "model.safetensors"), case.tensors()
             equal = written.keys() == wanted.keys() and all(
                 np.array_equal(written[key], wanted[key]) for key in wanted

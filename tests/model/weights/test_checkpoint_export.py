@@ -16,7 +16,7 @@ from transbeam.configs.schema.block import AlibiPositionConfig
 from transbeam.configs.schema.model import EncoderConfig, PoolerConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.encoder import build_encoder
-from transbeam.model.weights.assign import assign, shapes_of, variables_of
+from transbeam.model.weights.assign import assign, variable_shapes, variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.model_family import Description
@@ -38,7 +38,9 @@ def test_bit_for_bit_and_name_for_name(case, folder, tmp_path):
     checkpoint = read_checkpoint(folder)
     model = built(checkpoint)
     written = tmp_path / "written"
-    family = export_checkpoint(variables_of(model), checkpoint.description, written)
+    family = export_checkpoint(
+        variables_by_path(model), checkpoint.description, written
+    )
     assert family == CASES[case].config["model_type"]
     assert_equal(read_all(written), CASES[case].tensors())
     assert read_checkpoint(written).description == checkpoint.description
@@ -54,7 +56,7 @@ def test_arrays_do_as_well_as_a_model(tmp_path):
     """A mapping of paths to arrays, with no Keras model anywhere."""
     folder = CASES["gpt2"].write(tmp_path / "gpt2")
     checkpoint = read_checkpoint(folder)
-    weights = dict(checkpoint.weights(shapes_of(built(checkpoint))))
+    weights = dict(checkpoint.weights(variable_shapes(built(checkpoint))))
     export_checkpoint(weights, checkpoint.description, tmp_path / "written")
     assert_equal(read_all(tmp_path / "written"), CASES["gpt2"].tensors())
 
@@ -68,13 +70,13 @@ def test_half_precision_is_read_as_what_it_is_and_written_rounded(dtype, tmp_pat
     checkpoint = read_checkpoint(folder)
     model = built(checkpoint)
     path = "decoder_layer_1/self_attention/key/kernel"
-    kernel = variables_of(model)[path].numpy()
+    kernel = variables_by_path(model)[path].numpy()
     assert kernel.dtype == np.float32
     there = tensors["model.layers.1.self_attn.k_proj.weight"].astype("float32").T
     np.testing.assert_array_equal(kernel, there)
 
     export_checkpoint(
-        variables_of(model), checkpoint.description, tmp_path / "out", dtype=dtype
+        variables_by_path(model), checkpoint.description, tmp_path / "out", dtype=dtype
     )
     assert_equal(read_all(tmp_path / "out"), tensors)
     assert (
@@ -88,9 +90,9 @@ def test_shards_are_written_read_and_small_enough(tmp_path):
     model = built(checkpoint)
     out = tmp_path / "out"
     # Leaves one file that the shards are to replace.
-    export_checkpoint(variables_of(model), checkpoint.description, out)
+    export_checkpoint(variables_by_path(model), checkpoint.description, out)
     export_checkpoint(
-        variables_of(model), checkpoint.description, out, max_shard_bytes=2000
+        variables_by_path(model), checkpoint.description, out, max_shard_bytes=2000
     )
     files = sorted(out.glob("*.safetensors"))
     assert len(files) > 3
@@ -104,10 +106,12 @@ def test_shards_are_written_read_and_small_enough(tmp_path):
         assert name in load_file(out / file)
     assert_equal(read_all(out), CASES["t5"].tensors())
     again = built(read_checkpoint(out))
-    for path, weight in variables_of(again).items():
-        np.testing.assert_array_equal(weight.numpy(), variables_of(model)[path].numpy())
+    for path, weight in variables_by_path(again).items():
+        np.testing.assert_array_equal(
+            weight.numpy(), variables_by_path(model)[path].numpy()
+        )
     # And back to one file.
-    export_checkpoint(variables_of(model), checkpoint.description, out)
+    export_checkpoint(variables_by_path(model), checkpoint.description, out)
     assert sorted(path.name for path in out.iterdir()) == [
         "config.json",
         "model.safetensors",
@@ -121,7 +125,7 @@ def test_rows_past_the_vocabulary_are_zero_and_are_not_written(tmp_path):
     padded = dataclasses.replace(checkpoint.description, config=config)
     checkpoint = dataclasses.replace(checkpoint, description=padded)
     model = built(checkpoint)
-    weights = variables_of(model)
+    weights = variables_by_path(model)
     table = weights["token_embedding/embeddings"].numpy()
     assert table.shape == (16, 8)
     np.testing.assert_array_equal(table[11:], 0)
@@ -147,7 +151,7 @@ def test_gpt2_as_its_authors_named_it(with_prefix, tmp_path):
     save_file(tensors, folder / "model.safetensors")
     checkpoint = read_checkpoint(folder)
     export_checkpoint(
-        variables_of(built(checkpoint)), checkpoint.description, tmp_path / "out"
+        variables_by_path(built(checkpoint)), checkpoint.description, tmp_path / "out"
     )
     assert_equal(read_all(tmp_path / "out"), case.tensors())
 
@@ -170,13 +174,15 @@ def test_the_first_bert_with_gamma_beta_and_every_head(tmp_path):
     checkpoint = read_checkpoint(folder)
     assert checkpoint.objective == MaskedConfig()
     model = built(checkpoint)
-    assert checkpoint.left_out(shapes_of(model)) == [
+    assert checkpoint.left_out(variable_shapes(model)) == [
         "bert.pooler.dense.bias",
         "bert.pooler.dense.weight",
         "cls.seq_relationship.bias",
         "cls.seq_relationship.weight",
     ]
-    export_checkpoint(variables_of(model), checkpoint.description, tmp_path / "out")
+    export_checkpoint(
+        variables_by_path(model), checkpoint.description, tmp_path / "out"
+    )
     kept = {
         name: array
         for name, array in case.tensors().items()
@@ -196,7 +202,7 @@ def test_tied_tables_may_be_there_twice(tmp_path):
     save_file(tensors, folder / "model.safetensors")
     checkpoint = read_checkpoint(folder)
     export_checkpoint(
-        variables_of(built(checkpoint)), checkpoint.description, tmp_path / "out"
+        variables_by_path(built(checkpoint)), checkpoint.description, tmp_path / "out"
     )
     assert_equal(read_all(tmp_path / "out"), case.tensors())
 
@@ -217,7 +223,7 @@ def test_what_a_family_cannot_hold_is_refused_by_name(tmp_path):
     config = EncoderConfig(
         num_layers=1, hidden_dim=8, num_segments=2, position=AlibiPositionConfig()
     )
-    weights = variables_of(build_encoder(config, 10))
+    weights = variables_by_path(build_encoder(config, 10))
     told = Description(config=config, vocabulary_size=10)
     with pytest.raises(ArtifactError) as error:
         export_checkpoint(weights, told, tmp_path, family="bert")
@@ -231,7 +237,7 @@ def test_what_a_family_cannot_hold_is_refused_by_name(tmp_path):
 
 def test_unknown_families_and_formats(tmp_path):
     config = EncoderConfig(num_layers=1, hidden_dim=8)
-    weights = variables_of(build_encoder(config, 10))
+    weights = variables_by_path(build_encoder(config, 10))
     told = Description(config=config, vocabulary_size=10)
     with pytest.raises(ArtifactError, match=r"'gpt3' is no family.*Known here: bert"):
         export_checkpoint(weights, told, tmp_path, family="gpt3")
@@ -246,7 +252,7 @@ def test_attention_pooling_has_no_name_in_bert(tmp_path):
         num_segments=2,
         pooler=PoolerConfig(kind="attention"),
     )
-    weights = variables_of(build_encoder(config, 10))
+    weights = variables_by_path(build_encoder(config, 10))
     told = Description(config=config, vocabulary_size=10)
     with pytest.raises(ArtifactError, match="pooling/query"):
         export_checkpoint(weights, told, tmp_path, family="bert")
@@ -254,7 +260,7 @@ def test_attention_pooling_has_no_name_in_bert(tmp_path):
 
 def test_assign_refuses_what_is_not_the_models():
     model = build_encoder(EncoderConfig(num_layers=1, hidden_dim=8), 10)
-    good = {path: weight.numpy() for path, weight in variables_of(model).items()}
+    good = {path: weight.numpy() for path, weight in variables_by_path(model).items()}
     norm = "embeddings_norm/gamma"
     with pytest.raises(ArtifactError, match=f"no values are given for {norm}"):
         assign(model, ((p, v) for p, v in good.items() if p != norm))
@@ -288,7 +294,7 @@ def test_ids_that_begin_and_end_a_text(case, given, written, tmp_path):
     unset = dict.fromkeys(("bos_token_id", "eos_token_id"))
     folder = CASES[case].write(tmp_path / "in", **{**unset, **given})
     checkpoint = read_checkpoint(folder)
-    weights = variables_of(built(checkpoint))
+    weights = variables_by_path(built(checkpoint))
     export_checkpoint(weights, checkpoint.description, tmp_path / "out")
     theirs = json.loads((tmp_path / "out/config.json").read_text())
     assert {key: theirs[key] for key in written} == written

@@ -18,7 +18,7 @@ from transbeam.configs.schema.block import (
 )
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.encoder import build_encoder
-from transbeam.model.weights.assign import shapes_of
+from transbeam.model.weights.assign import variable_shapes
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 
@@ -543,6 +543,6 @@ def test_without_architectures_there_is_no_head(tmp_path):
 def test_a_model_that_the_checkpoint_was_not_made_for(tmp_path):
     checkpoint = read_checkpoint(CASES["distilbert"].write(tmp_path))
     bert = read_checkpoint(CASES["bert"].write(tmp_path / "bert"))
-    shapes = shapes_of(build_encoder(bert.config, 11))
+    shapes = variable_shapes(build_encoder(bert.config, 11))
     with pytest.raises(ArtifactError, match=r"segment_embedding/embeddings \(2, 8\)"):
         checkpoint.weights(shapes)

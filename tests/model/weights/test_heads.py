@@ -11,7 +11,7 @@ from tests.model.weights.conftest import built
 from tests.model.weights.hugging_face_checkpoints import CASES
 from tests.model.weights.inputs import source_ids, source_mask
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 
@@ -57,7 +57,7 @@ def test_one_label_is_a_number(tmp_path, family):
 def test_a_number_is_written_as_one_label(tmp_path, family):
     folder = write_estimator(tmp_path / "theirs", family)
     checkpoint = read_checkpoint(folder)
-    weights = variables_of(built(checkpoint))
+    weights = variables_by_path(built(checkpoint))
     again = export_checkpoint(weights, checkpoint.description, tmp_path / "ours")
     assert again == family
     written = json.loads((tmp_path / "ours/config.json").read_text())

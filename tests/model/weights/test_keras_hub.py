@@ -11,7 +11,7 @@ from tests.model.weights.conftest import built
 from tests.model.weights.inputs import image, source_ids, source_mask, target_ids
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.block import LinearStretchConfig
-from transbeam.model.weights.assign import shapes_of, variables_of
+from transbeam.model.weights.assign import variable_shapes, variables_by_path
 from transbeam.model.weights.checkpoint_export import export_checkpoint
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.weight_mapping import link
@@ -154,8 +154,12 @@ def test_same_gradients(name, backbone):
             strict=True,
         )
     )
-    ours = dict(zip(variables_of(model), gradients(model, our_outputs), strict=True))
-    links = link(checkpoint.rows, shapes_of(model), checkpoint.description.sizes, "")
+    ours = dict(
+        zip(variables_by_path(model), gradients(model, our_outputs), strict=True)
+    )
+    links = link(
+        checkpoint.rows, variable_shapes(model), checkpoint.description.sizes, ""
+    )
     assert len(links) == len(theirs)
     for one in links:
         gradient = one.to_theirs([ours[path] for path in one.ours])
@@ -172,9 +176,9 @@ def test_presets_in_a_folder(backbone, name, tmp_path):
     checkpoint = read_checkpoint(tmp_path)
     assert checkpoint.format == "keras_hub"
     direct = built(read_backbone(backbone))
-    for path, weight in variables_of(built(checkpoint)).items():
+    for path, weight in variables_by_path(built(checkpoint)).items():
         np.testing.assert_array_equal(
-            weight.numpy(), variables_of(direct)[path].numpy()
+            weight.numpy(), variables_by_path(direct)[path].numpy()
         )
 
 
@@ -228,7 +232,7 @@ def test_read_from_keras_hub_and_written_for_transformers(tmp_path, randomise):
     backbone = randomise(M.GPT2Backbone(**{**BERT_SIZES, "intermediate_dim": 32}))
     checkpoint = read_backbone(backbone)
     model = built(checkpoint)
-    export_checkpoint(variables_of(model), checkpoint.description, tmp_path)
+    export_checkpoint(variables_by_path(model), checkpoint.description, tmp_path)
     again = M.GPT2Backbone.from_preset(str(tmp_path))
     np.testing.assert_allclose(
         their_outputs("gpt2", again)["sequence_output"],

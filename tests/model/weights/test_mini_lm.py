@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from transbeam.configs.schema.model import PoolerConfig
 from transbeam.model.build import build_embedder
-from transbeam.model.weights.assign import assign, shapes_of
+from transbeam.model.weights.assign import assign, variable_shapes
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 
 # From transformers, of the last sentence and of the first to all four.
@@ -62,7 +62,7 @@ def vectors(folder, inputs) -> np.ndarray:
     # The file has BERT's pooler too, which its vectors do not go through.
     config = dataclasses.replace(checkpoint.config, pooler=PoolerConfig(kind="mean"))
     model = build_embedder(config, checkpoint.vocabulary_size)
-    assign(model, checkpoint.weights(shapes_of(model)))
+    assign(model, checkpoint.weights(variable_shapes(model)))
     return np.asarray(model(inputs)["embedding"])
 
 

@@ -14,7 +14,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SpanCorruptionConfig,
 )
 from transbeam.model.build import build_model
-from transbeam.model.weights.assign import shapes_of
+from transbeam.model.weights.assign import variable_shapes
 from transbeam.model.weights.vocabulary_trimming import AXES, of_some_tokens
 
 # No width of a model is as large.
@@ -34,7 +34,8 @@ MODELS = {
 def test_shapes_are_those_of_a_model_with_fewer_tokens(name):
     config, objective = MODELS[name]
     before, after = (
-        shapes_of(build_model(config, objective, size)) for size in (BEFORE, AFTER)
+        variable_shapes(build_model(config, objective, size))
+        for size in (BEFORE, AFTER)
     )
     rows = after["token_embedding/embeddings"][0]
     weights = {path: np.ones(shape) for path, shape in before.items()}

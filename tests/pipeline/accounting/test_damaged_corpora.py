@@ -17,7 +17,7 @@ from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline import stage
 from transbeam.pipeline.__main__ import main
 from transbeam.pipeline.accounting.byte_accounting import UnreadFile, unread_files
-from transbeam.pipeline.accounting.document_accounting import counts_of
+from transbeam.pipeline.accounting.document_accounting import sum_document_counts
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.work_units import plan_units
@@ -133,4 +133,4 @@ def test_unread_bytes_are_those_of_the_spans(tmp_path: Path) -> None:
         prepare_unit(unit, config, tmp_path)
     (file,) = unread_files(read_states(tmp_path, "documents"))
     assert (file.unread, file.size) == (1000, 6002)
-    assert counts_of(tmp_path)["bytes"]["unread"] == 1000
+    assert sum_document_counts(tmp_path)["bytes"]["unread"] == 1000

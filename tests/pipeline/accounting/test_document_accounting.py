@@ -12,7 +12,7 @@ from transbeam.pipeline.accounting.document_accounting import (
     check_balance,
     check_prepared,
     check_quarantine,
-    counts_of,
+    sum_document_counts,
 )
 from transbeam.pipeline.documents.step_markers import mark_done, read_states
 from transbeam.pipeline.sources.files.reading_report import detected_encodings
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_document_is_in_the_books(folder: Path) -> None:
-    counts = counts_of(folder)
+    counts = sum_document_counts(folder)
     assert counts["read"] == 20
     assert counts["documents"] == {"train": 10, "validation": 1}
     assert counts["filtered"] == {
@@ -90,7 +90,7 @@ def test_what_readers_report_is_added_up(folder: Path) -> None:
             "page_encodings": {"koi8-r": count},
         }
         mark_done(folder, "documents", name, {**PREPARED, **report})
-    dropped = counts_of(folder)["dropped_in_sentences"]
+    dropped = sum_document_counts(folder)["dropped_in_sentences"]
     assert list(dropped.items())[:2] == [("<math>", 7), ("{{0}}", 2)]
     assert len(dropped) == 101
     assert dropped["others"] == 2 * (120 - 99)
@@ -104,14 +104,14 @@ def test_what_readers_report_is_added_up(folder: Path) -> None:
 def test_a_lost_document_is_a_bug(folder: Path) -> None:
     mark_done(folder, "records", "00000-00", {**BUILT, "left_out": 0})
     with pytest.raises(RuntimeError, match="20 documents read, 19 in the books"):
-        check_balance(counts_of(folder))
+        check_balance(sum_document_counts(folder))
 
 
 def test_a_lost_byte_is_a_bug(folder: Path) -> None:
     bytes_ = {**BUILT["bytes"], "used": 499}
     mark_done(folder, "records", "00000-00", {**BUILT, "bytes": bytes_})
     with pytest.raises(RuntimeError, match="1000 bytes of source, 999 in the books"):
-        check_balance(counts_of(folder))
+        check_balance(sum_document_counts(folder))
 
 
 def with_limit(fraction: float, **changes: bool) -> RunConfig:

@@ -9,8 +9,8 @@ from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.accounting.reading_summary import (
     check_reading,
     not_read,
-    reading_of,
     show_reading,
+    sum_reading,
 )
 
 UNREAD = {"name": "a.gz", "size": 900, "unread": 70, "documents": 4}
@@ -31,7 +31,7 @@ STATES = [
 
 
 def test_what_is_said(capsys) -> None:
-    reading = reading_of(STATES)
+    reading = sum_reading(STATES)
     show_reading(Console(), reading)
     said = capsys.readouterr()
     assert said.out.splitlines() == [
@@ -46,7 +46,7 @@ def test_what_is_said(capsys) -> None:
 
 
 def test_nothing_to_say(capsys) -> None:
-    for reading in (reading_of([{"unread": [], "noted": []}]), {}):
+    for reading in (sum_reading([{"unread": [], "noted": []}]), {}):
         show_reading(Console(), reading)
         assert not_read(reading) == ""
         check_reading(DataConfig(source=TextSourceConfig(path="x")), reading)
@@ -56,9 +56,9 @@ def test_nothing_to_say(capsys) -> None:
 def test_a_file_that_is_not_whole() -> None:
     data = DataConfig(source=TextSourceConfig(path="x"))
     with pytest.raises(DataError, match=r"a\.gz ends after 900 bytes, 8 documents; "):
-        check_reading(data, reading_of(STATES))
+        check_reading(data, sum_reading(STATES))
     accepting = DataConfig(
         source=TextSourceConfig(path="x"), accept_incomplete_files=True
     )
-    check_reading(accepting, reading_of(STATES))
-    check_reading(data, reading_of(STATES[:1]))
+    check_reading(accepting, sum_reading(STATES))
+    check_reading(data, sum_reading(STATES[:1]))

@@ -12,7 +12,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 
 from transbeam.configs.base.errors import UserError
 from transbeam.pipeline.beam.runner import beam_options, run_pipeline
-from transbeam.pipeline.beam.worker_failures import user_error_of
+from transbeam.pipeline.beam.worker_failures import find_user_error
 
 
 class InterruptedResult(PipelineResult):
@@ -85,7 +85,7 @@ def test_an_interrupt_cancels_the_job() -> None:
 def test_a_job_that_cannot_be_cancelled_is_told() -> None:
     with pytest.raises(UserError, match="could not be cancelled") as caught:
         run(Unreachable)
-    assert user_error_of(caught.value) is caught.value
+    assert find_user_error(caught.value) is caught.value
     with pytest.raises(UserError, match=r"refused.* cancel it there"):
         run(Interrupted, "--flink_master=localhost:9")
 

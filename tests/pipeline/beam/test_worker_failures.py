@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.cli.console import Console
 from transbeam.pipeline.beam.runner import beam_options, run_in_beam
-from transbeam.pipeline.beam.worker_failures import marked_user_errors, user_error_of
+from transbeam.pipeline.beam.worker_failures import find_user_error, marked_user_errors
 
 MESSAGE = "corpus.txt: 3 of 4 lines are broken [see 'quarantine']\nmend them"
 
@@ -34,7 +34,7 @@ def test_through_a_runner(mode: str, element: int, capfd) -> None:
     _ = pipeline | beam.Create([element]) | beam.Map(fail)
     with pytest.raises(Exception) as caught:  # noqa: PT011 (which one is the question)
         pipeline.run()
-    error = user_error_of(caught.value)
+    error = find_user_error(caught.value)
     if element:
         assert isinstance(error, DataError)
         assert str(error) == MESSAGE

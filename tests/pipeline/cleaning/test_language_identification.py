@@ -19,7 +19,7 @@ from transbeam.pipeline.cleaning import language_identification as languages
 from transbeam.pipeline.cleaning.language_identification import (
     language_reason,
     probabilities,
-    sample_of,
+    take_sample,
 )
 from transbeam.pipeline.cleaning.text_cleaning import filter_reason
 from transbeam.pipeline.stage import data
@@ -93,7 +93,7 @@ def test_all_of_a_long_text_is_looked_at_but_little_of_it() -> None:
     assert reason(licence * 3, "fr") == "language en is not wanted"
     assert reason(licence + body + licence, "fr") is None
     numbered = "".join(f"{number:08d}" for number in range(10_000))
-    pieces = sample_of(numbered).split("\n")
+    pieces = take_sample(numbered).split("\n")
     assert [len(piece) for piece in pieces] == [250] * 4
     assert [numbered.index(piece) for piece in pieces] == [
         9_875,
@@ -101,8 +101,8 @@ def test_all_of_a_long_text_is_looked_at_but_little_of_it() -> None:
         49_875,
         69_875,
     ]
-    assert sample_of(numbered[:1000]) == numbered[:1000]
-    assert sample_of(numbered[:1001]).replace("\n", "") == numbered[:1000]
+    assert take_sample(numbered[:1000]) == numbered[:1000]
+    assert take_sample(numbered[:1001]).replace("\n", "") == numbered[:1000]
 
 
 @settings(max_examples=50, deadline=None)

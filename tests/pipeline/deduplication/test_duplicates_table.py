@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from transbeam.pipeline.deduplication.duplicate_clusters import distinct, verdicts
 from transbeam.pipeline.deduplication.duplicates_table import (
     FILE,
-    duplicate_of,
+    find_originals,
     write_duplicates,
 )
 from transbeam.pipeline.documents.document import Document
@@ -31,7 +31,7 @@ def listed(tmp_path, parts: list[list[Document]], held_out, linked):
         ends = sorted([place[one], place[other]])
         groups[ends[1]] = ends[0]
     verdict = verdicts(keys, first, groups)
-    original = duplicate_of(keys, verdict, first, groups)
+    original = find_originals(keys, verdict, first, groups)
     counts = write_duplicates(tmp_path, names, held_out, verdict, original)
     return pq.read_table(tmp_path / FILE).to_pylist(), counts
 

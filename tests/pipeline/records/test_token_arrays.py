@@ -8,7 +8,7 @@ from transbeam.pipeline.records.token_arrays import (
     Grid,
     beside,
     ranges,
-    rows_of,
+    split_rows,
     stretches,
 )
 from transbeam.pipeline.records.token_rows import TokenRows
@@ -18,7 +18,7 @@ rows_lists = st.lists(st.lists(st.integers(1, 99), max_size=6), max_size=8)
 
 def rows_from(rows: list[list[int]]) -> TokenRows:
     lengths = np.array([len(row) for row in rows], np.int64)
-    return rows_of(np.array([i for row in rows for i in row], np.int32), lengths)
+    return split_rows(np.array([i for row in rows for i in row], np.int32), lengths)
 
 
 def lists_of(rows: TokenRows) -> list[list[int]]:

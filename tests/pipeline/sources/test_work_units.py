@@ -28,7 +28,7 @@ from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import (
     corpus_fingerprint,
     list_files,
-    parts_of,
+    list_sources,
 )
 from transbeam.pipeline.sources.files import globs
 from transbeam.pipeline.sources.work_units import _READERS, plan_units, read_unit
@@ -222,7 +222,7 @@ def mixture(tmp_path: Path) -> MixtureSourceConfig:
 def test_mixture(mixture) -> None:
     units = plan_units(list_files(mixture), mixture, unit_bytes=100)
     assert [(unit.index, unit.part) for unit in units] == [(0, 0), (1, 1), (2, 2)]
-    assert [part.weight for part in parts_of(mixture)] == [2.0, 1.0, 0.5]
+    assert [part.weight for part in list_sources(mixture)] == [2.0, 1.0, 0.5]
     # Only the files that share a name are told apart by their part.
     assert [(item.source, item.text) for item in read_all(mixture)] == [
         ("0/x.txt", "b x"),
@@ -294,7 +294,7 @@ def test_held_out_source(mixture, tmp_path: Path) -> None:
     # Unit indices and parts run on; files of one name are told apart.
     units = plan_units(files, training, 100, held_out)
     assert [(unit.index, unit.part) for unit in units] == [(0, 0), (1, 1), (2, 2)]
-    assert [p.held_out for p in parts_of(training, held_out)] == [False, True, True]
+    assert [p.held_out for p in list_sources(training, held_out)] == [False, True, True]
     read = [item for unit in units for item in read_unit(unit, training, held_out)]
     assert [(item.source, item.text) for item in read] == [
         ("0/x.txt", "a x"),
@@ -377,7 +377,7 @@ data:
 
 def test_every_kind_has_a_reader() -> None:
     assert set(_READERS) == set(SingleSource.__args__)
-    assert {part.weight for part in parts_of(TextSourceConfig(path="a"))} == {1.0}
+    assert {part.weight for part in list_sources(TextSourceConfig(path="a"))} == {1.0}
 
 
 def test_matches_are_those_of_beam(shelf) -> None:

@@ -20,7 +20,7 @@ from transbeam.serving.export.golden_inputs import SAMPLES, golden_questions
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 
 def load(folder):
@@ -32,7 +32,7 @@ def questioned(trained, tmp_path_factory):
     """A version folder of the signatures that it brings questions for."""
     folder = tmp_path_factory.mktemp("golden") / "1"
     write_signatures(trained, folder, "tokenize", "serving_default")
-    write_golden(folder, list(golden_questions(task_of(trained))))
+    write_golden(folder, list(golden_questions(make_signature_task(trained))))
     return folder
 
 

@@ -13,7 +13,7 @@ from tests.serving.signatures.generation.test_generate_signatures import config_
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.export.warmup_inputs import write_warm_up
 from transbeam.serving.server.models.warmup_requests import FILE
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 
 def requests_of(folder):
@@ -40,7 +40,7 @@ def eagerly():
 @pytest.mark.usefixtures("eagerly")
 def test_every_output_has_a_row_for_each_text(tmp_path, kind):
     trained = load_trained(make_run(tmp_path / "run", config_of(kind)))
-    task = task_of(trained)
+    task = make_signature_task(trained)
     write_warm_up(tmp_path, task)
     requests = requests_of(tmp_path)
     assert {"serving_default", "generate", "stream_begin"} <= set(requests)

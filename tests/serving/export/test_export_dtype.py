@@ -14,8 +14,8 @@ from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
 from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export_stage import export
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.masked import MaskedJudge
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.parity.masked import MaskedParityChecker
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 # Weights at random make more of what is rounded than those of a training.
 TOLERANCE = replace(TINY.export.tolerance, bfloat16=0.2)
@@ -74,7 +74,7 @@ def test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate(
     run, exact, exported, tmp_path
 ):
     rounded, wider = in_dtype(exact), with_tolerance(exact)
-    judge = MaskedJudge.from_run(wider, run)
+    judge = MaskedParityChecker.from_run(wider, run)
     rows = judge.saved_model_rows("rounded", asking(rounded))
     require_passed(rows)
     judge.tolerance = exact.config.export.tolerance
@@ -84,7 +84,7 @@ def test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate(
     weights = "variables/variables.data-00000-of-00001"
     half = (tmp_path / "1" / weights).stat().st_size
     assert half < 0.55 * (exported.saved_model / weights).stat().st_size
-    (_, numbers) = golden_questions(task_of(rounded), "bfloat16")
+    (_, numbers) = golden_questions(make_signature_task(rounded), "bfloat16")
     assert numbers.outputs["scores"].dtype == "bfloat16"
 
 

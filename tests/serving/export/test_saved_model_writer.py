@@ -15,7 +15,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.export.saved_model_writer import (
     TEXT_OPS,
     check_ops,
-    ops_of,
+    list_ops,
     write_endpoints,
 )
 from transbeam.serving.runtimes.saved_model import ask_saved_model
@@ -120,7 +120,7 @@ def test_each_weight_is_saved_once(exported, trained):
 
 
 def test_ops_are_those_of_the_model_server(exported):
-    ops = ops_of(exported.saved_model)
+    ops = list_ops(exported.saved_model)
     assert {op for op in ops if not hasattr(tf.raw_ops, op)} < TEXT_OPS
     assert {"BatchMatMulV2", "StaticRegexReplace"} <= ops
 

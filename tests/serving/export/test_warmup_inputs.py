@@ -11,9 +11,9 @@ from tests.serving.conftest import LENGTH
 from tests.serving.session import asking
 from transbeam.serving.export.warmup_inputs import warm_up_inputs, write_warm_up
 from transbeam.serving.parity.export_parity import check_parity
-from transbeam.serving.parity.masked import MaskedJudge
+from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.server.models.warmup_requests import FILE, read_warm_up
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.length_buckets import widths
 
 
@@ -41,7 +41,7 @@ def widths_of(trained, text):
 
 
 def test_they_are_what_was_asked_for(trained, exported):
-    written = list(warm_up_inputs(task_of(trained)))
+    written = list(warm_up_inputs(make_signature_task(trained)))
     read = list(read_warm_up(exported.saved_model))
     assert [name for name, _ in read] == [name for name, _ in written]
     for (_, inputs), (_, expected) in zip(read, written, strict=True):
@@ -68,7 +68,7 @@ def test_a_request_that_fails_is_found(trained, exported, tmp_path, token, faile
     for part in ("saved_model.pb", "variables", "assets"):
         if (exported.saved_model / part).exists():
             (folder / part).symlink_to(exported.saved_model / part)
-    write_warm_up(folder, task_of(trained))
+    write_warm_up(folder, make_signature_task(trained))
     log = prediction_log_pb2.PredictionLog()
     log.predict_log.request.model_spec.signature_name = "fill_mask"
     rows = {
@@ -81,7 +81,7 @@ def test_a_request_that_fails_is_found(trained, exported, tmp_path, token, faile
         log.predict_log.request.inputs[name].CopyFrom(value)
     with tf.io.TFRecordWriter(str(folder / FILE)) as writer:
         writer.write(log.SerializeToString())
-    judge = MaskedJudge(trained, ["a [MASK]"])
+    judge = MaskedParityChecker(trained, ["a [MASK]"])
     rows = check_parity(trained, judge, folder, asking(trained), {})
     not_passed = [row for row in rows if not row.passed]
     assert len(not_passed) == failed

@@ -11,7 +11,7 @@ from tests.serving.native.sample_requests import answers_of, requests_of
 from tests.serving.session import session_on
 from tests.serving.untrained import TINY, untrained
 from transbeam.serving.export.saved_model_writer import write_saved_model
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 MODELS = sorted(path.stem for path in TINY.glob("*.yaml"))
 
@@ -45,7 +45,7 @@ def tokenizers(tmp_path_factory):
 def test_every_tiny_model_answers_as_keras_does(name, program, tokenizers, tmp_path):
     trained = untrained(name, tokenizers)
     write_saved_model(trained, tmp_path / "1")
-    task = task_of(trained)
+    task = make_signature_task(trained)
     requests = requests_of(task)
     answers = ask_natively(program, tmp_path / "1", requests)
     for found, expected in zip(answers, answers_of(task, requests), strict=True):

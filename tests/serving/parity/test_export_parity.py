@@ -15,7 +15,7 @@ from transbeam.configs.schema.export import ToleranceConfig
 from transbeam.serving.parity.base.parity_checks import ParityCheck, agreement
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.export_parity import check_parity, require_passed
-from transbeam.serving.parity.masked import MaskedJudge
+from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 FLOAT32 = "model_float32.tflite"
@@ -23,7 +23,7 @@ FLOAT32 = "model_float32.tflite"
 
 @pytest.fixture(scope="module")
 def judge(trained, run_folder):
-    return MaskedJudge.from_run(trained, run_folder)
+    return MaskedParityChecker.from_run(trained, run_folder)
 
 
 def failed(rows):
@@ -133,7 +133,7 @@ def test_a_form_that_does_not_run_is_a_failed_row(exported, trained, monkeypatch
         "transbeam.serving.parity.export_parity.TFLiteRunner", no_variable
     )
     files = {"float32": exported.tflite / FLOAT32}
-    judge = MaskedJudge(trained, ["a [MASK]"])
+    judge = MaskedParityChecker(trained, ["a [MASK]"])
     rows = check_parity(trained, judge, exported.saved_model, asking(trained), files)
     assert [(row.form, row.check) for row in rows if not row.passed] == [
         ("our server", "does not run (Could not find variable)"),

@@ -21,7 +21,7 @@ from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, PretrainedConfig
 from transbeam.serving.__main__ import export, main
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.parity.export_parity import check_phone_files
 from transbeam.serving.phone.conversion.text_input_models import text_signature
 from transbeam.serving.phone.export_stage import export_for_phones
@@ -30,7 +30,7 @@ from transbeam.serving.phone.quantization.quantizer import quantized
 from transbeam.serving.phone.report.variant_report import Measured, Report
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 VARIANTS = ("float32", "dynamic_int8", "dynamic_int4")
 KEYS = {"tflite": VARIANTS, "tflite_text": True}
@@ -78,9 +78,9 @@ def run(phone, tmp_path, monkeypatch):
         "rounded_weights": lambda *_: NONE_ROUNDED,
         "write_tflite": copy_tflite,
         "write_tokenizer": lambda *_: [],
-        "judge_of": lambda *_: SimpleNamespace(size=1),
+        "make_parity_checker": lambda *_: SimpleNamespace(size=1),
         "check_phone_files": lambda *_: [PASSED],
-        "metric_of": lambda *_: None,
+        "make_task_metric": lambda *_: None,
         "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
     }.items():
         monkeypatch.setattr(f"transbeam.serving.phone.export_stage.{name}", value)
@@ -258,7 +258,7 @@ def test_the_command_finds_it_made(phone, tmp_path, monkeypatch, capsys):
 
 
 def test_files_from_a_text_answer_as_the_plain_ones(phone, trained):
-    encode = task_of(trained).endpoints()["tokenize"].function
+    encode = make_signature_task(trained).endpoints()["tokenize"].function
     texts = ["returns a list", "", "The NAME, of a tensor!", "a list " * 40]
     for variant in VARIANTS:
         file = str(phone.folder / f"text_{variant}.tflite")
@@ -340,7 +340,7 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
 
 
 def test_a_failed_gate_publishes_nothing(run, monkeypatch):
-    for real in (judge_of, check_phone_files):
+    for real in (make_parity_checker, check_phone_files):
         monkeypatch.setattr(
             f"transbeam.serving.phone.export_stage.{real.__name__}", real
         )
@@ -364,7 +364,7 @@ def test_a_file_that_loses_too_much_is_not_published(run, monkeypatch):
         name="accuracy", of_keras=0.9, measured=lambda model: (0.85, lambda form: lost)
     )
     monkeypatch.setattr(
-        "transbeam.serving.phone.export_stage.metric_of", lambda *_: metric
+        "transbeam.serving.phone.export_stage.make_task_metric", lambda *_: metric
     )
     shutil.rmtree(run / "phone")
     keys = KEYS | {"tflite_text": False}

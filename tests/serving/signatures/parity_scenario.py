@@ -14,9 +14,9 @@ from tests.serving.session import asking, session_on
 from tests.serving.untrained import write_signatures
 from transbeam.configs.schema.run import RunConfig
 from transbeam.serving.base.trained_run import TrainedRun, load_trained
-from transbeam.serving.parity.base.parity_checker import Judge
+from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
@@ -42,8 +42,8 @@ class Scene:
         return asking(self.trained)
 
     @cached_property
-    def judge(self) -> Judge:
-        return judge_of(self.trained, self.folder)
+    def judge(self) -> ParityChecker:
+        return make_parity_checker(self.trained, self.folder)
 
     @cached_property
     def files(self) -> dict[str, Path]:
@@ -100,19 +100,23 @@ def failed(rows: Sequence[ParityCheck]) -> list[str]:
     return [row.check.partition(",")[0] for row in rows if not row.passed]
 
 
-def judged_by_another(scene: Scene, judged: Callable[[Judge], Sequence[ParityCheck]]):
+def judged_by_another(
+    scene: Scene, judged: Callable[[ParityChecker], Sequence[ParityCheck]]
+):
     """The checks that fail where Keras has other weights than what was exported."""
     weights = scene.trained.model.weights
     before = [weight.numpy() for weight in weights]
     for weight, value in zip(weights, before, strict=True):
         weight.assign(1.5 * value)
     try:
-        return failed(judged(judge_of(scene.trained, scene.folder)))
+        return failed(judged(make_parity_checker(scene.trained, scene.folder)))
     finally:
         for weight, value in zip(weights, before, strict=True):
             weight.assign(value)
 
 
-def rows_of(variant: str, phone: TFLiteRunner, judge: Judge) -> list[ParityCheck]:
+def rows_of(
+    variant: str, phone: TFLiteRunner, judge: ParityChecker
+) -> list[ParityCheck]:
     """What a judge finds of a file."""
     return judge.phone_rows("file", variant, phone)

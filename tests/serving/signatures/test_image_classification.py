@@ -29,19 +29,19 @@ from transbeam.serving.base.golden_requests import read_golden, write_golden
 from transbeam.serving.client.interface import ServerError
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.export.golden_inputs import golden_questions
-from transbeam.serving.export.saved_model_writer import ops_of
+from transbeam.serving.export.saved_model_writer import list_ops
 from transbeam.serving.export.warmup_inputs import write_warm_up
 from transbeam.serving.export_stage import export
 from transbeam.serving.images.samples import sample_images
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.image import ImageJudge
+from transbeam.serving.parity.image import ImageParityChecker
 from transbeam.serving.parity.server_clients import our_server
 from transbeam.serving.predict.formatting import classification
 from transbeam.serving.predict.image_prediction import predict_images
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.runtimes.saved_model import ask_saved_model
 from transbeam.serving.server.models.warmup_requests import read_warm_up
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.evaluation.evaluate_export import outputs_by
 
 LABELS = ("cat", "dog", "bird")
@@ -86,7 +86,7 @@ def scene(tmp_path_factory):
 def version(scene):
     """A version folder, with what a server asks and some signatures."""
     folder = scene.folder / "export/saved_model/1"
-    task = task_of(scene.trained)
+    task = make_signature_task(scene.trained)
     names = ("serving_default", "pixels", "classify", "classify_pixels")
     write_signatures(scene.trained, folder, *names)
     write_warm_up(folder, task)
@@ -207,7 +207,7 @@ def test_answers_to_files_are_keras_s(scene, files):
 
 def test_classify_takes_examples(scene, files):
     ask = scene.ask
-    assert task_of(scene.trained).methods == {"classify": "classify"}
+    assert make_signature_task(scene.trained).methods == {"classify": "classify"}
     examples = []
     for content in files:
         example = tf.train.Example()
@@ -269,7 +269,7 @@ def test_what_a_server_asks_before_it_lets_anybody_in(scene, version):
 
 
 def test_a_vocabulary_is_not_part_of_it(version):
-    assert not {op for op in ops_of(version) if "HashTable" in op}
+    assert not {op for op in list_ops(version) if "HashTable" in op}
     assert not list((version / "assets").glob("*"))
 
 
@@ -347,4 +347,6 @@ def test_an_example_that_is_no_image(scene, tmp_path):
         examples = (str(tmp_path / path),)
         changed = replace(config, export=replace(config.export, examples=examples))
         with pytest.raises(DataError, match=said):
-            ImageJudge.from_run(replace(scene.trained, config=changed), scene.folder)
+            ImageParityChecker.from_run(
+                replace(scene.trained, config=changed), scene.folder
+            )

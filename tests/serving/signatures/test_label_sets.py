@@ -18,7 +18,7 @@ from transbeam.serving.predict.formatting.formatters import (
     prediction_lines,
 )
 from transbeam.serving.signatures.pooled_answers import LabelSetAnswer
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 LABELS = ("law", "sport", "arts")
 TEXTS = {"text": ["a tensor of the same shape", "", "true , raise"]}
@@ -49,7 +49,7 @@ def test_answers_are_keras_s_also_on_phones(scene: Scene) -> None:
     classified = scene.ask("classify", {"inputs": [*map(example, TEXTS["text"])]})
     assert set(classified) == {"classes", "scores"}
     np.testing.assert_array_equal(classified["scores"], found["scores"])
-    assert task_of(scene.trained).methods == {"classify": "classify"}
+    assert make_signature_task(scene.trained).methods == {"classify": "classify"}
     phone = scene.phone()
     for one in scene.judge.expected[:3]:
         logits = phone.ask("classify_ids", **one.inputs)["logits"]

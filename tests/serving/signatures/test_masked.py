@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from tests.data.hostile_strings import HOSTILE_BYTES, HOSTILE_TEXTS
 from tests.serving.conftest import LENGTH, TINY
-from transbeam.serving.parity.masked import MaskedJudge
+from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.signatures.masked import MaskedTask
 
 TOP_K = TINY.export.top_k
@@ -227,5 +227,7 @@ def test_embeddings_of_length_one(ask, trained):
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
     np.testing.assert_allclose(found, means / lengths, atol=1e-5)
-    expected = MaskedJudge(replace(trained, config=config), texts[:1]).expected[0]
+    expected = MaskedParityChecker(replace(trained, config=config), texts[:1]).expected[
+        0
+    ]
     np.testing.assert_allclose(expected.embedding, found[0], atol=1e-5)

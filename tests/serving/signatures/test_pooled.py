@@ -34,7 +34,7 @@ from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.runtimes.saved_model import ask_saved_model
 from transbeam.serving.signatures.sentence_pairs import as_classifier
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 LABELS = ("bad", "so so", "good")
 TEXTS = ["a tensor of the same shape", "", "true , raise " * 9, "ünknown 漢字!"]
@@ -241,7 +241,7 @@ def test_serving_s_own_apis_take_examples(scene, trained):
     columns = asked(trained)
     expected = scene.ask("serving_default", columns)
     api = "classify" if "scores" in expected else "regress"
-    assert task_of(scene.trained).methods == {api: api}
+    assert make_signature_task(scene.trained).methods == {api: api}
     answers = scene.ask(api, examples_of(columns))
     if api == "classify":
         assert set(answers) == {"classes", "scores"}

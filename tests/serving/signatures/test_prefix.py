@@ -29,7 +29,7 @@ from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.model.generation.ragged import left_pad, unpad
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.prefix import PrefixJudge
+from transbeam.serving.parity.prefix import PrefixParityChecker
 from transbeam.serving.predict.prediction import describe, predict
 
 TEXTS = ["a tensor of the same", "", "true , raise an error when " * 9, "ünknown 漢字!"]
@@ -271,7 +271,7 @@ def test_the_gate_finds_a_model_that_does_not_see_both_ways(run):
     def pairs(texts):
         return zip(texts["text"], texts["target_text"], strict=True)
 
-    judge = PrefixJudge(trained, [(text,) for text in TEXTS])
+    judge = PrefixParityChecker(trained, [(text,) for text in TEXTS])
     require_passed(judge.saved_model_rows("whole", ask))
     with pytest.raises(ArtifactError, match="log-likelihood a token"):
         require_passed(judge.saved_model_rows("blind", blind))

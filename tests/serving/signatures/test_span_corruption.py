@@ -33,9 +33,9 @@ from transbeam.model.generation.keras_decode_functions import seq2seq_steps
 from transbeam.model.generation.ragged import unpad
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.span_corruption import GapsJudge
+from transbeam.serving.parity.span_corruption import SpanCorruptionParityChecker
 from transbeam.serving.predict.prediction import describe, predict
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 
 TEXTS = [
@@ -143,7 +143,7 @@ def by_chance(number):
 
 
 def test_states_that_were_put_together_fit_their_signature(run):
-    endpoints = task_of(run.trained).endpoints()
+    endpoints = make_signature_task(run.trained).endpoints()
     begin, step, join = (
         endpoints[f"stream_{name}"] for name in ("begin", "step", "join")
     )
@@ -289,7 +289,7 @@ def test_the_gate_finds_gaps_that_are_mixed_up(run):
             answers["fills"] = answers["fills"][:, ::-1]
         return answers
 
-    judge = GapsJudge(trained, [(text,) for text in TEXTS * 4])
+    judge = SpanCorruptionParityChecker(trained, [(text,) for text in TEXTS * 4])
     require_passed(judge.saved_model_rows("straight", drawn))
     with pytest.raises(ArtifactError, match="gaps filled otherwise"):
         require_passed(judge.saved_model_rows("mixed up", mixed_up))

@@ -25,7 +25,7 @@ from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.span_qa import AnsweringJudge
+from transbeam.serving.parity.span_qa import SpanQAParityChecker
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.signatures.span_qa import NEVER, best_spans
 from transbeam.serving.text_ops import row_blocks
@@ -257,7 +257,7 @@ def test_the_gate_finds_another_model(scene):
     weight = layer.weights[0]
     weight.assign(weight * 1.5)
     try:
-        judge = AnsweringJudge.from_run(scene.trained, scene.folder)
+        judge = SpanQAParityChecker.from_run(scene.trained, scene.folder)
     finally:
         weight.assign(weight / 1.5)
     with pytest.raises(ArtifactError, match="score of the answer"):

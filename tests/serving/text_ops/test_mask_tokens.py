@@ -15,7 +15,7 @@ from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.export_stage import export
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.masked import MaskedJudge
+from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.predict.prediction import predict
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 
@@ -101,7 +101,7 @@ def test_pieces_say_whether_they_continue_a_word(run):
 
 def test_what_is_asked_of_the_signatures_is_keras_s(run):
     _, _, trained = run
-    ask, judge = remembered(asking(trained)), MaskedJudge(trained, TEXTS)
+    ask, judge = remembered(asking(trained)), MaskedParityChecker(trained, TEXTS)
     rows = judge.saved_model_rows("signatures", ask)
     require_passed(rows)
     assert len(rows) == 3

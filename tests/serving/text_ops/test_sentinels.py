@@ -22,7 +22,11 @@ from transbeam.serving.predict.formatting.span_corruption import (
     lines,
     read,
 )
-from transbeam.serving.text_ops.sentinels import fills_of, names_of, tokenize_with_gaps
+from transbeam.serving.text_ops.sentinels import (
+    sentinel_literals,
+    sentinel_texts,
+    tokenize_with_gaps,
+)
 
 KINDS = {
     "unigram": UnigramConfig(vocabulary_size=80, num_sentinels=12),
@@ -92,7 +96,7 @@ def test_what_stood_in_a_gap_is_cut_out_as_in_training(tokenizer):
     ).to_list()
     assert found == [*whole[:cut], gap, *whole[-rest:]]
     answer = [gap, *whole[cut:-rest], tokenizer.special.end]
-    fills = fills_of(
+    fills = sentinel_texts(
         tokenizer,
         tf.constant([found]),
         tf.constant([answer]),
@@ -118,7 +122,7 @@ def test_fills_are_in_the_order_of_the_gaps(tokenizer):
     asked = padded([row for row, _, _ in pairs], special.pad)
     answers = padded([row for _, row, _ in pairs], one)  # what follows does not count
     lengths = [len(row) for _, row, _ in pairs]
-    found = fills_of(tokenizer, asked, answers, tf.constant(lengths)).numpy()
+    found = sentinel_texts(tokenizer, asked, answers, tf.constant(lengths)).numpy()
     assert found.shape == (len(pairs), 3)
     for row, (_, _, expected) in zip(found.tolist(), pairs, strict=True):
         told = [text.encode() for text in expected]
@@ -130,7 +134,7 @@ def test_gaps_are_named_as_they_are_written(tokenizer):
     other = ids_of(tokenizer, " a list")[0]
     zero, one, two = special.sentinels[:3]
     rows = [[two, other, zero], [other], [one, one, other]]
-    found = names_of(tokenizer, padded(rows, special.pad)).numpy().tolist()
+    found = sentinel_literals(tokenizer, padded(rows, special.pad)).numpy().tolist()
     assert found == [
         [b"<extra_id_2>", b"<extra_id_0>"],
         [b"", b""],
@@ -144,7 +148,7 @@ def padded(rows, value):
 
 def test_an_empty_batch_has_no_fills(tokenizer):
     nothing = tf.zeros([0, 16], tf.int32)
-    found = fills_of(tokenizer, nothing, nothing[:, :4], tf.zeros([0], tf.int32))
+    found = sentinel_texts(tokenizer, nothing, nothing[:, :4], tf.zeros([0], tf.int32))
     assert found.shape[0] == 0
 
 

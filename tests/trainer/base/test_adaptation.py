@@ -27,7 +27,7 @@ from transbeam.trainer.loop.checkpoint import (
     write_checkpoint,
 )
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.step.build import build_step
 from transbeam.trainer.step.state import TrainState, averaged
 
@@ -53,7 +53,7 @@ def make(adaptation: Adaptation, **keys):
     optimizer = keras.optimizers.AdamW(0.01)
     optimizer.build(model.trainable_variables)
     state = TrainState(model, optimizer, config)
-    return state, build_step(state, Loss(asks_of(TAGS)), config)
+    return state, build_step(state, Loss(make_targets(TAGS)), config)
 
 
 def values(model: keras.Model) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import save_weights_by_path
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.base.training_stage import build_trainable
@@ -25,7 +25,7 @@ STEPS = ("training.steps=6", "training.evaluate_every=3", "training.deterministi
 def initial(run, tmp_path: Path) -> tuple[str, dict[str, np.ndarray]]:
     """A file of weights to begin with, as a key of a run, and what it holds."""
     model = build_trainable(run("seed=9").config, 120)
-    weights = {path: w.numpy() for path, w in variables_of(model).items()}
+    weights = {path: w.numpy() for path, w in variables_by_path(model).items()}
     path = tmp_path / "weights.safetensors"
     save_weights_by_path(path, weights.items())
     return f"training.initial_weights={path}", weights
@@ -34,7 +34,7 @@ def initial(run, tmp_path: Path) -> tuple[str, dict[str, np.ndarray]]:
 def trained(invocation) -> dict[str, np.ndarray]:
     """What `transbeam export` reads."""
     model = load_trained(invocation.run_folder).model
-    return {path: w.numpy() for path, w in variables_of(model).items()}
+    return {path: w.numpy() for path, w in variables_by_path(model).items()}
 
 
 def stop_at(step: int):

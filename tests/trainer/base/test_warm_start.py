@@ -14,13 +14,13 @@ from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.model_differences import model_differences
-from transbeam.configs.loader.model_files import weights_of
+from transbeam.configs.loader.model_files import find_model_weights
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, begin, origin_of
+from transbeam.trainer.base.warm_start import Origin, begin, find_initial_weights
 from transbeam.trainer.base.weight_files import load_weights
 from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import best_checkpoint
@@ -34,7 +34,7 @@ def trained(small_trained: Path, tmp_path: Path) -> Path:
 
 
 def values(model) -> dict[str, np.ndarray]:
-    return {path: weight.numpy() for path, weight in variables_of(model).items()}
+    return {path: weight.numpy() for path, weight in variables_by_path(model).items()}
 
 
 def begun(invocation: Invocation, **changes):
@@ -53,7 +53,7 @@ def test_takes_the_body_and_makes_a_new_head(run, trained) -> None:
     )
     assert source == str(trained / "training/model.weights.h5")
     assert set(new) == {"classifier/kernel", "classifier/bias"}
-    expected = origin_of(trained).values()
+    expected = find_initial_weights(trained).values()
     for path in found.keys() - set(new):
         np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
     assert any(path.startswith("head_") for path in expected.keys() - found.keys())
@@ -65,9 +65,9 @@ def test_a_head_for_other_labels_is_new(run, trained, monkeypatch) -> None:
         run().config, objective=ClassificationConfig(labels=labels)
     )
     weights = values(build_trainable(there, 120))
-    origin = dataclasses.replace(origin_of(trained), config=there)
+    origin = dataclasses.replace(find_initial_weights(trained), config=there)
     monkeypatch.setattr(
-        "transbeam.trainer.base.warm_start.origin_of", lambda folder: origin
+        "transbeam.trainer.base.warm_start.find_initial_weights", lambda folder: origin
     )
     monkeypatch.setattr(Origin, "values", lambda self: weights)
     head = {"classifier/kernel", "classifier/bias"}
@@ -137,7 +137,7 @@ def test_its_own_folder_is_refused_and_nothing_is_moved(run, trained) -> None:
         train(again)
     with pytest.raises(ArtifactError, match="has no trained model"):
         train(run("training.init_from=runs/nowhere", folder="trained"))
-    assert weights_of(trained).is_file()
+    assert find_model_weights(trained).is_file()
 
 
 def test_features_that_are_drawn_by_the_seed_are_no_weights(run) -> None:
@@ -151,10 +151,10 @@ def test_features_that_are_drawn_by_the_seed_are_no_weights(run) -> None:
 def test_weights_that_are_not_finite_are_refused(run, trained) -> None:
     config = run().config
     model = build_trainable(config, 120)
-    load_weights(model, weights_of(trained))
-    table = variables_of(model)["token_embedding/embeddings"]
+    load_weights(model, find_model_weights(trained))
+    table = variables_by_path(model)["token_embedding/embeddings"]
     table.assign(np.full(table.shape, np.nan))
-    model.save_weights(weights_of(trained))
+    model.save_weights(find_model_weights(trained))
     with pytest.raises(ArtifactError, match="embeddings is not finite"):
         begun(run(f"training.init_from={trained}"))
 
@@ -166,8 +166,8 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
     keys = (schedule, "training.steps=1")
     first = train(run(f"training.init_from={trained}", *keys))
     model = build_trainable(run().config, 120)
-    load_weights(model, weights_of(run().run_folder))
-    for path, value in origin_of(trained).values().items():
+    load_weights(model, find_model_weights(run().run_folder))
+    for path, value in find_initial_weights(trained).values().items():
         np.testing.assert_allclose(values(model)[path], value, atol=1e-6)
 
     elsewhere = trained.rename(trained.with_name("elsewhere"))
@@ -197,7 +197,7 @@ def test_ends_with_the_best_weights(run, monkeypatch) -> None:
     best = folder / "checkpoints/step-00000002"
     assert best_checkpoint(best.parent) == best
     model = build_trainable(invocation.config, 120)
-    load_weights(model, weights_of(invocation.run_folder))
+    load_weights(model, find_model_weights(invocation.run_folder))
     state = load_file(best / "state.safetensors")
     kept = [state[name] for name in sorted(state) if name.startswith("model/")]
     found = [weight for weight in model.get_weights() if weight.dtype == np.float32]

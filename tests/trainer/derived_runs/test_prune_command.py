@@ -16,7 +16,7 @@ from tests.trainer.importing.hugging_face_checkpoints import write_bert
 from tests.trainer.masked_logits import scores
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.adaptation.structured_pruning import OUTPUT, part_widths
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.base.training_stage import build_trainable
@@ -24,7 +24,7 @@ from transbeam.trainer.base.weight_files import load_weights, save_weights
 from transbeam.trainer.derived_runs.head_importance import measure
 from transbeam.trainer.input.batches import training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.run import train
 
 TEXTS = paragraphs(6)
@@ -43,7 +43,7 @@ def change(folder: Path, edit: Callable[[dict], None]) -> None:
     config = load_run(folder / "training/run.yaml")
     model, file = build_trainable(config, 120), folder / "training/model.weights.h5"
     load_weights(model, file)
-    edit(variables_of(model))
+    edit(variables_by_path(model))
     save_weights(model, file)
 
 
@@ -54,9 +54,9 @@ def test_importance_is_how_the_loss_changes_with_a_gate(
     run, manifest: Manifest
 ) -> None:
     config = run(*SMALL, "model.dropout=0.3").config
-    model, loss = build_trainable(config, 120), loss_of(config)
+    model, loss = build_trainable(config, 120), make_loss(config)
     generator = np.random.default_rng(1)
-    weights = variables_of(model)
+    weights = variables_by_path(model)
     for weight in weights.values():
         weight.assign(weight + generator.normal(0.0, 0.3, weight.shape))
     batches = training_batches(

@@ -15,7 +15,7 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.trainer.distillation.distillation_loss import (
     DistillationLoss,
     with_vectors,
@@ -23,7 +23,7 @@ from transbeam.trainer.distillation.distillation_loss import (
 from transbeam.trainer.distillation.teacher import begin_as
 from transbeam.trainer.objectives.divergence import divergence
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import TrainState
 
@@ -45,7 +45,7 @@ def loss_on(
     config: DistillationConfig = LIKE_DISTILBERT,
     make: type[DistillationLoss] = DistillationLoss,
 ) -> DistillationLoss:
-    asks = asks_of(OBJECTIVES[kind])
+    asks = make_targets(OBJECTIVES[kind])
     return make(asks, student=student, teacher=teacher, config=config)
 
 
@@ -271,9 +271,9 @@ def test_a_student_begins_as_blocks_of_its_teacher(kind, keys, expected) -> None
     for weight in teacher.weights:
         weight.assign(random.normal(size=weight.shape))
     begin_as(student, teacher, DistillationConfig(teacher="runs/teacher", **keys))
-    there = {path: w.numpy() for path, w in variables_of(teacher).items()}
+    there = {path: w.numpy() for path, w in variables_by_path(teacher).items()}
     taken = set()
-    for path, weight in variables_of(student).items():
+    for path, weight in variables_by_path(student).items():
         block, _, rest = path.partition("/")
         if block in expected:
             block = f"{block.rpartition('_')[0]}_{expected[block]}"

@@ -21,7 +21,7 @@ from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable, training_inputs
 from transbeam.trainer.distillation.teacher import load_teacher
@@ -46,7 +46,7 @@ def weights(invocation: Invocation) -> dict[str, np.ndarray]:
     model = build_trainable(invocation.config, 120)
     path = invocation.run_folder / "training/model.weights.h5"
     keras.saving.load_weights(model, path)
-    return {path: w.numpy() for path, w in variables_of(model).items()}
+    return {path: w.numpy() for path, w in variables_by_path(model).items()}
 
 
 def learning_from(folder: Path, **keys: object) -> str:

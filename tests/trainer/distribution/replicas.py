@@ -39,7 +39,7 @@ from transbeam.trainer.distillation.teacher import begin_as
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import Warmup
 from transbeam.trainer.step.build import build_evaluation, build_step
@@ -86,7 +86,7 @@ class Training:
                 built = build_optimizer(optimizer, Warmup(0.01, 0), weights)
             built.build(weights)
             self.state = TrainState(self.model, built, config)
-        loss = Loss(asks_of(objective), label_smoothing=0.1)
+        loss = Loss(make_targets(objective), label_smoothing=0.1)
         self.update = build_step(self.state, loss, config, workers)
         self.forward = build_evaluation(self.model, loss, workers)
 
@@ -120,7 +120,7 @@ class Student(Training):
             )
             self.state = TrainState(student, built, config)
         loss = DistillationLoss(
-            asks_of(objective), student=student, teacher=teacher, config=recipe
+            make_targets(objective), student=student, teacher=teacher, config=recipe
         )
         self.update = build_step(self.state, loss, config, workers)
 

@@ -36,7 +36,7 @@ from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
 from transbeam.trainer.evaluation.unpacked_documents import DocumentRows
 from transbeam.trainer.importing.import_command import import_run
-from transbeam.trainer.objectives.losses import loss_of
+from transbeam.trainer.objectives.losses import make_loss
 
 pytestmark = without_jax
 
@@ -180,7 +180,7 @@ def test_an_export_that_writes_says_of_packed_records_what_the_model_says(
     )
     whole.set_weights(trained.model.get_weights())
     inputs = {name: batch[name].astype(np.int32) for name in whole.input}
-    expected = loss_of(config).answers(whole(inputs), batch)["logits"]
+    expected = make_loss(config).answers(whole(inputs), batch)["logits"]
     found = build_exported(tmp_path / "1", config, size)(batch)["logits"]
     assert found.keys() == expected.keys()
     real = batch["target_weights"] > 0

@@ -23,8 +23,8 @@ from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 from transbeam.trainer.objectives.baselines import unigram_entropy
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.objective_metrics import Scorer, scorers_of
-from transbeam.trainer.objectives.targets import Target, asks_of
+from transbeam.trainer.objectives.objective_metrics import Scorer, make_scorers
+from transbeam.trainer.objectives.targets import Target, make_targets
 from transbeam.trainer.step.build import build_evaluation
 
 TOKENS_SCORES = {"nats_per_token", "perplexity", "accuracy"}
@@ -147,13 +147,13 @@ def test_a_loss_that_is_no_number_is_refused() -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_every_objective_has_scores_of_its_own(kind) -> None:
     objective = OBJECTIVES[kind]
-    model, asks = small_model(objective), asks_of(objective)
+    model, asks = small_model(objective), make_targets(objective)
     batch = random_batch(objective, 6)
     answers = keras.tree.map_structure(
         keras.ops.convert_to_numpy, build_evaluation(model, Loss(asks))(batch)
     )
     found = {}
-    for scorer in scorers_of(objective):
+    for scorer in make_scorers(objective):
         found |= scorer.intervals([scorer.statistics(answers, batch)], seed=1)
     assert found.keys() == EXPECTED.get(kind, TOKENS_SCORES)
     first = answers[asks[0].output]
@@ -167,10 +167,10 @@ def test_every_objective_has_scores_of_its_own(kind) -> None:
 
 def test_entities_are_scored_where_tags_mark_them() -> None:
     labels = ("O", "B-PER", "I-PER")
-    (scorer,) = scorers_of(TokenClassificationConfig(labels=labels))
+    (scorer,) = make_scorers(TokenClassificationConfig(labels=labels))
     assert isinstance(scorer.metric, TaggingScores)
     pieces = TokenClassificationConfig(labels=labels, all_pieces=True)
-    (scorer,) = scorers_of(pieces)
+    (scorer,) = make_scorers(pieces)
     assert isinstance(scorer.metric, ClassificationScores)
 
 

@@ -16,7 +16,7 @@ from tests.trainer.importing.hugging_face_checkpoints import PIECES, case_of, wr
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run, parse_run
 from transbeam.model.build import build_model
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
@@ -36,7 +36,7 @@ def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:
     config = config or load_run(run_folder / "run.yaml", with_model=True)
     model = build_model(config.model, config.objective, len(PIECES))
     begin_with(model, run_folder / "imported/weights.safetensors")
-    return {path: weight.numpy() for path, weight in variables_of(model).items()}
+    return {path: weight.numpy() for path, weight in variables_by_path(model).items()}
 
 
 @pytest.mark.thorough(
@@ -73,7 +73,7 @@ def test_it_exports_makes_records_and_trains(checkpoint, command, tmp_path):
     assert command("data", file, "--run", run_folder)["code"] == 0
     assert command("train", file, "--run", run_folder)["code"] == 0
     after = load_trained(run_folder).model
-    for path, weight in variables_of(after).items():
+    for path, weight in variables_by_path(after).items():
         np.testing.assert_allclose(
             weight.numpy(), weights[path], rtol=0, atol=1e-6, err_msg=path
         )
@@ -103,7 +103,7 @@ def test_as_it_came_it_is_a_trained_model_without_records(
     run_folder = tmp_path / "run"
     command("import", checkpoint("bert_masked"), "--run", run_folder)
     weights = initial(run_folder)
-    for path, weight in variables_of(load_trained(run_folder).model).items():
+    for path, weight in variables_by_path(load_trained(run_folder).model).items():
         np.testing.assert_array_equal(weight.numpy(), weights[path], err_msg=path)
     told = command("train", run_folder / "run.yaml", "--run", run_folder)
     assert told["code"] == 2
@@ -181,7 +181,7 @@ def test_rows_that_no_token_has(checkpoint, command, tmp_path):
     run_folder = tmp_path / "run"
     assert command("import", folder, "--run", run_folder)["code"] == 0
     trained = load_trained(run_folder)
-    weights = variables_of(trained.model)
+    weights = variables_by_path(trained.model)
     assert weights["token_embedding/embeddings"].shape[0] == len(PIECES)
     assert weights["head_bias/bias"].shape[0] == len(PIECES) - 2
     assert trained.model.output["logits"].shape[-1] == len(PIECES) - 2

@@ -13,11 +13,11 @@ from tests.small_run import paragraphs
 from tests.trainer.importing.hugging_face_checkpoints import PIECES, write_bert
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.model.weights.assign import variables_of
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.serving.parity.embedding import EmbeddingJudge
-from transbeam.serving.signatures.embedding import body_of
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.parity.embedding import EmbeddingParityChecker
+from transbeam.serving.signatures.embedding import find_body
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.importing.sentence_transformer import (
     read_sentence_transformer,
     score_activation,
@@ -71,11 +71,11 @@ def test_vectors_are_made_as_the_folder_says(
     folder = write(tmp_path / "theirs", mode=mode, more=more, length=9)
     assert command("import", folder, "--run", tmp_path / "run")["exportable"]
     trained = load_trained(tmp_path / "run")
-    endpoints = task_of(trained).endpoints()
+    endpoints = make_signature_task(trained).endpoints()
     assert {"serving_default", "embed", "tokenize", "attention"} == set(endpoints)
     found = endpoints["serving_default"].function(tf.constant(TEXTS))
     assert found["truncated"].numpy().tolist() == [False, False, True]
-    body, special = body_of(trained.model), trained.tokenizer.special
+    body, special = find_body(trained.model), trained.tokenizer.special
     for text, vector in zip(TEXTS, found["embedding"].numpy(), strict=True):
         tokens = trained.tokenizer.tokenize([text]).to_list()[0][:7]
         ids = np.array([[special.begin, *tokens, special.end]])
@@ -113,8 +113,8 @@ def test_vectors_are_exported_and_asked_for_without_training(command, tmp_path):
 def test_a_difference_from_keras_is_seen(command, tmp_path):
     command("import", write(tmp_path / "theirs"), "--run", tmp_path / "run")
     trained = load_trained(tmp_path / "run")
-    endpoints = task_of(trained).endpoints()
-    judge = EmbeddingJudge(trained, TEXTS)
+    endpoints = make_signature_task(trained).endpoints()
+    judge = EmbeddingParityChecker(trained, TEXTS)
 
     def ask(signature, columns):
         found = endpoints[signature].function(tf.constant(columns["text"]))
@@ -304,9 +304,9 @@ def test_trained_on_it_is_a_masked_model_again(command, tmp_path):
         assert done["code"] == 0, done
     trained = load_trained(run_folder)
     assert trained.has_head
-    assert "fill_mask" in task_of(trained).endpoints()
+    assert "fill_mask" in make_signature_task(trained).endpoints()
     tensors = CASES["bert"].tensors()
-    table = variables_of(trained.model)["segment_embedding/embeddings"]
+    table = variables_by_path(trained.model)["segment_embedding/embeddings"]
     expected = tensors["embeddings.token_type_embeddings.weight"]
     np.testing.assert_allclose(table, expected, rtol=0, atol=1e-6)
     assert len(PIECES) == trained.tokenizer.vocabulary_size

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.trainer.input.record_folders import write_records
 from transbeam.configs.base.errors import ConfigError
 from transbeam.pipeline.records.manifest import Manifest
-from transbeam.trainer.input.streams import RecordStream, streams_of
+from transbeam.trainer.input.streams import RecordStream, make_streams
 
 SHARDS = [5, 1, 17, 30, 2, 8, 4, 11, 3, 9]  # more files than are read at once
 
@@ -25,7 +25,7 @@ def manifest(tmp_path_factory) -> Manifest:
 
 @pytest.fixture(scope="module")
 def stream(manifest: Manifest) -> RecordStream:
-    return streams_of(manifest, "train", 2)[0]
+    return make_streams(manifest, "train", 2)[0]
 
 
 def paths(stream: RecordStream) -> list[str]:
@@ -55,7 +55,7 @@ def test_entering_opens_no_file_that_is_done(
     manifest: Manifest, tmp_path: Path
 ) -> None:
     shutil.copytree(manifest.folder, tmp_path, dirs_exist_ok=True)
-    stream = streams_of(replace(manifest, folder=tmp_path), "train", 2)[0]
+    stream = make_streams(replace(manifest, folder=tmp_path), "train", 2)[0]
     written = {
         record: path
         for path in paths(stream)
@@ -90,7 +90,7 @@ def test_no_more_records_than_wanted_are_in_memory(stream: RecordStream) -> None
 def test_streams_and_seeds_have_orders_of_their_own(
     manifest: Manifest, stream: RecordStream
 ) -> None:
-    second = streams_of(manifest, "train", 2, first=1)[0]
+    second = make_streams(manifest, "train", 2, first=1)[0]
     assert (stream.number, second.number) == (0, 1)
     assert sorted(read(stream, 90)) == sorted(read(second, 90))
     orders = [read(stream, 90), read(second, 90), read(stream, 90, seed=2)]
@@ -99,7 +99,7 @@ def test_streams_and_seeds_have_orders_of_their_own(
 
 def test_batches_of_shorter_records_are_larger(manifest: Manifest) -> None:
     def sizes(batch_size: int, **shared: int) -> list[int]:
-        streams = streams_of(manifest, "train", batch_size, **shared)
+        streams = make_streams(manifest, "train", batch_size, **shared)
         return [stream.batch_size for stream in streams]
 
     assert sizes(1) == [2, 1, 1]
@@ -117,7 +117,7 @@ def test_batches_of_shorter_records_are_larger(manifest: Manifest) -> None:
 
 
 def test_each_length_has_its_own_contract(manifest: Manifest) -> None:
-    streams = streams_of(manifest, "train", 2)
+    streams = make_streams(manifest, "train", 2)
     assert [stream.features[0].shape for stream in streams] == [(4,), (6,), (8,)]
     assert [stream.records for stream in streams] == [90, 1, 5]
     assert [stream.batches for stream in streams] == [22.5, 0.5, 2.5]

@@ -33,7 +33,7 @@ from transbeam.trainer.loop.checkpoint import (
     write_checkpoint,
 )
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.build import build_optimizer
 from transbeam.trainer.optimizers.schedules import Warmup
 from transbeam.trainer.step.build import build_step
@@ -59,7 +59,7 @@ def new_state(
 
 
 def run(state: TrainState, first: int, last: int) -> None:
-    update = build_step(state, Loss(asks_of(CAUSAL)), CONFIG)
+    update = build_step(state, Loss(make_targets(CAUSAL)), CONFIG)
     for number in range(first, last):
         update(random_batch(CAUSAL, 4, seed=number))
 

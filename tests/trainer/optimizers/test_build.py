@@ -36,7 +36,7 @@ from transbeam.configs.schema.optimizers import (
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.optimizers.adafactor import Adafactor
 from transbeam.trainer.optimizers.build import build_optimizer, is_decayed
 from transbeam.trainer.optimizers.schedules import Warmup
@@ -336,7 +336,7 @@ def test_a_model_learns(config: Optimizer) -> None:
     optimizer = build_optimizer(config, Warmup(peak, 0), model.trainable_variables)
     asked = TrainingConfig(steps=100, batch_size=8)
     state = TrainState(model, optimizer, asked)
-    step = build_step(state, Loss(asks_of(OBJECTIVES["causal"])), asked)
+    step = build_step(state, Loss(make_targets(OBJECTIVES["causal"])), asked)
     batch = random_batch(OBJECTIVES["causal"], 8, 0)
 
     losses = [float(step(batch)["loss"]) for _ in range(30)]

@@ -16,7 +16,7 @@ from transbeam.configs.schema.block import (
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.objectives.targets import asks_of
+from transbeam.trainer.objectives.targets import make_targets
 from transbeam.trainer.step import batch as batches
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import TrainState
@@ -36,7 +36,7 @@ def make(kind: str, config: TrainingConfig, *, rate=0.1, dropout=0.0, **loss_opt
     optimizer = keras.optimizers.SGD(rate)
     optimizer.build(model.trainable_variables)
     state = TrainState(model, optimizer, config)
-    loss = Loss(asks_of(OBJECTIVES[kind]), **loss_options)
+    loss = Loss(make_targets(OBJECTIVES[kind]), **loss_options)
     return state, loss, build_step(state, loss, config)
 
 
@@ -136,7 +136,7 @@ def test_computed_again_is_what_was_kept(kind, attention) -> None:
         optimizer.build(model.trainable_variables)
         config = training(batch_size=8)
         state = TrainState(model, optimizer, config)
-        update = build_step(state, Loss(asks_of(OBJECTIVES[kind])), config)
+        update = build_step(state, Loss(make_targets(OBJECTIVES[kind])), config)
         before = values(model.trainable_variables)
         for batch in batches:
             update(batch)
@@ -205,7 +205,7 @@ def test_padding_has_no_say() -> None:
 def test_smoothing_and_z_loss_by_hand() -> None:
     scores = np.array([[[1.0, 3.0, 0.5], [9.0, 9.0, 9.0]]], "float32")
     batch = {"target_ids": np.array([[1, 0]]), "target_weights": np.array([[1.0, 0]])}
-    loss = Loss(asks_of(OBJECTIVES["causal"]), label_smoothing=0.3, z_loss=0.01)
+    loss = Loss(make_targets(OBJECTIVES["causal"]), label_smoothing=0.3, z_loss=0.01)
     value, sums = loss({"logits": scores}, batch, loss.counts(batch))
     log_sum = np.log(np.exp(scores[0, 0]).sum())
     wanted = np.array([0.1, 0.8, 0.1])
@@ -284,7 +284,7 @@ def test_float16_scales_its_loss_and_finds_a_scale() -> None:
     optimizer.build(model.trainable_variables)
     state = TrainState(model, optimizer, config)
     state.loss_scale.assign(2.0**40)  # too much for float16
-    update = build_step(state, Loss(asks_of(OBJECTIVES["causal"])), config)
+    update = build_step(state, Loss(make_targets(OBJECTIVES["causal"])), config)
     batch = random_batch(OBJECTIVES["causal"], 4)
     skipped = [int(update(batch)["skipped"]) for _ in range(40)]
     assert skipped[0] == 1

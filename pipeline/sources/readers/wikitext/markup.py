@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from transbeam.pipeline.sources.readers.wikitext.templates import (
     split_template,
-    words_of,
+    template_words,
 )
 
 # Names of these namespaces in all wikis; a dump lists its own besides.
@@ -171,7 +171,7 @@ class PageText:
 
     def _template(self, inner: str) -> str:
         name, arguments = split_template(inner)
-        words = words_of(name, arguments, self._language)
+        words = template_words(name, arguments, self._language)
         if words is not None:
             return words.translate(_ARGUMENT)
         if "\n" in inner:

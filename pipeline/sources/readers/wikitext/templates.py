@@ -54,7 +54,7 @@ def split_template(inner: str) -> tuple[str, Arguments]:
     return " ".join(name.replace("_", " ").split()), Arguments(positional, named)
 
 
-def words_of(name: str, arguments: Arguments, language: str = "en") -> str | None:
+def template_words(name: str, arguments: Arguments, language: str = "en") -> str | None:
     """Returns the text that a template shows in a sentence.
 
     Args:
@@ -67,11 +67,11 @@ def words_of(name: str, arguments: Arguments, language: str = "en") -> str | Non
         footnotes; None for unknown templates.
 
     Example:
-    >>> words_of("lang", Arguments(["fr", "la ville"], {}))
+    >>> template_words("lang", Arguments(["fr", "la ville"], {}))
     'la ville'
-    >>> words_of("convert", Arguments(["1300", "mi", "km"], {}))
+    >>> template_words("convert", Arguments(["1300", "mi", "km"], {}))
     '1,300 mi'
-    >>> words_of("birth date and age", Arguments(["1990", "1", "2"], {"df": "y"}))
+    >>> template_words("birth date and age", Arguments(["1990", "1", "2"], {"df": "y"}))
     '2 January 1990'
     """
     known = name.lower()
@@ -206,7 +206,7 @@ def _day(arguments: Arguments, _: str) -> str:
     return _date(arguments.positional, day_first=bool(arguments.get(9, "df")))
 
 
-def _as_of(arguments: Arguments, _: str) -> str:
+def _as_of_text(arguments: Arguments, _: str) -> str:
     if alternative := arguments.get(9, "alt"):
         return alternative
     first = "Since" if arguments.get(9, "since") else "As of"
@@ -257,7 +257,7 @@ _WORDS: Mapping[str, _Words] = {
     ),
     **dict.fromkeys(["circa", "c.", "ca.", "ca"], _circa),
     **dict.fromkeys(["нп", "нп3", "нп5"], lambda a, _: a.get(1) or a.get(0)),
-    **dict.fromkeys(["as of", "asof"], _as_of),
+    **dict.fromkeys(["as of", "asof"], _as_of_text),
     **dict.fromkeys(names.DATES, _day),
     **dict.fromkeys(["nihongo", "nihongo2", "nihongo3", "nihongo krt"], _nihongo),
     **dict.fromkeys(["height"], _height),

@@ -18,7 +18,7 @@ from grpc import StatusCode
 from transbeam.serving.server.base.batched_arrays import (
     Answer,
     Arrays,
-    group_of,
+    bucket_key,
     longest_text,
 )
 from transbeam.serving.server.base.deadline import Deadline
@@ -230,6 +230,6 @@ class Waiting:
 
 
 def _key(kind: tuple[str, ...], task: BatchTask) -> BatchKey:
-    group = (id(task),) if task.alone else group_of(task.inputs)
+    group = (id(task),) if task.alone else bucket_key(task.inputs)
     takes_long = task.is_part or longest_text(task.inputs) > _LONG
     return BatchKey(kind, group, takes_long)

@@ -9,7 +9,7 @@ from transbeam.configs.schema.table_sources import CsvSourceConfig, JsonlSourceC
 from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.decoding.text_decoding import codec_of
+from transbeam.pipeline.sources.decoding.text_decoding import find_codec
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.readers import plain_text
@@ -23,7 +23,7 @@ RUSSIAN = "Съешь ещё этих мягких французских бул
 
 
 def codec(path: Path, encoding: str) -> str:
-    return codec_of(SourceFile.at(path, "a"), encoding)
+    return find_codec(SourceFile.at(path, "a"), encoding)
 
 
 def test_first_block_that_is_not_ascii_decides(tmp_path: Path) -> None:

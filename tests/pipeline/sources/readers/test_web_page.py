@@ -9,7 +9,7 @@ import pytest
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.readers.web_page import (
     UnreadablePage,
-    charset_of,
+    find_charset,
     html_text,
     page_text,
     split_response,
@@ -91,7 +91,7 @@ def test_unpacking() -> None:
     ],
 )
 def test_charset(declared: str, head: bytes, codec: str) -> None:
-    assert charset_of(head, headers(Content_Type=declared)) == codec
+    assert find_charset(head, headers(Content_Type=declared)) == codec
 
 
 def test_page_without_a_declared_charset() -> None:

@@ -13,8 +13,8 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
     row_of_each,
     rows_in_one,
-    rows_of,
     side_by_side,
+    split_rows,
     with_piece_before,
     with_piece_behind,
 )
@@ -34,7 +34,7 @@ def test_each_value_has_its_row_and_its_place(rows):
     found = row_of_each(tokens), place_of_each(tokens)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.numpy().tolist() == theirs.numpy().tolist()
-    assert rows_of(tokens.values, tokens.row_lengths()).to_list() == rows
+    assert split_rows(tokens.values, tokens.row_lengths()).to_list() == rows
 
 
 @given(st.lists(st.tuples(st.lists(IDS, max_size=4), IDS), max_size=5))

@@ -36,7 +36,7 @@ from transbeam.serving.parity.metrics.perplexity import PerplexityMetric
 from transbeam.serving.parity.metrics.task_metrics import (
     Explained,
     TaskAccuracy,
-    metric_of,
+    make_task_metric,
 )
 from transbeam.serving.parity.metrics.validation_examples import (
     ValidationExample,
@@ -201,7 +201,7 @@ def test_perplexity_of_masks_by_hand(trained, exported, tmp_path):
             )
         ],
     )
-    metric = metric_of(trained, tmp_path)
+    metric = make_task_metric(trained, tmp_path)
     assert metric is not None
     batch = {
         "token_ids": np.array([hidden]),
@@ -396,14 +396,16 @@ def test_keras_is_asked_some_rows_at_a_time(trained):
 
 @pytest.mark.parametrize("objective", [RegressionConfig(), SentencePairsConfig()])
 def test_records_that_tell_no_answer(trained, run_folder, objective):
-    assert metric_of(of_kind(trained, objective, segments=True), run_folder) is None
+    assert (
+        make_task_metric(of_kind(trained, objective, segments=True), run_folder) is None
+    )
 
 
 def test_labels_that_are_all_the_same_leave_nothing_to_explain(trained, tmp_path):
     record = {"token_ids": [2, 9, 3], "document_ids": [1] * 3}
     label = np.array([2.5], np.float32)
     write_records(tmp_path, "validation", [record | {"label": label}] * 3)
-    assert metric_of(of_kind(trained, RegressionConfig()), tmp_path) is None
+    assert make_task_metric(of_kind(trained, RegressionConfig()), tmp_path) is None
 
 
 def test_of_numbers_the_share_of_the_variance_is_judged():
@@ -454,7 +456,7 @@ def test_records_without_a_label_are_passed_over(
 ):
     """Those of texts alone, which whoever has no labels writes."""
     model = of_kind(trained, objective)
-    assert metric_of(model, run_folder) is None
+    assert make_task_metric(model, run_folder) is None
     told = {
         "token_ids": [2, 9, 3],
         "document_ids": [1, 1, 1],
@@ -471,12 +473,12 @@ def test_records_without_a_label_are_passed_over(
 
 
 def test_without_records_there_is_no_metric(trained, tmp_path):
-    assert metric_of(trained, tmp_path) is None
-    assert metric_of(small_trained("gpt2_small"), tmp_path) is None
+    assert make_task_metric(trained, tmp_path) is None
+    assert make_task_metric(small_trained("gpt2_small"), tmp_path) is None
 
 
 def test_records_without_what_is_to_be_written_tell_a_writer_nothing(run_folder):
-    assert metric_of(small_trained("t5_small"), run_folder) is None
+    assert make_task_metric(small_trained("t5_small"), run_folder) is None
 
 
 def small_trained(name):
@@ -494,7 +496,7 @@ def test_a_prefix_is_given_and_only_what_follows_is_judged(tmp_path):
         "prefix_mask": [1] * 5 + [0] * 4 + [1] + [0] * 5 + [1] * 4,
     }
     write_records(tmp_path, "validation", [record])
-    metric = metric_of(trained, tmp_path)
+    metric = make_task_metric(trained, tmp_path)
     assert metric is not None
     surprise = []
     for row, number in zip(rows[:2], given, strict=False):
@@ -530,7 +532,7 @@ def test_a_writers_perplexity_is_that_of_keras_on_the_whole_text(writer, tmp_pat
         for number in range(5)
     ]
     write_records(tmp_path, "validation", records)
-    metric = metric_of(trained, tmp_path)
+    metric = make_task_metric(trained, tmp_path)
     assert metric is not None
     surprise = []
     for row, source in zip(rows[:4], sources, strict=False):

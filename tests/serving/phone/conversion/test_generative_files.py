@@ -20,9 +20,9 @@ from tests.serving.phone.generative_models import (
 )
 from tests.serving.untrained import TINY, untrained_of
 from transbeam.configs.loader.yaml_config import load_run
-from transbeam.serving.parity.checker_factory import judge_of
+from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 WRITERS = sorted(
     path.stem
@@ -42,7 +42,7 @@ def test_what_every_preset_writes_passes_the_gate(name, tmp_path):
     run = load_run(TINY / f"{name}.yaml", with_model=True)
     run = replace(run, export=replace(run.export, tflite=VARIANTS))
     trained, files = converted(run, tmp_path / "tflite")
-    judge = judge_of(trained, tmp_path)
+    judge = make_parity_checker(trained, tmp_path)
     for variant, file in files.items():
         require_passed(judge, variant, file)
 
@@ -127,7 +127,9 @@ def test_a_pairs_signatures(pair):
 
 def test_a_prefix_is_not_taken_for_a_prefill(tmp_path):
     """LiteRT-LM would read it from left to right."""
-    endpoints = task_of(untrained_of(small("prefix"), tmp_path)).phone_endpoints()
+    endpoints = make_signature_task(
+        untrained_of(small("prefix"), tmp_path)
+    ).phone_endpoints()
     names = {f"prefix_{size}" for size in (4, 7, SLOTS)} | {"decode"}
     assert set(endpoints) == names
     inputs = {str(spec.name) for spec in endpoints["prefix_7"].inputs}
@@ -174,7 +176,7 @@ def test_the_gate_notices_another_models_file(decoder, tmp_path):
     other = trained_of(trained.config, files["float32"].parents[1] / "tflite-run")
     for weight in other.model.weights:
         weight.assign(2.0 * weight)
-    judge = judge_of(other, tmp_path)
+    judge = make_parity_checker(other, tmp_path)
     for variant, file in files.items():
         rows = judge.phone_rows("form", variant, TFLiteRunner(file))
         assert [row.passed for row in rows[:2]] == [False, False]
@@ -183,7 +185,7 @@ def test_the_gate_notices_another_models_file(decoder, tmp_path):
 @pytest.mark.parametrize("kind", ["decoder", "pair", "prefix"])
 def test_the_gate_asks_what_a_short_cache_has_room_for(request, kind, tmp_path):
     trained, files = request.getfixturevalue(kind)
-    judge = judge_of(trained, tmp_path)
+    judge = make_parity_checker(trained, tmp_path)
     for variant, file in files.items():
         require_passed(judge, variant, file)
     written = judge.ask_phone_once(TFLiteRunner(files["float32"]))
@@ -194,7 +196,7 @@ def test_sizes_are_cut_to_the_cache(tmp_path):
     config = small("causal")
     export = replace(config.export, tflite_cache=8, tflite_prefill=(64, 16, 4))
     trained = untrained_of(replace(config, export=export), tmp_path)
-    assert set(task_of(trained).phone_endpoints()) == {
+    assert set(make_signature_task(trained).phone_endpoints()) == {
         "prefill_4",
         "prefill_8",
         "decode",

@@ -28,7 +28,7 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
 )
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 PYTHON = os.environ.get("TRANSBEAM_PHONE_PYTHON")
@@ -82,7 +82,7 @@ def ask_client(client, file, texts):
 
 
 def ask_keras(trained, signature, texts):
-    function = task_of(trained).endpoints()[signature].function
+    function = make_signature_task(trained).endpoints()[signature].function
     return function(tf.constant(list(texts)))
 
 

@@ -14,10 +14,10 @@ from tests.serving.record_files import write_records
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.serving.phone.quantization import calibration
-from transbeam.serving.phone.quantization.calibration import FEWEST, calibration_of
+from transbeam.serving.phone.quantization.calibration import FEWEST, make_calibration
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 DOCUMENTS = 24  # of the training records of the tiny run: 8 records of 3
 
@@ -31,13 +31,13 @@ def asking(trained, number, variants=("int8",)):
 
 @pytest.fixture(scope="module")
 def endpoints(trained):
-    return task_of(trained).phone_endpoints()
+    return make_signature_task(trained).phone_endpoints()
 
 
 def test_texts_are_asked_as_they_are_and_filled_up_in_turn(
     trained, run_folder, endpoints
 ):
-    found = calibration_of(trained, run_folder, endpoints, b"")
+    found = make_calibration(trained, run_folder, endpoints, b"")
     assert {name: len(rows) for name, rows in found.items()} == {
         "fill_mask": DOCUMENTS,
         "embed": DOCUMENTS,
@@ -61,8 +61,8 @@ def test_texts_are_asked_as_they_are_and_filled_up_in_turn(
 
 
 def test_none_is_filled_up_where_padding_says_nothing(trained, run_folder, endpoints):
-    found = calibration_of(trained, run_folder, endpoints, b"", filled=False)
-    filled = calibration_of(trained, run_folder, endpoints, b"")
+    found = make_calibration(trained, run_folder, endpoints, b"", filled=False)
+    filled = make_calibration(trained, run_folder, endpoints, b"")
     for name, rows in found.items():
         assert len(rows) == DOCUMENTS
         assert all(row["padding_mask"].all() for row in rows)
@@ -79,7 +79,7 @@ def test_of_records_without_masks_some_tokens_are_hidden(
     ids = np.array([special.begin, *range(10, 27), special.end], np.int32)
     texts = [(ids, np.zeros_like(ids))] * FEWEST
     monkeypatch.setattr(calibration, "documents", lambda *_, **__: iter(texts))
-    found = calibration_of(trained, run_folder, endpoints, b"")["fill_mask"]
+    found = make_calibration(trained, run_folder, endpoints, b"")["fill_mask"]
     for row in found:
         hidden = ids.copy()
         hidden[[1, 8, 15]] = special.mask
@@ -88,7 +88,7 @@ def test_of_records_without_masks_some_tokens_are_hidden(
 
 
 def test_no_more_are_asked_than_are_wanted(trained, run_folder, endpoints):
-    found = calibration_of(asking(trained, 17), run_folder, endpoints, b"")
+    found = make_calibration(asking(trained, 17), run_folder, endpoints, b"")
     assert [len(rows) for rows in found.values()] == [17, 17]
 
 
@@ -96,9 +96,9 @@ def test_inputs_that_have_other_names(trained, run_folder):
     specs = [ids_spec("ids", 1, LENGTH), ids_spec("padding_mask", 1, LENGTH)]
     endpoints = {"client": Endpoint(lambda ids, padding_mask: {}, specs)}
     names = {"ids": "token_ids"}
-    (rows,) = calibration_of(trained, run_folder, endpoints, b"", names).values()
-    plain = {"embed": task_of(trained).phone_endpoints()["embed"]}
-    (expected,) = calibration_of(trained, run_folder, plain, b"").values()
+    (rows,) = make_calibration(trained, run_folder, endpoints, b"", names).values()
+    plain = {"embed": make_signature_task(trained).phone_endpoints()["embed"]}
+    (expected,) = make_calibration(trained, run_folder, plain, b"").values()
     for row, same in zip(rows, expected, strict=True):
         assert row.keys() == {"ids", "padding_mask"}
         for name, of in (("ids", "token_ids"), ("padding_mask", "padding_mask")):
@@ -108,7 +108,7 @@ def test_inputs_that_have_other_names(trained, run_folder):
 
 def test_so_few_as_say_little_are_never_enough(trained, run_folder, endpoints):
     """Whatever is wanted: there are more."""
-    found = calibration_of(asking(trained, 3), run_folder, endpoints, b"")
+    found = make_calibration(asking(trained, 3), run_folder, endpoints, b"")
     assert [len(rows) for rows in found.values()] == [FEWEST, FEWEST]
 
 
@@ -131,7 +131,7 @@ def test_too_few_texts(
         for record in records:
             writer.write(record)
     with pytest.raises(ArtifactError) as caught:
-        calibration_of(asking(trained, wanted, variants), run, endpoints, b"")
+        make_calibration(asking(trained, wanted, variants), run, endpoints, b"")
     message = str(caught.value)
     assert f"the training split has 15 to calibrate {named} on" in message
     assert f"leave {named} out of export.tflite" in message
@@ -148,7 +148,7 @@ def test_no_texts_at_all(trained, run_folder, tmp_path, endpoints, file_is_there
     if file_is_there:
         train.touch()
     with pytest.raises(ArtifactError, match="has 0 to calibrate int8 on; expected 16"):
-        calibration_of(asking(trained, 128), run, endpoints, b"")
+        make_calibration(asking(trained, 128), run, endpoints, b"")
 
 
 def test_images_are_asked_as_they_are(tmp_path):
@@ -162,7 +162,7 @@ def test_images_are_asked_as_they_are(tmp_path):
     write_records(tmp_path, "train", [{"image": of.tobytes()} for of in images])
     spec = tf.TensorSpec([1, size, size, channels], tf.uint8, name="image")
     endpoints = {"classify_pixels": Endpoint(lambda image: {}, [spec])}
-    rows = calibration_of(trained, tmp_path, endpoints, b"")["classify_pixels"]
+    rows = make_calibration(trained, tmp_path, endpoints, b"")["classify_pixels"]
     assert [row["image"].dtype for row in rows] == [np.uint8] * 20
     found = np.concatenate([row["image"] for row in rows])
     np.testing.assert_array_equal(found, images)
@@ -195,8 +195,8 @@ def test_a_file_that_writes_is_asked_by_its_own_writer(which, tmp_path):
     ]
     write_records(run, "train", documents)
     content = files["float32"].read_bytes()
-    endpoints = task_of(trained).phone_endpoints()
-    found = calibration_of(trained, run, endpoints, content)
+    endpoints = make_signature_task(trained).phone_endpoints()
+    found = make_calibration(trained, run, endpoints, content)
     assert found.keys() == endpoints.keys()
     model = TFLiteRunner(content)
     for signature, asked in found.items():

@@ -18,12 +18,12 @@ from transbeam.model.layers.residual import Residual
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.quantization import calibration
 from transbeam.serving.phone.quantization import quantizer as quantization
-from transbeam.serving.phone.quantization.calibration import calibration_of
+from transbeam.serving.phone.quantization.calibration import make_calibration
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 VOCABULARY, WIDTH, LENGTH, CLASSES = 2000, 512, 12, 7
 SMALLER = [name for name in get_args(Variant) if name != "float32"]
@@ -264,7 +264,7 @@ def test_the_same_bytes_twice(float32, made):
 
 def vectors_of(trained):
     """One of the signatures: padding is the same in each."""
-    return {"embed": task_of(trained).phone_endpoints()["embed"]}
+    return {"embed": make_signature_task(trained).phone_endpoints()["embed"]}
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +294,7 @@ def test_what_forbids_padding_fits_into_eight_bits_there_and_only_there(sources)
 
 
 def in_int8(trained, run_folder, source):
-    ranges = calibration_of(trained, run_folder, vectors_of(trained), source)
+    ranges = make_calibration(trained, run_folder, vectors_of(trained), source)
     return quantized(source, "int8", ranges)
 
 

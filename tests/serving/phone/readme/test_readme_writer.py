@@ -42,7 +42,7 @@ from transbeam.serving.signatures.generation.sampling_params import (
     SPECS,
     STOP,
 )
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 HERE = Path(__file__).parents[1] / "kotlin"
 ASKING = ("classify", "estimate", "fill", "tag", "read", "write", "embed")
@@ -231,7 +231,7 @@ tasks = {}
 
 def task_for(trained):
     """One for each model: it keeps the graph that writes, which takes long to trace."""
-    return tasks.setdefault(id(trained), task_of(trained))
+    return tasks.setdefault(id(trained), make_signature_task(trained))
 
 
 def expected(trained, folder):

@@ -12,7 +12,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
     check_flatbuffer,
-    ops_of,
+    list_ops,
     packed,
     unpacked,
     with_shapes,
@@ -169,7 +169,7 @@ def erf(tmp_path):
 
 def test_an_op_that_is_allowed_is_not_refused(tmp_path):
     content = erf(tmp_path)
-    (name,) = ops_of(content)[1]
+    (name,) = list_ops(content)[1]
     check_flatbuffer(content, "erf.tflite", frozenset({name}))
     for allowed in (frozenset(), frozenset({"AnotherOp"})):
         with pytest.raises(ArtifactError, match=rf"erf\.tflite: uses {name}; expected"):

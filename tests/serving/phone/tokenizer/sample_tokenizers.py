@@ -30,7 +30,10 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import (
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.phone.tokenizer.golden_ids import write_golden_ids
 from transbeam.serving.phone.tokenizer.sources.tokenizer import Tokenizer
-from transbeam.serving.phone.tokenizer.tokenizer_data import data_of, write_data
+from transbeam.serving.phone.tokenizer.tokenizer_data import (
+    make_tokenizer_data,
+    write_data,
+)
 
 _T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 _ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
@@ -107,7 +110,7 @@ def engine(name):
 @cache
 def data(name):
     """What phones are given of it."""
-    return data_of(model(name))
+    return make_tokenizer_data(model(name))
 
 
 @cache

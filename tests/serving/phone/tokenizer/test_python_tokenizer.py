@@ -212,11 +212,11 @@ def test_bad_data_are_refused(tmp_path, content, message):
 
 def test_it_needs_python_alone_and_says_what_disagrees(tmp_path):
     from tests.serving.phone.tokenizer.sample_tokenizers import model
-    from transbeam.serving.phone.tokenizer.tokenizer_data import data_of
+    from transbeam.serving.phone.tokenizer.tokenizer_data import make_tokenizer_data
 
     name = "wordpiece (True, False)"
     data, golden = tmp_path / "data.json", tmp_path / "golden.json"
-    data.write_text(json.dumps(data_of(model(name))))
+    data.write_text(json.dumps(make_tokenizer_data(model(name))))
     cases = golden_ids(engine(name))
 
     def run():

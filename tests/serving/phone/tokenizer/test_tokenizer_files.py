@@ -26,7 +26,10 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
 from transbeam.serving.phone.tokenizer.golden_ids import FILE as GOLDEN
 from transbeam.serving.phone.tokenizer.golden_ids import golden_ids
 from transbeam.serving.phone.tokenizer.sources.tokenizer import Tokenizer
-from transbeam.serving.phone.tokenizer.tokenizer_data import data_of, write_data
+from transbeam.serving.phone.tokenizer.tokenizer_data import (
+    make_tokenizer_data,
+    write_data,
+)
 from transbeam.serving.phone.tokenizer.tokenizer_files import SOURCES, write_tokenizer
 
 NAME = "wordpiece (True, False)"
@@ -88,17 +91,17 @@ def test_rules_for_the_way_back_are_refused(tmp_path):
     rules.write_text("61\t62\n")
     proto = train(denormalization_rule_tsv=str(rules))
     with pytest.raises(ArtifactError, match="has rules that change a text back"):
-        data_of(SentencePieceModel(proto=proto))
+        make_tokenizer_data(SentencePieceModel(proto=proto))
 
 
 def test_of_a_pair_that_is_there_twice_the_last_counts():
     learned = model("byte_bpe")
     again = replace(learned, merges=(*learned.merges, learned.merges[0]))
-    merges = data_of(again)["merges"]
+    merges = make_tokenizer_data(again)["merges"]
     assert len(merges) == len(learned.merges)
     assert merges[-1] == " ".join(learned.merges[0])
     text = "the banana and the others"
     assert (
-        Tokenizer(data_of(again)).encode(text)
+        Tokenizer(make_tokenizer_data(again)).encode(text)
         == (again.build().tokenize([text]).to_list()[0])
     )

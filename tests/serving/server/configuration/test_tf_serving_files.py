@@ -7,7 +7,7 @@ import pytest
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.tf_serving_files import (
-    batching_of,
+    parse_batching,
     read_batching,
     read_models,
 )
@@ -239,12 +239,12 @@ COMMON = BatchingParameters(
 def test_what_a_version_says_of_batching_counts_but_for_the_threads(tmp_path):
     file = tmp_path / "batching_params.pbtxt"
     file.write_text("max_batch_size { value: 4 } num_batch_threads { value: 9 }")
-    found = batching_of(tmp_path, COMMON)
+    found = parse_batching(tmp_path, COMMON)
     assert found == BatchingParameters(max_batch_size=4, num_batch_threads=3)
 
 
 def test_a_version_that_says_nothing_of_batching_is_not_batched(tmp_path):
-    found = batching_of(tmp_path, COMMON)
+    found = parse_batching(tmp_path, COMMON)
     assert (found.enabled, found.num_batch_threads) == (False, 3)
 
 
@@ -252,6 +252,6 @@ def test_a_version_that_says_nonsense_of_batching_is_not_loaded(tmp_path):
     file = tmp_path / "batching_params.pbtxt"
     file.write_text("max_batch_size: many")
     with pytest.raises(StatusError) as error:
-        batching_of(tmp_path, COMMON)
+        parse_batching(tmp_path, COMMON)
     assert error.value.http == 400
     assert error.value.message == f"{file}: max_batch_size: 'many' makes no sense"

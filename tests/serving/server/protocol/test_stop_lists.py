@@ -12,8 +12,8 @@ from transbeam.serving.server.protocol.json_requests import InputSpec, read_pred
 from transbeam.serving.server.protocol.logit_biases import json_of_object
 from transbeam.serving.server.protocol.stop_lists import (
     json_of_list,
-    list_of,
     rows_of_lists,
+    split_stop_strings,
 )
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
@@ -115,8 +115,8 @@ def test_a_stop_of_other_models_is_an_input_like_any_other():
 def test_rows_of_strings_from_grpc():
     rows = np.array([[b".", b"!"], [b"", b""]], object)
     assert rows_of_lists(rows).tolist() == [b".\x1f!", b"\x1f"]
-    assert list_of(b".\x1f!") == [b".", b"!"]
-    assert list_of(b"\x1f") == []
+    assert split_stop_strings(b".\x1f!") == [b".", b"!"]
+    assert split_stop_strings(b"\x1f") == []
     with pytest.raises(StatusError, match=r"U\+001F"):
         rows_of_lists(np.array([[b"a\x1fb"]], object))
 

@@ -9,7 +9,7 @@ from tests.serving.session import asking
 from tests.serving.untrained import untrained
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.signatures.base.attention_maps import LONGEST
-from transbeam.serving.signatures.task_factory import task_of
+from transbeam.serving.signatures.task_factory import make_signature_task
 
 WITH_MAPS = ("masked", "sentence_pairs", "causal", "seq2seq")
 # Their positions are no table that ends.
@@ -29,7 +29,7 @@ def trained(request, tokenizers):
 
 
 def texts_of(trained, *texts):
-    specs = task_of(trained).endpoints()["attention"].inputs
+    specs = make_signature_task(trained).endpoints()["attention"].inputs
     return {spec.name: list(texts) for spec in specs}
 
 
@@ -97,5 +97,5 @@ def test_of_a_long_text_the_beginning_is_looked_at(name, tokenizers):
 @pytest.mark.parametrize("name", WITHOUT)
 def test_where_not_all_look_at_all_there_is_no_map(name, tokenizers):
     trained = untrained(name, tokenizers)
-    assert "attention" not in task_of(trained).endpoints()
+    assert "attention" not in make_signature_task(trained).endpoints()
     assert attention_rows("form", None, trained) == []

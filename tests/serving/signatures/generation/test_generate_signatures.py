@@ -39,7 +39,7 @@ from transbeam.model.generation.ragged import left_pad
 from transbeam.serving.base.stream_events import Whole
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.parity.generation import WritingJudge
+from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.predict.prediction import describe, predict
 from transbeam.serving.server.base.status import from_number
 from transbeam.serving.server.inference.signature import ServableSignature
@@ -636,7 +636,9 @@ def test_the_gate_finds_another_model(run):
     for weight in trained.model.weights:
         weight.assign(weight * 1.5)
     try:
-        rows = WritingJudge(trained, texts).saved_model_rows("SavedModel", ask)
+        rows = GenerationParityChecker(trained, texts).saved_model_rows(
+            "SavedModel", ask
+        )
     finally:
         for weight in trained.model.weights:
             weight.assign(weight / 1.5)
