@@ -23,7 +23,7 @@ from typing import Any, cast
 from transbeam.configs.base.atomic_files import write_atomically, write_json, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.reflection import plain
-from transbeam.configs.base.version import VERSION
+from transbeam.configs.base.version import RESUMABLE_VERSIONS, VERSION
 from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.run import RunConfig
 
@@ -105,7 +105,7 @@ class Stage:
 
     @property
     def is_begun(self) -> bool:
-        """Checks that the stage exists, finished or not."""
+        """Checks that the stage exists, finished or unfinished."""
         return self._finished_file.exists() or self._unfinished_file.exists()
 
     def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -120,10 +120,10 @@ class Stage:
         return self._finished_file.exists()
 
     @property
-    def is_of_this_version(self) -> bool:
-        """Tells if the existing stage was made by this version of Transbeam."""
+    def is_resumable(self) -> bool:
+        """Checks that the existing stage is of a version that this one continues."""
         record = self._record()
-        return record is not None and record["version"] == VERSION
+        return record is not None and record["version"] in RESUMABLE_VERSIONS
 
     def inputs(self) -> Mapping[str, Any]:
         """Returns the inputs that the existing stage was made from.
@@ -146,8 +146,8 @@ class Stage:
     def begin(self, inputs: Mapping[str, Any]) -> Path | None:
         """Prepares the folder for the stage to run.
 
-        An existing stage that was made from other inputs, or was started by another
-        version, is moved aside. One that was started from the same inputs is kept, for
+        An existing stage that was made from other inputs, or was started by a version
+        with other results, is moved aside. One that was started from the same inputs is kept, for
         the stage to resume.
 
         Returns:
@@ -158,9 +158,7 @@ class Stage:
         if record is None:
             is_strange = self.path.is_dir() and any(self.path.iterdir())
             moved_to = self._move_aside("unknown") if is_strange else None
-        elif not _is_made_from(record, inputs) or self._begun_by_another_version(
-            record
-        ):
+        elif not _is_made_from(record, inputs) or self._cannot_resume(record):
             moved_to = self._move_aside(record["fingerprint"])
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -187,7 +185,7 @@ class Stage:
                 continue  # damaged, so it cannot be restored
             if found is None or not _is_made_from(found, inputs):
                 continue
-            if other._begun_by_another_version(found):
+            if other._cannot_resume(found):
                 continue
             if self.path.exists():
                 self._move_aside(record["fingerprint"] if record else "unknown")
@@ -268,9 +266,9 @@ class Stage:
         if self._finished_file.exists():
             return self._read(self._finished_file)
         if self._unfinished_file.exists():
-            found = "it was begun and not finished. Go on with it"
+            found = "it was started and not finished. Resume it"
         elif self.path.exists():
-            found = "the folder holds no stage.json. Make it"
+            found = "the folder has no stage.json. Make it"
         else:
             found = "there is no such folder. Make it"
         raise ArtifactError(f"{self.path}: {found}: {self.command}")
@@ -281,9 +279,10 @@ class Stage:
                 return self._read(file)
         return None
 
-    def _begun_by_another_version(self, record: Mapping[str, Any]) -> bool:
-        """Tells if an unfinished stage is of another version, so it cannot resume."""
-        return not self._finished_file.exists() and record["version"] != VERSION
+    def _cannot_resume(self, record: Mapping[str, Any]) -> bool:
+        """Checks for an unfinished stage of a version with other results."""
+        is_unfinished = not self._finished_file.exists()
+        return is_unfinished and record["version"] not in RESUMABLE_VERSIONS
 
     def _new_record(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {

@@ -29,7 +29,7 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
     checkpoints = list_checkpoints(stage.path / "checkpoints")
     if not checkpoints or different_keys(there, inputs) != [STEPS]:
         return False
-    if not stage.is_of_this_version:
+    if not stage.is_resumable:
         return False
     before, steps = there[STEPS], inputs[STEPS]
     if checkpoint_step(checkpoints[-1]) <= common_steps(schedule, before, steps):

@@ -67,13 +67,21 @@ def test_unfinished_stage_with_the_same_inputs_is_kept(stage):
     assert (stage.path / "shard-0").read_text() == "done"
 
 
-def test_what_another_version_began_is_moved_aside(stage, monkeypatch):
-    stage.begin(OLD)
+@pytest.mark.parametrize(("version", "resumes"), [("0.1.0", True), ("99.0", False)])
+def test_stages_of_versions_with_other_results_are_moved_aside(
+    stage, monkeypatch, version, resumes
+):
+    with monkeypatch.context() as older:
+        older.setattr("transbeam.configs.loader.run_folder.VERSION", version)
+        stage.begin(OLD)
     (stage.path / "shard-0").write_text("half of it")
-    monkeypatch.setattr("transbeam.configs.loader.run_folder.VERSION", "99.0")
+    assert stage.is_resumable == resumes
     moved_to = stage.begin(OLD)
-    assert (moved_to / "shard-0").read_text() == "half of it"
-    assert os.listdir(stage.path) == ["unfinished.json"]
+    assert (moved_to is None) == resumes
+    folder = moved_to or stage.path
+    assert (folder / "shard-0").read_text() == "half of it"
+    if not resumes:
+        assert os.listdir(stage.path) == ["unfinished.json"]
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
@@ -254,9 +262,9 @@ def test_require_refuses_by_name(stage):
 
     assert refusal(OLD) == f"{stage.path}: there is no such folder. Make it: {COMMAND}"
     stage.path.mkdir(parents=True)
-    assert "the folder holds no stage.json" in refusal(OLD)
+    assert "the folder has no stage.json" in refusal(OLD)
     stage.begin(OLD)
-    assert "it was begun and not finished. Go on with it: transbeam data" in refusal(
+    assert "it was started and not finished. Resume it: transbeam data" in refusal(
         OLD
     )
     stage.finish(OLD, {})
