@@ -147,8 +147,8 @@ class Stage:
         """Prepares the folder for the stage to run.
 
         An existing stage that was made from other inputs, or was started by a version
-        with other results, is moved aside. One that was started from the same inputs is kept, for
-        the stage to resume.
+        with other results, is moved aside. One that was started from the same inputs is
+        kept, for the stage to resume.
 
         Returns:
             The path to which an existing stage was moved, if there was one.

@@ -38,10 +38,10 @@ class SomeHeads(keras.layers.Layer):
 
     Example:
     >>> from transbeam.model.layers.positions.alibi import LinearBias
-    >>> places = ops.arange(3)
+    >>> positions = ops.arange(3)
     >>> bias = LinearBias(4)
-    >>> last = SomeHeads(bias, heads=[3])(places, places)
-    >>> bool(ops.all(last == bias(places, places)[3:]))
+    >>> last = SomeHeads(bias, heads=[3])(positions, positions)
+    >>> bool(ops.all(last == bias(positions, positions)[3:]))
     True
     """
 

@@ -25,10 +25,8 @@ def token_inputs(
     >>> list(token_inputs("encoder_"))
     ['encoder_token_ids', 'encoder_padding_mask']
     """
-    places = ("document_ids", "position_ids") if packed else ("padding_mask",)
-    return {
-        f"{prefix}{name}": ids(f"{prefix}{name}") for name in ("token_ids", *places)
-    }
+    masks = ("document_ids", "position_ids") if packed else ("padding_mask",)
+    return {f"{prefix}{name}": ids(f"{prefix}{name}") for name in ("token_ids", *masks)}
 
 
 def sequence_name(name: str) -> str:

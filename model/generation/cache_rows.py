@@ -59,7 +59,7 @@ def add_slots(cache: dict[str, Any], number: Any) -> dict[str, Any]:
     return {name: ops.pad(x, room) for name, x in cache.items()}
 
 
-def move_slots(cache: Any, places: Any, slots: Any) -> Any:
+def move_slots(cache: Any, shift: Any, slots: Any) -> Any:
     """Shifts the tokens of a cache to the right.
 
     The cached values of a token do not depend on its column, only on the number of
@@ -67,26 +67,26 @@ def move_slots(cache: Any, places: Any, slots: Any) -> Any:
 
     Args:
         cache: The cache of `DecodeFunctions.prefill`.
-        places: The number of columns; to the left if negative, which only padding
+        shift: The number of columns; to the left if negative, which only padding
             allows.
         slots: The number of slots afterwards.
     """
     if not isinstance(cache, dict):
         return cache
     moved = dict(cache)
-    moved["padding_mask"] = move_columns(cache["padding_mask"], places, slots, 1, 1)
+    moved["padding_mask"] = move_columns(cache["padding_mask"], shift, slots, 1, 1)
     moved["layers"] = tuple(
-        {name: move_columns(x, places, slots, axis=2) for name, x in layer.items()}
+        {name: move_columns(x, shift, slots, axis=2) for name, x in layer.items()}
         if has_slots(layer)
         else layer
         for layer in cache["layers"]
     )
     if "hidden" in cache:
-        moved["hidden"] = move_columns(cache["hidden"], places, slots, axis=1)
+        moved["hidden"] = move_columns(cache["hidden"], shift, slots, axis=1)
     return moved
 
 
-def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> Any:
+def move_columns(x: Any, shift: Any, size: Any, axis: int, fill: int = 0) -> Any:
     """Shifts a tensor to the right, with 0 before it and `fill` after it.
 
     Example:
@@ -96,9 +96,9 @@ def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> An
     >>> ops.convert_to_numpy(move_columns(x, -1, 2, axis=1))
     array([[2, 3]], dtype=int32)
     """
-    smaller, larger = (min, max) if _known(places, size) else (ops.minimum, ops.maximum)
+    smaller, larger = (min, max) if _known(shift, size) else (ops.minimum, ops.maximum)
     shape = ops.shape(x)
-    first, before = larger(-places, 0), larger(places, 0)
+    first, before = larger(-shift, 0), larger(shift, 0)
     kept = smaller(shape[axis] - first, size - before)
     lead = [0] * len(shape)
     lead[axis] = first

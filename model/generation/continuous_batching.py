@@ -180,12 +180,12 @@ def _append(running: Running, logits: Any) -> Running:
     )
 
 
-def _move(running: Running, places: Any, columns: Any) -> Running:
-    """Shifts the rows to the right by `places`, in a buffer of `columns`."""
+def _move(running: Running, shift: Any, columns: Any) -> Running:
+    """Shifts the rows to the right by `shift`, in a buffer of `columns`."""
     return running._replace(
-        token_ids=move_columns(running.token_ids, places, columns, axis=1),
-        length=running.length + places,
-        cache=move_slots(running.cache, places, columns),
+        token_ids=move_columns(running.token_ids, shift, columns, axis=1),
+        length=running.length + shift,
+        cache=move_slots(running.cache, shift, columns),
     )
 
 

@@ -123,9 +123,9 @@ def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
     """
     batch, number = ops.shape(bias_ids)
     rows = ops.repeat(ops.arange(batch, dtype="int32"), number)
-    places = ops.stack([rows, ops.reshape(bias_ids, [-1])], axis=1)  # (B K, 2)
+    indices = ops.stack([rows, ops.reshape(bias_ids, [-1])], axis=1)  # (B K, 2)
     shape = ops.shape(scores)
-    return scores + ops.scatter(places, ops.reshape(biases, [-1]), shape)
+    return scores + ops.scatter(indices, ops.reshape(biases, [-1]), shape)
 
 
 def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:

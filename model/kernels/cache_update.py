@@ -71,9 +71,9 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
         end = start + tf.shape(new)[axis]
         before, after = x[(*whole, slice(None, start))], x[(*whole, slice(end, None))]
         return tf.concat([before, new, after], axis=axis)
-    places = [0] * len(x.shape)
-    places[axis] = start
-    return ops.slice_update(x, places, new)
+    starts = [0] * len(x.shape)
+    starts[axis] = start
+    return ops.slice_update(x, starts, new)
 
 
 def _update_window(x, start, new, axis):
@@ -84,19 +84,19 @@ def _update_window(x, start, new, axis):
     the left, over other tokens.
     """
     size, slots = new.shape[axis], x.shape[axis]
-    places = [0] * len(x.shape)
+    starts = [0] * len(x.shape)
     if size > 1:
         fits = ops.minimum(start, slots - size)
-        places[axis] = fits
-        before = ops.slice(x, places, new.shape)
+        starts[axis] = fits
+        before = ops.slice(x, starts, new.shape)
         number = ops.arange(size, dtype="int32") - (start - fits)
         moved = ops.take(new, ops.maximum(number, 0), axis=axis)
         shape = [1] * len(x.shape)
         shape[axis] = size
         new = ops.where(ops.reshape(number, shape) >= 0, moved, before)
         start = fits
-    places[axis] = start
-    return ops.slice_update(x, places, new)
+    starts[axis] = start
+    return ops.slice_update(x, starts, new)
 
 
 def loop_with_cache(

@@ -21,8 +21,10 @@ def plain_adam_update(
 def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
     """As `dropout`, in `keras.ops`: the reference."""
     size = ops.size(x)
-    places = ops.cast(ops.arange(size, dtype="int32"), "uint32") * _number(0x9E3779B1)
-    bits = _hash(ops.bitwise_xor(places, _hash(seed[0] + _hash(seed[1]))))
+    positions = ops.cast(ops.arange(size, dtype="int32"), "uint32") * _number(
+        0x9E3779B1
+    )
+    bits = _hash(ops.bitwise_xor(positions, _hash(seed[0] + _hash(seed[1]))))
     kept = ops.reshape(bits >= _number(threshold(rate)), ops.shape(x))
     scaled = ops.cast(ops.cast(x, "float32") * (1.0 / (1.0 - rate)), x.dtype)
     return ops.where(kept, scaled, ops.zeros_like(x))

@@ -18,10 +18,10 @@ from transbeam.model.layers.attention.probabilities import Probabilities
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
 from transbeam.model.layers.dtype_policies import part_options, policy_config
-from transbeam.model.layers.sequence_info import check_places
+from transbeam.model.layers.sequence_info import SequenceLayer, check_sequence_info
 
 
-class Attention(keras.layers.Layer):
+class Attention(SequenceLayer):
     """Multi-head attention: base class with projections and heads.
 
     Each token's output is a mean of values, weighted by the match of its query with the
@@ -53,8 +53,8 @@ class Attention(keras.layers.Layer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        places: dict of int `(B, T)` tensors: masks and positions of the tokens; see
-            `transbeam.model.layers.sequence_info`.
+        sequence_info: dict of int `(B, T)` tensors, the masks and positions of the
+            tokens; see `transbeam.model.layers.sequence_info`.
 
     Returns:
         `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.
@@ -62,9 +62,9 @@ class Attention(keras.layers.Layer):
 
     Raises:
         ConfigError: The heads do not fit the width.
-        ValueError: `inputs` is not of rank 3, or `places` does not fit it.
+        ValueError: `inputs` is not of rank 3, or `sequence_info` does not fit it.
 
-    Masking: only `places` is used. A Keras mask on the inputs is ignored, with a
+    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, with a
     warning of Keras.
 
     References:
@@ -91,8 +91,8 @@ class Attention(keras.layers.Layer):
         seed: int | None = None,
         **kwargs,
     ):
-        # The only float tensor of `places`, the bias table, must stay float32; all
-        # other inputs go to layers that cast by themselves.
+        # The only float tensor of `sequence_info`, the bias table, must stay float32;
+        # all other inputs go to layers that cast by themselves.
         super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
@@ -152,7 +152,7 @@ class Attention(keras.layers.Layer):
                 f"num_key_value_heads={self.num_key_value_heads}"
             )
 
-    def build(self, inputs_shape, places_shape=None):
+    def build(self, inputs_shape, sequence_info_shape=None):
         for layer in (self.query, self.key, self.value):
             layer.build((*inputs_shape[:-1], self.hidden_dim))
         self.output_projection.build((None, None, self.num_heads * self.head_dim))
@@ -162,11 +162,11 @@ class Attention(keras.layers.Layer):
         if self.rotary is not None:
             self.rotary.build((None, None, self.num_heads, self.head_dim))
 
-    def call(self, inputs, places, training=None):
+    def call(self, inputs, sequence_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
-        check_places(places, inputs, self.name)
-        query, key, value = self.project(inputs, places.get("position_ids"))
-        outputs = self.attend(query, key, value, places, training=training)
+        check_sequence_info(sequence_info, inputs, self.name)
+        query, key, value = self.project(inputs, sequence_info.get("position_ids"))
+        outputs = self.attend(query, key, value, sequence_info, training=training)
         return self.join(outputs)
 
     def project(self, inputs, position_ids=None):
@@ -215,14 +215,14 @@ class Attention(keras.layers.Layer):
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         """Computes attention from projected queries, keys and values.
 
         Args:
             query: float `(B, T, H, K)`, already scaled.
             key: float `(B, T, G, K)`.
             value: float `(B, T, G, K)`.
-            places: See the class.
+            sequence_info: See the class.
             training: If true, dropout is active.
 
         Returns:
@@ -230,7 +230,7 @@ class Attention(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def compute_output_shape(self, inputs_shape, places_shape=None):
+    def compute_output_shape(self, inputs_shape, sequence_info_shape=None):
         return inputs_shape
 
     def get_config(self):

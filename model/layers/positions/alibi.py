@@ -44,13 +44,13 @@ class LinearBias(keras.layers.Layer):
         ValueError: Positions are not integers.
 
     Example:
-    >>> places = ops.arange(3)
-    >>> ops.convert_to_numpy(LinearBias(num_heads=8)(places, places))[0]
+    >>> positions = ops.arange(3)
+    >>> ops.convert_to_numpy(LinearBias(num_heads=8)(positions, positions))[0]
     array([[ 0. , -0.5, -1. ],
            [-0.5,  0. , -0.5],
            [-1. , -0.5,  0. ]], dtype=float32)
     >>> directed = LinearBias(num_heads=2, directed=True)
-    >>> ops.convert_to_numpy(directed(places, places))[0]  # leans left
+    >>> ops.convert_to_numpy(directed(positions, positions))[0]  # leans left
     array([[ 0., -5., -6.],
            [-1.,  0., -5.],
            [-2., -1.,  0.]], dtype=float32)

@@ -51,8 +51,8 @@ class RelativeBias(keras.layers.Layer):
     Example:
     >>> bias = RelativeBias(num_buckets=4, max_distance=8, bidirectional=True)
     >>> table = ops.array([[0.0], [1.0], [2.0], [3.0]])  # one head
-    >>> places = ops.arange(3)
-    >>> ops.convert_to_numpy(bias(places, places, table))
+    >>> positions = ops.arange(3)
+    >>> ops.convert_to_numpy(bias(positions, positions, table))
     array([[[0., 3., 3.],
             [1., 0., 3.],
             [1., 1., 0.]]], dtype=float32)

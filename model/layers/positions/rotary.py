@@ -150,9 +150,11 @@ class RotaryEmbedding(keras.layers.Layer):
     def call(self, inputs, position_ids):
         check_rank(inputs, 4, f"{self.name}: inputs", "(batch, length, heads, width)")
         self._check_position_ids(position_ids, inputs)
-        places = ops.cast(position_ids, "float32")
-        places = ops.expand_dims(ops.expand_dims(ops.expand_dims(places, -1), -1), -1)
-        angles = places * self.frequencies  # (B, T, 1, 2, K / 2)
+        positions = ops.cast(position_ids, "float32")
+        positions = ops.expand_dims(
+            ops.expand_dims(ops.expand_dims(positions, -1), -1), -1
+        )
+        angles = positions * self.frequencies  # (B, T, 1, 2, K / 2)
         cos = ops.cos(angles) * self.magnitude
         sin = ops.sin(angles) * self.magnitude
         # The halves get an axis, because flipping it costs one pass over the tensor,

@@ -112,12 +112,12 @@ def read_encoder(
     settings.only("add_cross_attention", False)
     settings.only("tie_word_embeddings", True)
     segments = settings.integer("type_vocab_size", num_segments)
-    places = settings.integer("max_position_embeddings", minimum=position_offset + 1)
+    length = settings.integer("max_position_embeddings", minimum=position_offset + 1)
     pooler = PoolerConfig(projection=True) if "pooler.dense.weight" in names else None
     config = EncoderConfig(
         num_layers=settings.integer("num_hidden_layers"),
         hidden_dim=settings.integer("hidden_size"),
-        max_sequence_length=places - position_offset,
+        max_sequence_length=length - position_offset,
         num_segments=segments,
         dropout=settings.number("hidden_dropout_prob", 0.1),
         initializer=NormalInitializerConfig(

@@ -28,7 +28,7 @@ def test_each_state_is_what_the_next_block_reads(placement, randomise):
         "padding_mask": np.array([[1] * 5, [1, 1, 1, 0, 0]], "int32"),
     }
     states = with_hidden_states(model)(inputs)
-    places = {"padding_mask": inputs["padding_mask"]}
+    sequence_info = {"padding_mask": inputs["padding_mask"]}
 
     x = model.get_layer("token_embedding")(inputs["token_ids"])
     x = model.get_layer("position_embedding")(x)
@@ -36,7 +36,7 @@ def test_each_state_is_what_the_next_block_reads(placement, randomise):
         x = model.get_layer("embeddings_norm")(x)
     np.testing.assert_allclose(states["embeddings"], x, atol=1e-6)
     for name in ("encoder_layer_0", "encoder_layer_1"):
-        x = model.get_layer(name)(x, places)
+        x = model.get_layer(name)(x, sequence_info)
         np.testing.assert_allclose(states[name], x, atol=1e-5)
     if placement == "pre":
         x = model.get_layer("final_norm")(x)

@@ -155,7 +155,9 @@ def test_another_tokenizer_than_that_of_the_records(run):
 
 def test_an_unfinished_training(run):
     (run / "training/stage.json").rename(run / "training/unfinished.json")
-    with pytest.raises(ArtifactError, match=r"started and not finished.*transbeam train"):
+    with pytest.raises(
+        ArtifactError, match=r"started and not finished.*transbeam train"
+    ):
         load_trained(run)
 
 
