@@ -77,12 +77,12 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     )
     config = resolved.config
     console = Console(json=arguments.json)
-    for told in _cannot(arguments):
-        console.warn(told)
+    for warning in _warnings(arguments):
+        console.warn(warning)
     if not config.data.validation_fraction and config.data.validation_source is None:
         console.warn(
-            "data.validation_fraction=0 holds nothing out: the training will measure "
-            "itself on training records, which says nothing about new text"
+            "data.validation_fraction=0: there is no validation split, so the training "
+            "is evaluated on training records, which says nothing about new text"
         )
     need = _need(config)
     found = find_memory()
@@ -104,7 +104,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
                 f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
                 f"{gigabytes(RUNTIME)} more for TensorFlow itself"
             )
-    # Without a tokenizer, of which a warning has told, the need is not known.
+    # Without a tokenizer, which is a warning of its own, the need is not known.
     if need is not None and found and need > found.beside_runtime().size:
         console.warn(advice(config, found.beside_runtime()))
     memory = {"training": need, "found": found and asdict(found)}
@@ -160,15 +160,15 @@ def _need(config: RunConfig) -> int | None:
     return training_need(config)
 
 
-def _cannot(arguments: CheckArguments) -> list[str]:
-    """Lists why a run cannot go through a stage, which is no mistake of it."""
-    told: list[str] = []
+def _warnings(arguments: CheckArguments) -> list[str]:
+    """Lists the stages that this valid configuration does not support yet, and why."""
+    warnings: list[str] = []
     for rule in (check_tokenizer, check_export):
         try:
             load_run(arguments.config, arguments.overrides, rules=[rule])
         except ConfigError as error:
-            told.append(str(error))
-    return told
+            warnings.append(str(error))
+    return warnings
 
 
 def _cost(arguments: CostArguments) -> dict[str, Any]:
@@ -188,11 +188,11 @@ COMMANDS = (
         name="check",
         arguments=CheckArguments,
         run=_check,
-        summary="read a configuration and say what it asks for",
-        description="Reads a configuration, checks every key, says what it asks for "
-        "and how much memory it takes, and warns of what this version cannot do with "
-        "it and of what will not fit. If it takes keys from elsewhere (`extends`, "
-        "`preset`, `init_from`), all keys are shown, each with its file and line.",
+        summary="check a configuration and summarize it",
+        description="Reads a configuration, checks every key and prints a summary with "
+        "the memory of the training. Warns of stages that do not support it, and of "
+        "too little memory. If it takes keys from elsewhere (`extends`, `preset`, "
+        "`init_from`), all keys are shown, each with its file and line.",
     ),
     Command(
         name="cost",

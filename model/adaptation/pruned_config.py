@@ -152,11 +152,11 @@ def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attentio
     )
 
 
-def _check_fewer(name: str, asked: int, key: str, there: int) -> None:
-    if asked < 1:
-        raise ConfigError(f"{name}={asked}: one at least must be left")
-    if asked >= there:
+def _check_fewer(name: str, requested: int, key: str, there: int) -> None:
+    if requested < 1:
+        raise ConfigError(f"{name}={requested}: one at least must be left")
+    if requested >= there:
         raise ConfigError(
-            f"{name}={asked}: model.{key} is {there}, so that nothing would go. Give "
-            f"less than {there}, or leave {name} out"
+            f"{name}={requested}: model.{key} is {there}, so nothing would be pruned. "
+            f"Give less than {there}, or leave {name} out"
         )

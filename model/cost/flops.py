@@ -215,15 +215,17 @@ def _on_encoder(
     if config.pooler is not None and config.pooler.projection:
         work += products("head", width**2)
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
-        asked, scored = (
+        predicted, scored = (
             objective.predictions_per_record(lengths.tokens),
             scored_dim(config),
         )
-        work += products("head", asked * width * scored)
-        work += products("logits", asked * scored * rows)
-        work += elementwise(asked * scored, ACTIVATIONS[config.feedforward.activation])
-        work += elementwise(asked * scored, NORMS[config.norm.kind])
-        work += elementwise(asked * (scored + rows), BIAS)
+        work += products("head", predicted * width * scored)
+        work += products("logits", predicted * scored * rows)
+        work += elementwise(
+            predicted * scored, ACTIVATIONS[config.feedforward.activation]
+        )
+        work += elementwise(predicted * scored, NORMS[config.norm.kind])
+        work += elementwise(predicted * (scored + rows), BIAS)
     # The head's dense layer reads one vector, or one of each token.
     read = 1 if isinstance(objective, PooledObjective) else lengths.tokens
     for path, shape in head_shapes(config, objective, rows).items():

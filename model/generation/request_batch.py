@@ -195,13 +195,13 @@ def choose(
     if wanted is None:
         return _choose(logits, requests, place, drawn)
 
-    def asked():
+    def adjusted_scores():
         scores = adjust(logits, wanted, read, adjusted)
         return _choose(scores, requests, place, drawn)
 
     # A single condition for the common case without sampling or adjustments.
     some = ops.logical_or(drawn, adjusted)
-    return ops.cond(some, asked, lambda: highest(logits))
+    return ops.cond(some, adjusted_scores, lambda: highest(logits))
 
 
 def _choose(logits: Any, requests: RequestBatch, place: Any, some_drawn: Any) -> Any:

@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class SequenceLayer(keras.layers.Layer):
-    """Base class of layers that take sequence info, also from files of version 0.1.0."""
+    """A layer that takes sequence info, also in files of version 0.1.0."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(*args, **_with_current_names(kwargs))

@@ -42,8 +42,8 @@ def export_checkpoint(
     """Writes `config.json` and the weights in a form that transformers can load.
 
     Args:
-        weights: Values by path: arrays, or a model's variables from `variables_of`.
-            Only those of one shard are held in memory at a time.
+        weights: Values by path: arrays, or a model's variables (`variables_by_path`).
+            Only those of one shard are in memory at a time.
         description: The model of the weights.
         folder: Created if it does not exist. `config.json` and safetensors files in it
             are replaced.
@@ -63,12 +63,12 @@ def export_checkpoint(
     >>> import tempfile
     >>> from transbeam.configs.schema.model import EncoderConfig
     >>> from transbeam.model.build import build_encoder
-    >>> from transbeam.model.weights.assign import variables_of
+    >>> from transbeam.model.weights.assign import variables_by_path
     >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
-    >>> weights = variables_of(build_encoder(config, 10))
+    >>> weights = variables_by_path(build_encoder(config, 10))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     told = Description(config=config, vocabulary_size=10)
-    ...     export_checkpoint(weights, told, folder)
+    ...     description = Description(config=config, vocabulary_size=10)
+    ...     export_checkpoint(weights, description, folder)
     ...     sorted(os.listdir(folder))
     'distilbert'
     ['config.json', 'model.safetensors']
@@ -102,7 +102,7 @@ def export_checkpoint(
 
 
 def _fitting(
-    shapes: Shapes, description: Description, asked: str | None
+    shapes: Shapes, description: Description, family_name: str | None
 ) -> tuple[Family, dict[str, Any], list[WeightMapping], str]:
     """Finds a model family whose checkpoint format can represent a model.
 
@@ -110,11 +110,13 @@ def _fitting(
         The family, its settings, the mapping of weights to tensors, and the prefix of
         the tensors' names.
     """
-    if asked is not None and asked not in FAMILIES:
+    if family_name is not None and family_name not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise ArtifactError(f"{asked!r} is no family of models. Known here: {known}")
+        raise ArtifactError(
+            f"{family_name!r} is no family of models. Known here: {known}"
+        )
     refusals = []
-    for family in [FAMILIES[asked]] if asked else FAMILIES.values():
+    for family in [FAMILIES[family_name]] if family_name else FAMILIES.values():
         try:
             return family, *_fit(family, shapes, description)
         except (ArtifactError, ConfigError) as error:

@@ -90,13 +90,13 @@ def _labels(settings: HFConfig) -> tuple[str, ...]:
         if number > _MOST_LABELS:
             raise settings.refusal("num_labels", f"at most {_MOST_LABELS:,}")
         return tuple(f"LABEL_{index}" for index in range(number))
-    told = settings.section("id2label").values
-    numbers = sorted(int(key) for key in told if key.strip().isdecimal())
+    names = settings.section("id2label").values
+    numbers = sorted(int(key) for key in names if key.strip().isdecimal())
     if numbers != list(range(len(named))):
         raise settings.refusal(
             "id2label", f"names of classes by their numbers, 0 to {len(named) - 1}"
         )
-    return tuple(str(told[key]) for key in sorted(told, key=int))
+    return tuple(str(names[key]) for key in sorted(names, key=int))
 
 
 # Objectives whose models have the same head as another's.
@@ -139,11 +139,11 @@ def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]
     wanted = _SAME_HEAD.get(type(objective), type(objective))
     for name, make in heads.items():
         if type(make(labels or ("0", "1"))) is wanted:
-            told: dict[str, Any] = {"architectures": [name]}
+            config: dict[str, Any] = {"architectures": [name]}
             if labels:
-                told["id2label"] = {str(i): label for i, label in enumerate(labels)}
-                told["label2id"] = {label: i for i, label in enumerate(labels)}
-            return told
+                config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+                config["label2id"] = {label: i for i, label in enumerate(labels)}
+            return config
     kind = objective.kind if objective else "nothing"
     raise ArtifactError(
         f"objective.kind={kind}: no class of this family has such a head; known here: "
