@@ -22,8 +22,8 @@ _INTRODUCTION = """\
 
 A run is one YAML file. Its sections are described on the pages of this chapter, which
 are made of the same classes that check a file: there is no other key. On a terminal
-`transbeam explain KEY` prints the same, and `transbeam check FILE` reads a file and
-says what it asks for.
+`transbeam explain KEY` prints the same, and `transbeam check FILE` checks a file and
+summarizes it.
 
 Where a key says *one of several kinds*, the key `kind` chooses one, and the other keys
 are those of that kind alone:
