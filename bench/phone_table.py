@@ -26,6 +26,7 @@ import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS  # noqa: E402
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.base.trained_run import TrainedRun, load_trained  # noqa: E402
 from transbeam.serving.parity.base.parity_texts import labelled_texts, written_texts  # noqa: E402
 from transbeam.serving.phone.conversion.litert_lm_bundle import bundle_name  # noqa: E402
@@ -33,7 +34,6 @@ from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (  # noqa: 
     file_name as mediapipe_name,
 )
 from transbeam.serving.phone.report.latency import latencies  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter  # noqa: E402
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE  # noqa: E402
 from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402

@@ -9,6 +9,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
@@ -37,7 +38,6 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
 from transbeam.serving.signatures.task_factory import make_signature_task
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, DataError
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.generation.tflite_signatures import (
     CACHE,
     DECODE,

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
 from transbeam.configs.loader.export_support import check_tflite_text, no_wordpiece
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
@@ -33,7 +32,6 @@ from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
     CUSTOM_OPS,
     GraphWordPiece,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.embedding import Embedder, tokenized
 from transbeam.serving.signatures.task_factory import make_signature_task
@@ -121,14 +119,16 @@ def text_rows(
     rows = []
     for variant, file in files.items():
         asked = TFLiteRunner(plain[variant])
-        ask = _asking(file, FROM_TEXT[signature])
+        reader = TFLiteRunner(file, custom_ops=tflite_registrar.SELECT_TFTEXT_OPS)
         off = []
         for text in texts:
-            found = tokenized(encoder, tf.constant([text]))
-            ids = found["token_ids"].numpy()[0, : found["length"].numpy()[0]]
+            tokens = tokenized(encoder, tf.constant([text]))
+            ids = tokens["token_ids"].numpy()[0, : tokens["length"].numpy()[0]]
             inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
             expected = asked.ask(signature, **inputs)
-            off += [ask(text)[name] - of for name, of in expected.items()]
+            written = np.array([text.encode()], object)
+            found = reader.run(FROM_TEXT[signature], text=written)
+            off += [found[name][0] - of for name, of in expected.items()]
         form = f"TFLite with the tokenizer, {variant}"
         tolerance = trained.config.export.tolerance
         rows.append(
@@ -157,19 +157,3 @@ def _longest(trained: TrainedRun, plain: str) -> int:
     if plain == "embed":
         return Embedder(trained).max_length
     return make_signature_task(trained).max_length
-
-
-def _asking(file: Path, signature: str) -> Any:
-    """Returns a function from a text to outputs without the batch axis."""
-    with output_held_back():
-        interpreter = InterpreterWithCustomOps(
-            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS,
-            model_path=str(file),
-        )
-        runner: Any = interpreter.get_signature_runner(signature)
-
-    def ask(text: str) -> dict[str, np.ndarray]:
-        answers = runner(text=np.array([text.encode()], object))
-        return {name: answer[0] for name, answer in answers.items()}
-
-    return ask

@@ -16,6 +16,7 @@ import tensorflow as tf
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
@@ -44,7 +45,6 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.base.text_inputs import TextInputs
 from transbeam.serving.signatures.embedding import Embedder

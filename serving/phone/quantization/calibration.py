@@ -13,10 +13,10 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.quantization.quantizer import CALIBRATED, Calibration
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE, ENCODE

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from transbeam.configs.cli.arguments import usable_cores
 from transbeam.configs.cli.console import Console
-from transbeam.configs.system.native_output import output_held_back
 from transbeam.serving.phone.quantization.gptq import gptq, round_rows
-from transbeam.serving.phone.tflite_format.tflite_flatbuffer import operators, unpacked
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
+    operators,
+    run_with_tensors,
+    unpacked,
+)
 
 # Calibration inputs of each signature, of batch size 1.
 Questions = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
@@ -133,37 +135,24 @@ def _moments(
     console: Console,
 ) -> dict[tuple[_Place, ...], np.ndarray]:
     """Computes the second moments of each group's inputs, float32 (n, n)."""
-    with output_held_back():
-        interpreter = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            experimental_preserve_all_tensors=True,
-            num_threads=usable_cores(),
-        )
     sums: dict[tuple[_Place, ...], Any] = dict.fromkeys(groups, 0.0)
     counts = dict.fromkeys(sums, 0)
+    tensors: dict[int, list[tuple[tuple[_Place, ...], int]]] = defaultdict(list)
+    for group in sums:
+        for graph, tensor in group:
+            tensors[graph].append((group, tensor))
     total = sum(
         len(questions[each.signatureKey.decode()]) for each in model.signatureDefs
     )
+    runs = run_with_tensors(content, questions, usable_cores())
     with console.progress("asking the model", total, "times") as bar:
-        for signature in model.signatureDefs:
-            name, graph = signature.signatureKey.decode(), signature.subgraphIndex
-            with output_held_back():
-                runner = interpreter.get_signature_runner(name)
-            read = [
-                (group, tensor)
-                for group in sums
-                for number, tensor in group
-                if number == graph
-            ]
-            for question in questions[name]:
-                runner(**question)
-                for group, tensor in read:
-                    value = interpreter.get_tensor(tensor, graph)
-                    rows = value.reshape(-1, value.shape[-1])
-                    sums[group] += rows.T @ rows
-                    counts[group] += len(rows)
-                bar.advance()
+        for graph, read_tensor in runs:
+            for group, tensor in tensors[graph]:
+                value = read_tensor(tensor)
+                rows = value.reshape(-1, value.shape[-1])
+                sums[group] += rows.T @ rows
+                counts[group] += len(rows)
+            bar.advance()
     return {group: of / max(counts[group], 1) for group, of in sums.items()}
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.export.atomic_publish import median_ms
 from transbeam.serving.phone.report.variant_report import Latencies
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 THREADS = (1, 2)
 LENGTHS = (32, 128)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
 
-from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # The inputs made from a text, in the order of the table.
 ROW = ("token_ids", "padding_mask", "segment_ids")
@@ -53,18 +51,11 @@ def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
     Raises:
         ArtifactError: The file is not a model.
     """
-    try:
-        with output_held_back():
-            interpreter = Interpreter(str(file), num_threads=1)
-            return {
-                name: _signature(interpreter.get_signature_runner(name))
-                for name in interpreter.get_signature_list()
-            }
-    except (ValueError, RuntimeError) as error:
-        raise ArtifactError(
-            f"{file}: the interpreter does not take it ({error}). Remove it and export "
-            "anew: transbeam export CONFIG"
-        ) from error
+    interpreter = load_interpreter(file)
+    return {
+        name: _signature(interpreter.get_signature_runner(name))
+        for name in interpreter.get_signature_list()
+    }
 
 
 def _signature(runner: Any) -> TFLiteSignatureEntry:

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 from tests.serving.phone.sample_models import LABELS, model_of, unigram, wordpiece
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
     file_name,
@@ -26,7 +27,6 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.text_encoder import TextEncoder
