@@ -25,14 +25,14 @@ class Header(NamedTuple):
         kind: Of a JPEG the number of components; of a PNG 256 times the bit depth plus
             the color type.
         orientation: From 1 to 8, as defined by EXIF; 1 if EXIF has none.
-        says: Whether EXIF has an orientation.
+        has_orientation: Whether EXIF has an orientation.
     """
 
     height: tf.Tensor
     width: tf.Tensor
     kind: tf.Tensor
     orientation: tf.Tensor
-    says: tf.Tensor
+    has_orientation: tf.Tensor
 
 
 class _Bytes:

@@ -32,7 +32,7 @@ class ExportedSignature(Protocol):
         ...
 
 
-def asked(path: Path, signature: str) -> "ExportedSignature":
+def load_signature(path: Path, signature: str) -> "ExportedSignature":
     """Loads a signature of an export.
 
     Args:
@@ -102,7 +102,7 @@ def _require(path: Path, signature: str, signatures: Collection[str]) -> None:
     has = ", ".join(sorted(signatures)) or "none"
     if signature not in signatures:
         raise ArtifactError(
-            f"{path}: has the signatures {has}; to be judged it needs {signature}, "
-            "from ids to all scores. An export made before there was one is made anew "
+            f"{path}: has the signatures {has}; to be evaluated it needs {signature}, "
+            "from ids to all scores. An older export that has none has to be repeated "
             "with another version: `transbeam export CONFIG --set export.version=2`"
         )

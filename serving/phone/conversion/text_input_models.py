@@ -43,17 +43,8 @@ FROM_TEXT = {
     "regress_ids": "regress_text",
     "embed": "embed_text",
 }
+PREFIX = "text"  # of the files' names
 _TEXT = tf.TensorSpec([1], tf.string, name="text")
-
-
-def file_name(variant: str) -> str:
-    """Returns the file name of a variant.
-
-    Example:
-    >>> file_name("float32")
-    'text_float32.tflite'
-    """
-    return f"text_{variant}.tflite"
 
 
 def text_signature(trained: TrainedRun) -> str:
@@ -91,12 +82,11 @@ def write_text_models(
         ArtifactError: As `write_tflite`.
     """
     plain = text_signature(trained)
-    endpoint = _from_text(trained, plain)
-    endpoints = {FROM_TEXT[plain]: endpoint}
-    made = convert_endpoints(
+    endpoints = {FROM_TEXT[plain]: _from_text(trained, plain)}
+    contents = convert_endpoints(
         trained, run_folder, endpoints, folder, rounded, custom_ops=CUSTOM_OPS
     )
-    return write_variants(made.items(), folder, file_name)
+    return write_variants(contents, folder, PREFIX)
 
 
 def text_rows(
@@ -118,21 +108,23 @@ def text_rows(
     encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
     rows = []
     for variant, file in files.items():
-        asked = TFLiteRunner(plain[variant])
-        reader = TFLiteRunner(file, custom_ops=tflite_registrar.SELECT_TFTEXT_OPS)
-        off = []
+        plain_model = TFLiteRunner(plain[variant])
+        text_model = TFLiteRunner(file, custom_ops=tflite_registrar.SELECT_TFTEXT_OPS)
+        differences = []
         for text in texts:
             tokens = tokenized(encoder, tf.constant([text]))
             ids = tokens["token_ids"].numpy()[0, : tokens["length"].numpy()[0]]
             inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-            expected = asked.ask(signature, **inputs)
-            written = np.array([text.encode()], object)
-            found = reader.run(FROM_TEXT[signature], text=written)
-            off += [found[name][0] - of for name, of in expected.items()]
+            expected = plain_model.ask(signature, **inputs)
+            content = np.array([text.encode()], object)
+            found = text_model.run(FROM_TEXT[signature], text=content)
+            differences += [found[name][0] - of for name, of in expected.items()]
         form = f"TFLite with the tokenizer, {variant}"
         tolerance = trained.config.export.tolerance
         rows.append(
-            phone_row(form, "from the plain one", np.array(off), variant, tolerance)
+            phone_row(
+                form, "from the plain one", np.array(differences), variant, tolerance
+            )
         )
     return rows
 

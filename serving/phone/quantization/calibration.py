@@ -120,21 +120,20 @@ def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calib
             row["token_ids"][:most], number, source=source, stop_token_ids=stops
         )
     for name in model.signatures:  # sizes that no text needed
-        if not model.asked[name]:
-            model.asked[name].append(model.ones(name, 1))
-    return model.asked
+        if not model.calls[name]:
+            model.calls[name].append(model.ones(name, 1))
+    return model.calls
 
 
 class _Recorder(TFLiteRunner):
     """Records the inputs of all calls."""
 
     def __init__(self, content: bytes):
-        self.asked: dict[str, list[Row]] = defaultdict(list)
         super().__init__(content)
-        self.asked.clear()  # the constructor's first calls
+        self.calls: dict[str, list[Row]] = defaultdict(list)
 
     def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        self.asked[signature].append(inputs)
+        self.calls[signature].append(inputs)
         return super().run(signature, **inputs)
 
 

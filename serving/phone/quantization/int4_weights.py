@@ -39,7 +39,7 @@ RoundedWeights = Mapping[bytes, Rounded]
 NONE_ROUNDED: RoundedWeights = MappingProxyType({})
 
 # The input of a matrix product: the indices of its subgraph and its tensor.
-_Place = tuple[int, int]
+_ProductInput = tuple[int, int]
 
 
 def round_weights(
@@ -63,10 +63,10 @@ def round_weights(
         for digest, table in tables.items():
             found[digest] = Rounded(*round_rows(table))
             bar.advance()
-        for places, digests in groups.items():
+        for used_inputs, digests in groups.items():
             # Rows are quantized independently, so matrices can be concatenated.
             rows = [weights[digest] for digest in digests]
-            numbers, scales = gptq(np.concatenate(rows), moments.pop(places))
+            numbers, scales = gptq(np.concatenate(rows), moments.pop(used_inputs))
             ends = np.cumsum([len(each) for each in rows])[:-1]
             parts = zip(np.split(numbers, ends), np.split(scales, ends), strict=True)
             found |= dict(zip(digests, map(Rounded._make, parts), strict=True))
@@ -103,21 +103,23 @@ def _tables(model: Any) -> dict[bytes, np.ndarray]:
 
 def _products(
     model: Any, tables: Container[bytes]
-) -> tuple[dict[bytes, np.ndarray], dict[tuple[_Place, ...], list[bytes]]]:
+) -> tuple[dict[bytes, np.ndarray], dict[tuple[_ProductInput, ...], list[bytes]]]:
     """Returns weight matrices by hash, and groups of them that share their inputs."""
     weights: dict[bytes, np.ndarray] = {}
-    places: dict[bytes, set[_Place]] = defaultdict(set)
-    for place, buffer, shape in _constants(model, "FULLY_CONNECTED"):
+    used_inputs: dict[bytes, set[_ProductInput]] = defaultdict(set)
+    for product_input, buffer, shape in _constants(model, "FULLY_CONNECTED"):
         if (digest := _digest(buffer)) not in tables:
             weights[digest] = _floats(buffer, shape)
-            places[digest].add(place)
-    groups: dict[tuple[_Place, ...], list[bytes]] = defaultdict(list)
-    for digest, of in places.items():
+            used_inputs[digest].add(product_input)
+    groups: dict[tuple[_ProductInput, ...], list[bytes]] = defaultdict(list)
+    for digest, of in used_inputs.items():
         groups[tuple(sorted(of))].append(digest)
     return weights, groups
 
 
-def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[int]]]:
+def _constants(
+    model: Any, name: str
+) -> Iterator[tuple[_ProductInput, Any, Sequence[int]]]:
     """Yields the input and the constant second operand of all ops of a kind."""
     for number, graph, operator in operators(model, name):
         first, second, *_ = operator.inputs
@@ -130,14 +132,14 @@ def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[in
 def _moments(
     content: bytes,
     model: Any,
-    groups: Iterable[tuple[_Place, ...]],
+    groups: Iterable[tuple[_ProductInput, ...]],
     questions: Questions,
     console: Console,
-) -> dict[tuple[_Place, ...], np.ndarray]:
+) -> dict[tuple[_ProductInput, ...], np.ndarray]:
     """Computes the second moments of each group's inputs, float32 (n, n)."""
-    sums: dict[tuple[_Place, ...], Any] = dict.fromkeys(groups, 0.0)
+    sums: dict[tuple[_ProductInput, ...], Any] = dict.fromkeys(groups, 0.0)
     counts = dict.fromkeys(sums, 0)
-    tensors: dict[int, list[tuple[tuple[_Place, ...], int]]] = defaultdict(list)
+    tensors: dict[int, list[tuple[tuple[_ProductInput, ...], int]]] = defaultdict(list)
     for group in sums:
         for graph, tensor in group:
             tensors[graph].append((group, tensor))

@@ -31,7 +31,7 @@ class Tensor:
     signs: tuple[int, ...]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The dtype and shape as text, such as `int32 (1, T)`."""
         sizes = ["T" if sign < 0 else str(sign) for sign in self.signs]
         return f"{self.dtype} ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -82,14 +82,14 @@ def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
         """Groups tensors that differ only in a number, such as caches."""
         alike = groupby(
             sorted(tensors.values(), key=lambda of: _order(of.name)),
-            key=lambda of: (of.name.rstrip("0123456789"), of.told),
+            key=lambda of: (of.name.rstrip("0123456789"), of.description),
         )
-        told = []
+        cells = []
         for (_, shape), group in alike:
             names = [f"`{of.name}`" for of in group]
             name = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
-            told.append(f"{name} {shape}")
-        return "<br>".join(told)
+            cells.append(f"{name} {shape}")
+        return "<br>".join(cells)
 
     rows = [
         (f"`{name}`", listed(of.inputs), listed(of.outputs))

@@ -81,7 +81,7 @@ def run(phone, tmp_path, monkeypatch):
         "make_parity_checker": lambda *_: SimpleNamespace(size=1),
         "check_phone_files": lambda *_: [PASSED],
         "make_task_metric": lambda *_: None,
-        "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
+        "measure_latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
     }.items():
         monkeypatch.setattr(f"transbeam.serving.phone.export_stage.{name}", value)
     return folder
