@@ -54,7 +54,10 @@ def round_weights(
         console: Shows the progress.
     """
     model = unpacked(content)
-    tables = _tables(model)
+    tables = {
+        _digest(buffer): _floats(buffer, shape)
+        for _, buffer, shape in _constants(model, "EMBEDDING_LOOKUP")
+    }
     weights, groups = _products(model, tables)
     moments = _moments(content, model, groups, questions, console)
     found = {}
@@ -93,12 +96,6 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
                 tensor.quantization.scale = rounded.scales
                 model.buffers[tensor.buffer].data = _in_4_bits(rounded.numbers)
     return model
-
-
-def _tables(model: Any) -> dict[bytes, np.ndarray]:
-    """Returns the embedding tables by hash."""
-    found = _constants(model, "EMBEDDING_LOOKUP")
-    return {_digest(buffer): _floats(buffer, shape) for _, buffer, shape in found}
 
 
 def _products(
