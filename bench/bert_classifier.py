@@ -29,7 +29,7 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import make_tokenize
 from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.export.export_dtype import in_dtype  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
-from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
+from transbeam.serving.export.stored_requests import write_warm_up  # noqa: E402
 from transbeam.serving.server.inference.servable import Servable  # noqa: E402
 from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 

@@ -24,8 +24,8 @@ import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row, spread  # noqa: E402
 from bench.phone_files import ours  # noqa: E402
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.signatures.base.interface import Endpoint  # noqa: E402
 
 LAYERS, WIDTH, HEADS, INSIDE, LENGTH = 12, 768, 12, 3072, 128

@@ -26,14 +26,15 @@ import tensorflow as tf  # noqa: E402
 
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS  # noqa: E402
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.base.trained_run import TrainedRun, load_trained  # noqa: E402
 from transbeam.serving.parity.base.parity_texts import labelled_texts, written_texts  # noqa: E402
 from transbeam.serving.phone.conversion.litert_lm_bundle import bundle_name  # noqa: E402
+from transbeam.serving.phone.conversion.tflite_converter import file_name  # noqa: E402
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (  # noqa: E402
-    file_name as mediapipe_name,
+    PREFIX as MEDIAPIPE,
 )
-from transbeam.serving.phone.report.latency import latencies  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
+from transbeam.serving.phone.report.variant_report import measure_latencies  # noqa: E402
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter  # noqa: E402
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE  # noqa: E402
 from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
@@ -79,7 +80,7 @@ def cells_of(
     """What stands behind the names of the run and the variant."""
     file = run / "phone" / Path(stage["tflite"][variant]["path"]).name
     signature, length = timed(trained)
-    times = latencies(file, signature, length)
+    times = measure_latencies(file, signature, length)
     longest = [times[threads][max(times[threads])] for threads in sorted(times)]
     return [
         f"{file.stat().st_size / 1e6:.1f}",
@@ -121,7 +122,7 @@ def client(
 ) -> str:
     """What another runtime says of validation texts, if there is a file for it."""
     bundle = run / "phone" / bundle_name(variant)
-    packed = run / "phone" / mediapipe_name(variant)
+    packed = run / "phone" / file_name(variant, MEDIAPIPE)
     if bundle.exists():
         return of_litert_lm(run, trained, file, bundle, python)
     if packed.exists():

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.answering import Answering
 from bench.pairs import heading, row, spread
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 PEER = Path(__file__).parent / "peers/hf_writer.py"

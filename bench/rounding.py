@@ -16,6 +16,7 @@ quiet_import("tensorflow", "tensorflow_text", "keras")
 
 from bench.pairs import heading, row  # noqa: E402
 from transbeam.configs.cli.console import Console  # noqa: E402
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.base.trained_run import load_trained  # noqa: E402
 from transbeam.serving.parity.metrics.task_metrics import TaskMetric, make_task_metric  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
@@ -25,7 +26,6 @@ from transbeam.serving.phone.quantization.int4_weights import (  # noqa: E402
     round_weights,
 )
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized  # noqa: E402
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner  # noqa: E402
 from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 
 HEADS = ("run", "variant", "tables", "nearest: lost", "ours: lost", "of float32's size")

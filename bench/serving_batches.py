@@ -38,7 +38,7 @@ from transbeam.serving.base.trained_run import TrainedRun  # noqa: E402
 from transbeam.serving.client.connect import connect  # noqa: E402
 from transbeam.serving.client.interface import RemoteClient  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
-from transbeam.serving.export.warmup_inputs import write_warm_up  # noqa: E402
+from transbeam.serving.export.stored_requests import write_warm_up  # noqa: E402
 from transbeam.serving.loadtest.load_loops import Sample, closed_loop  # noqa: E402
 from transbeam.serving.signatures.task_factory import make_signature_task  # noqa: E402
 

@@ -29,18 +29,6 @@ from transbeam.serving.predict.command import (
 )
 from transbeam.serving.server.command import SERVE
 
-ABOUT_EXPORT = """\
-Makes forms of the trained model that others run, and publishes them if they give the
-answers of the Keras model.
-
-  transbeam export CONFIG                  RUN/export: a SavedModel for TF Serving, and
-                                           the TFLite files that export.tflite names
-  transbeam export CONFIG --target phone   RUN/phone: a folder for an app's developer,
-                                           with the TFLite files, the tokenizer in
-                                           Kotlin, Swift and Python, labels, a README
-                                           and a report of size, time and loss
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExportArguments(RunArguments):
@@ -92,9 +80,9 @@ def predict(
         UserError: Nothing is exported, or the model does not accept a text.
     """
     model = model or exported_model(invocation)
-    asked = read_texts(invocation, texts, second_texts)
+    inputs = read_texts(invocation, texts, second_texts)
     with local_client(model) as client:
-        predictions = answer(client, *asked, invocation.console)
+        predictions = answer(client, *inputs, invocation.console)
     return {"model": str(model), "predictions": predictions}
 
 
@@ -111,7 +99,17 @@ COMMANDS = (
         arguments=ExportArguments,
         run=_export,
         summary="make a SavedModel and TFLite files of the trained model",
-        description=ABOUT_EXPORT,
+        description="""\
+Makes forms of the trained model that others run, and publishes them if they give the
+answers of the Keras model.
+
+  transbeam export CONFIG                  RUN/export: a SavedModel for TF Serving, and
+                                           the TFLite files that export.tflite names
+  transbeam export CONFIG --target phone   RUN/phone: a folder for an app's developer,
+                                           with the TFLite files, the tokenizer in
+                                           Kotlin, Swift and Python, labels, a README
+                                           and a report of size, time and loss
+""",
     ),
     PREDICT,
     SERVE,

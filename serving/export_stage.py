@@ -9,6 +9,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
@@ -19,9 +20,8 @@ from transbeam.serving.export.atomic_publish import (
     publish,
 )
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
-from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import write_saved_model
-from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.export.stored_requests import golden_questions, write_warm_up
 from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import make_parity_checker
@@ -37,7 +37,6 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
 from transbeam.serving.signatures.task_factory import make_signature_task
 
@@ -68,13 +67,13 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
     def make(trained: TrainedRun, building: Path, published: Path) -> dict[str, Any]:
         with output_held_back():  # oneDNN logs missing CPU features
-            judge = make_parity_checker(with_tolerance(trained), run_folder)
+            checker = make_parity_checker(with_tolerance(trained), run_folder)
         # Loading takes seconds: the same instance is compared and timed.
         ask = ask_saved_model(building / SAVED_MODEL / str(config.export.version))
         rows, scores = _build(
-            trained, judge, ask, run_folder, building, invocation.console
+            trained, checker, ask, run_folder, building, invocation.console
         )
-        measured = _measure(trained, judge, ask, building, published, rows)
+        measured = _measure(trained, checker, ask, building, published, rows)
         return measured | {"scores": scores}
 
     needed = [
@@ -86,7 +85,7 @@ def export(invocation: Invocation) -> dict[str, Any]:
 
 def _build(
     trained: TrainedRun,
-    judge: ParityChecker,
+    checker: ParityChecker,
     ask: AskTexts,
     run_folder: Path,
     building: Path,
@@ -101,21 +100,21 @@ def _build(
     with output_held_back():  # oneDNN logs missing CPU features
         task = make_signature_task(rounded)
         write_warm_up(saved_model, task)
-        write_golden(saved_model, list(golden_questions(task, export.dtype)))
+        write_golden(saved_model, golden_questions(task, export.dtype))
     framing = read_tokenizer(run_folder / TOKENIZER).model.framing
     for name, content in framing.files().items():
         write_atomically(saved_model / "assets.extra" / name, content)
     tflite = {}
     if variants := trained.config.export.tflite:
         console.say(f"converting to TFLite: {', '.join(variants)}")
-        made = building / TFLITE
-        rounded = rounded_weights(trained, run_folder, made, console)
-        tflite = write_tflite(trained, run_folder, made, rounded)
+        tflite_folder = building / TFLITE
+        rounded = rounded_weights(trained, run_folder, tflite_folder, console)
+        tflite = write_tflite(trained, run_folder, tflite_folder, rounded)
     console.say(
-        f"comparing each form with Keras on {judge.size} {input_kind(trained)}s"
+        f"comparing each form with Keras on {checker.size} {input_kind(trained)}s"
     )
     with output_held_back():
-        rows = check_parity(with_tolerance(trained), judge, saved_model, ask, tflite)
+        rows = check_parity(with_tolerance(trained), checker, saved_model, ask, tflite)
         scores, metric = {}, make_task_metric(trained, run_folder) if tflite else None
         if metric is not None:
             more, found = check_metric(metric, tflite)
@@ -127,7 +126,7 @@ def _build(
 
 def _measure(
     trained: TrainedRun,
-    judge: ParityChecker,
+    checker: ParityChecker,
     ask: AskTexts,
     building: Path,
     published: Path,
@@ -141,7 +140,7 @@ def _measure(
         "saved_model": {
             "path": str(published / saved_model),
             "bytes": count_bytes(building / saved_model),
-            "latency_ms": median_ms(lambda: judge.ask_once(ask)),
+            "latency_ms": median_ms(lambda: checker.ask_once(ask)),
         },
         "tflite": {},
     }
@@ -151,7 +150,7 @@ def _measure(
         result["tflite"][variant] = {
             "path": str(published / file),
             "bytes": count_bytes(building / file),
-            "latency_ms": median_ms(lambda model=model: judge.ask_phone_once(model)),
+            "latency_ms": median_ms(lambda model=model: checker.ask_phone_once(model)),
         }
     result["parity"] = [row.as_json() for row in rows]
     result["summary"] = _summary(result, input_kind(trained))

@@ -4,20 +4,17 @@ Signatures are read without loading weights, so that a command fails early.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizers' ops)
-from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.meta_graph_pb2 import SignatureDef, TensorInfo
-from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.base.reflection import did_you_mean
+from transbeam.pipeline.runtimes.saved_model import SavedModelRunner, read_signatures
 
 # The dtypes that both JSON and Parquet can represent.
 _DTYPES = {
@@ -97,31 +94,6 @@ def read_signature(folder: Path, name: str) -> TextSignature:
     )
 
 
-def read_signatures(folder: Path) -> Mapping[str, SignatureDef]:
-    """Reads the signatures of a SavedModel, by name, without loading it.
-
-    Args:
-        folder: The version folder.
-
-    Raises:
-        ArtifactError: The file is damaged.
-    """
-    file = folder / "saved_model.pb"
-    try:
-        saved = SavedModel.FromString(file.read_bytes())
-    except (DecodeError, OSError) as error:
-        raise ArtifactError(
-            f"{file}: cannot be read as a SavedModel ({error}). Export it anew"
-        ) from None
-    return {
-        name: definition
-        for graph in saved.meta_graphs
-        if "serve" in graph.meta_info_def.tags
-        for name, definition in graph.signature_def.items()
-        if not name.startswith("__")  # TensorFlow's own
-    }
-
-
 def _text_input(definition: SignatureDef, where: str) -> str:
     inputs = definition.inputs
     found = ", ".join(f"{key}: {_described(inputs[key])}" for key in sorted(inputs))
@@ -165,16 +137,7 @@ class LoadedSignature:
 
     def __init__(self, signature: TextSignature):
         self.signature = signature
-        try:
-            # Kept, because the function does not hold a reference to the weights.
-            self._model: Any = tf.saved_model.load(str(signature.folder))
-        except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ArtifactError(
-                f"{signature.folder}: cannot be loaded as a SavedModel: {error}. "
-                "Export it anew; besides TensorFlow's own it may use the ops of "
-                "tensorflow_text"
-            ) from error
-        self._function = self._model.signatures[signature.name]
+        self._model = SavedModelRunner(signature.folder)
 
     def ask(self, texts: Sequence[bytes]) -> dict[str, np.ndarray]:
         """Returns the outputs for some texts, by name.
@@ -190,9 +153,8 @@ class LoadedSignature:
         """
         signature = self.signature
         where = f"{signature.folder}: its signature {signature.name}"
-        fed = tf.constant(list(texts), tf.string)
         try:
-            answers = self._function(**{signature.input: fed})
+            answers = self._model.run(signature.name, {signature.input: texts})
         except tf.errors.ResourceExhaustedError as error:
             raise ArtifactError(
                 f"{where} ran out of memory on {len(texts)} texts. Choose a smaller "
@@ -204,7 +166,7 @@ class LoadedSignature:
                 f"{where} fails: {reason}. Does it take plain texts? Choose another "
                 "with --signature"
             ) from error
-        found = {o.name: answers[o.name].numpy() for o in signature.outputs}
+        found = {output.name: answers[output.name] for output in signature.outputs}
         for name, array in found.items():
             if len(array) != len(texts):
                 raise ArtifactError(

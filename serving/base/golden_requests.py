@@ -6,7 +6,7 @@ something else leave a model that still runs and returns wrong outputs.
 in the format of TF Serving's logs; our server runs them before it accepts clients.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Golden:
         return None
 
 
-def write_golden(folder: Path, questions: Sequence[Golden]) -> None:
+def write_golden(folder: Path, questions: Iterable[Golden]) -> None:
     """Writes golden requests into a SavedModel.
 
     Args:
@@ -75,18 +75,33 @@ def write_golden(folder: Path, questions: Sequence[Golden]) -> None:
     Raises:
         ArtifactError: The file cannot be written.
     """
-    file = folder / FILE
+    logs = []
+    for question in questions:
+        log = prediction_log_pb2.PredictionLog()
+        request, response = log.predict_log.request, log.predict_log.response
+        request.model_spec.signature_name = question.signature
+        for name, value in question.inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+        for name, value in question.outputs.items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        logs.append(log)
+    write_logs(folder / FILE, logs)
+
+
+def write_logs(file: Path, logs: Iterable[prediction_log_pb2.PredictionLog]) -> None:
+    """Writes requests in the format of TF Serving's logs.
+
+    Args:
+        file: Its folder is created if it does not exist.
+        logs: The requests, with or without their responses.
+
+    Raises:
+        ArtifactError: The file cannot be written.
+    """
     with writing(file):
         file.parent.mkdir(exist_ok=True)
         with tf.io.TFRecordWriter(str(file)) as writer:
-            for question in questions:
-                log = prediction_log_pb2.PredictionLog()
-                asked, told = log.predict_log.request, log.predict_log.response
-                asked.model_spec.signature_name = question.signature
-                for name, value in question.inputs.items():
-                    asked.inputs[name].CopyFrom(tf.make_tensor_proto(value))
-                for name, value in question.outputs.items():
-                    told.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+            for log in logs:
                 writer.write(log.SerializeToString())
 
 

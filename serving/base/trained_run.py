@@ -136,7 +136,10 @@ def load_weights(model: keras.Model, path: Path) -> None:
         raise ArtifactError(f"{path}: there is no such file. {advice}")
     try:
         there = _shapes_in(path)
-        here = {layer.name: _weight_shapes(layer) for layer in model.layers}
+        here = {
+            layer.name: sorted(tuple(weight.shape) for weight in layer.weights)
+            for layer in model.layers
+        }
         if differences := _differences(there, here):
             listed = "\n".join(f"  {line}" for line in differences)
             raise ArtifactError(
@@ -186,10 +189,6 @@ def _shapes_in(path: Path) -> dict[str, list[tuple[int, ...]]]:
             )
             shapes[group["vars"].attrs["name"]] = sorted(found)
     return shapes
-
-
-def _weight_shapes(layer: keras.layers.Layer) -> list[tuple[int, ...]]:
-    return sorted(tuple(weight.shape) for weight in layer.weights)
 
 
 def _differences(

@@ -59,8 +59,10 @@ def deploy(arguments: DeployArguments) -> dict[str, Any]:
     folder = exported_model(invocation)
     quiet_import("tensorflow")
     from transbeam.serving.deploy.exported_model import first_request, read_exported
-    from transbeam.serving.deploy.output_files import write_files
-    from transbeam.serving.deploy.template_rendering import deployment_files
+    from transbeam.serving.deploy.template_rendering import (
+        deployment_files,
+        write_files,
+    )
 
     to = arguments.to or invocation.run_folder / "deploy"
     files = deployment_files(

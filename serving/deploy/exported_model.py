@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
 from tensorflow.core.framework import types_pb2
-from tensorflow.core.protobuf import saved_model_pb2
 
-from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.schema.export import example_texts
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.saved_model import read_saved_model
 from transbeam.serving.client.interface import SignatureTypes
 
 DEFAULT_TEXTS = ("Two dogs run in a park.", "An animal is outside.")
@@ -81,14 +79,7 @@ def read_exported(folder: Path) -> Exported:
         ArtifactError: There is no SavedModel, or it cannot be read.
     """
     version = find_version(folder)
-    file = version / "saved_model.pb"
-    try:
-        saved_model = saved_model_pb2.SavedModel.FromString(file.read_bytes())
-    except DecodeError as error:
-        raise ArtifactError(
-            f"{file}: no SavedModel ({error}). Move its folder away and export anew"
-        ) from None
-    graph = saved_model.meta_graphs[0]
+    graph = read_saved_model(version).meta_graphs[0]
     return Exported(
         folder=folder,
         version=int(version.name),

@@ -1,7 +1,8 @@
-"""Renders the files of a deployment from templates."""
+"""Renders the files of a deployment from templates, and writes them."""
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from importlib import resources
@@ -11,9 +12,9 @@ from string import Template
 from textwrap import indent
 from typing import Any
 
-from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.atomic_files import write_atomically, writing
+from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.serving.deploy.exported_model import Exported
-from transbeam.serving.deploy.kubernetes_names import object_name
 
 # Of each replica. The numbers of parallel batches and threads depend on it.
 CPUS = 2
@@ -41,6 +42,13 @@ SERVERS_FILES = {
     "batching_parameters": "batching_parameters.txt",
     "monitoring_config": "monitoring.config",
 }
+
+
+# Kubernetes allows 63 characters, and it, Helm and KServe append to this name:
+# `-models`, or `-predictor-` and the namespace.
+_LONGEST_NAME = 40
+# Words that YAML does not parse as strings.
+_NO_STRINGS = {"y", "yes", "n", "no", "on", "off", "true", "false", "null"}
 
 
 def deployment_files(
@@ -144,3 +152,76 @@ def _filled(
         for word, file in SERVERS_FILES.items()
     }
     return Template(template).substitute(values, **embedded)
+
+
+def object_name(model: str) -> str:
+    """Returns the name of a model's objects: a DNS label (RFC 1035) fit for a Service.
+
+    Letters become lowercase, and each run of other characters than letters and digits
+    becomes one `-`; leading and trailing ones are dropped.
+
+    Args:
+        model: The model's name, such as `Tiny_BERT.v2`.
+
+    Example:
+    >>> object_name("Tiny_BERT.v2")
+    'tiny-bert-v2'
+
+    Raises:
+        ConfigError: The name would begin with a digit, be too long, or not be a string
+            in YAML.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
+    if not re.match("[a-z]", name) or name in _NO_STRINGS:
+        raise ConfigError(
+            f"{model!r} makes {name!r}, which cannot name a Service of Kubernetes: "
+            "expected a letter first, and no word of YAML's such as `no`. Give another "
+            "name with --name"
+        )
+    if len(name) > _LONGEST_NAME:
+        raise ConfigError(
+            f"{model!r} makes a name of {len(name)} characters for Kubernetes; "
+            f"expected at most {_LONGEST_NAME}, as more is appended. Give a shorter "
+            "one with --name"
+        )
+    return name
+
+
+def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[str]:
+    """Writes the files that are missing or differ.
+
+    Args:
+        files: Contents by relative path.
+        to: The output folder; it is created if necessary.
+        overwrite: Whether files with other contents are replaced.
+
+    Returns:
+        The paths that were written.
+
+    Raises:
+        ArtifactError: A file has other contents and must not be replaced, in which
+            case none is written; or a file cannot be written.
+    """
+    there = {path: _read(to / path) for path in files}
+    wanted = [path for path, text in files.items() if there[path] != text]
+    changed = [path for path in wanted if there[path] is not None]
+    if changed and not overwrite:
+        raise ArtifactError(
+            f"{to}: {', '.join(changed)}: there already, and not as they would be "
+            "written: edited, or made of another export. Give another folder with "
+            "--to, or replace them with --overwrite; nothing was written"
+        )
+    for path in wanted:
+        file = to / path
+        with writing(file.parent):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, files[path])
+    return wanted
+
+
+def _read(file: Path) -> str | None:
+    try:
+        # A file that is not UTF-8 is not ours, and differs however it is decoded.
+        return file.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return None

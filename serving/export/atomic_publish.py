@@ -51,11 +51,8 @@ def publish(
         ArtifactError: There is no trained model of this configuration, it is damaged,
             or `make` raises it.
     """
-    config, console, run_folder = (
-        invocation.config,
-        invocation.console,
-        invocation.run_folder,
-    )
+    config, console = invocation.config, invocation.console
+    run_folder = invocation.run_folder
     inputs = _inputs(invocation)
     result = stage.result_if_done(inputs)
     if result and all(path.exists() for path in needed):
@@ -127,9 +124,9 @@ def _sha256(path: Path) -> str:
 
 def _move_into(building: Path, folder: Path) -> None:
     with writing(folder):
-        for made in building.iterdir():
-            target = folder / made.name
+        for source in building.iterdir():
+            target = folder / source.name
             if target.is_dir():
                 # Left by an export that was killed here, or that is incomplete.
                 shutil.rmtree(target)
-            made.rename(target)
+            source.rename(target)

@@ -63,8 +63,8 @@ def _decode(content: tf.Tensor, size: int, channels: int) -> tf.Tensor:
 def _jpeg(content: tf.Tensor) -> tf.Tensor:
     header = jpeg_header(content)
     fine = (header.kind == 1) | (header.kind == 3)
-    said = "components, in a JPEG (0: damaged); expected 1 or 3 (not for print)"
-    checks = [_check(fine, header.kind, said), *_checks(header, content)]
+    message = "components, in a JPEG (0: damaged); expected 1 or 3 (not for print)"
+    checks = [_check(fine, header.kind, message), *_checks(header, content)]
     with tf.control_dependencies(checks):
         # The same inverse DCT as in Pillow.
         image = tf.io.decode_jpeg(content, 3, dct_method="INTEGER_ACCURATE")
@@ -74,8 +74,8 @@ def _jpeg(content: tf.Tensor) -> tf.Tensor:
 def _png(content: tf.Tensor) -> tf.Tensor:
     header = png_header(content)
     fine = header.kind != _GREY_16_BITS
-    said = "bits a pixel, in a grey PNG; expected at most 8"
-    checks = [_check(fine, 16, said), *_checks(header, content)]
+    message = "bits a pixel, in a grey PNG; expected at most 8"
+    checks = [_check(fine, 16, message), *_checks(header, content)]
     with tf.control_dependencies(checks):
         image = tf.io.decode_png(content, 3)
     return _upright(image, header.orientation)
@@ -85,17 +85,19 @@ def _checks(header: Header, content: tf.Tensor) -> list[Any]:
     sides = tf.stack([header.width, header.height])
     fits = tf.reduce_all((sides > 0) & (sides <= _MOST_SIDE))
     fits &= header.width * header.height <= _MOST_PIXELS
-    said = f"pixels wide and high; expected at most {_MOST_PIXELS:,} in all"
-    is_turned = tf.logical_not(header.says) & tf.strings.regex_full_match(content, _XMP)
-    turned = "is turned, says XMP, and EXIF does not; expected EXIF"
+    message = f"pixels wide and high; expected at most {_MOST_PIXELS:,} in all"
+    is_rotated = tf.logical_not(header.has_orientation) & tf.strings.regex_full_match(
+        content, _XMP
+    )
+    rotated = "is rotated by XMP, and EXIF has no orientation; expected EXIF"
     return [
-        _check(fits, sides, said),
-        _check(tf.logical_not(is_turned), "it", turned),
+        _check(fits, sides, message),
+        _check(tf.logical_not(is_rotated), "it", rotated),
     ]
 
 
-def _check(fine: tf.Tensor, found: Any, said: str) -> Any:
-    return tf.debugging.Assert(fine, ["image_bytes: found", found, said])
+def _check(fine: tf.Tensor, found: Any, message: str) -> Any:
+    return tf.debugging.Assert(fine, ["image_bytes: found", found, message])
 
 
 def _upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
@@ -109,7 +111,7 @@ def _upright(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
         ((2, 3, 6, 7), lambda: tf.reverse(image, [1])),
         ((3, 4, 7, 8), lambda: tf.reverse(image, [0])),
     )
-    for numbers, turned in steps:
-        image = tf.cond(among(*numbers), turned, lambda image=image: image)
+    for numbers, rotated in steps:
+        image = tf.cond(among(*numbers), rotated, lambda image=image: image)
         image.set_shape([None, None, 3])
     return image

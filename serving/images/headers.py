@@ -25,14 +25,14 @@ class Header(NamedTuple):
         kind: Of a JPEG the number of components; of a PNG 256 times the bit depth plus
             the color type.
         orientation: From 1 to 8, as defined by EXIF; 1 if EXIF has none.
-        says: Whether EXIF has an orientation.
+        has_orientation: Whether EXIF has an orientation.
     """
 
     height: tf.Tensor
     width: tf.Tensor
     kind: tf.Tensor
     orientation: tf.Tensor
-    says: tf.Tensor
+    has_orientation: tf.Tensor
 
 
 class _Bytes:
@@ -77,7 +77,9 @@ def jpeg_header(content: tf.Tensor) -> Header:
         is_frame = (marker >= 0xFFC0) & (marker <= 0xFFCF)
         is_frame &= tf.reduce_all(marker != tf.constant(_NO_FRAMES, tf.int64))
         is_exif = (marker == 0xFFE1) & (read.text(at + 4, 6) == _EXIF) & (exif == 0)
-        size = tf.where(marker == 0xFFFF, tf.constant(1, tf.int64), _segment(read, at))
+        # A segment has a marker and a length field, which counts itself.
+        segment = 2 + tf.maximum(read.short(at + 2), 2)
+        size = tf.where(marker == 0xFFFF, tf.constant(1, tf.int64), segment)
         frame, exif = tf.where(is_frame, at, frame), tf.where(is_exif, at + 10, exif)
         return at + size, frame, exif
 
@@ -109,11 +111,6 @@ def png_header(content: tf.Tensor) -> Header:
     _, exif = tf.while_loop(more, step, [begin, tf.constant(0, tf.int64)])
     kind = read.short(24)
     return Header(read.long(20), read.long(16), kind, *_orientation(read, exif))
-
-
-def _segment(read: _Bytes, at: Any) -> tf.Tensor:
-    """Returns the size of a JPEG segment in bytes, with its marker and length field."""
-    return 2 + tf.maximum(read.short(at + 2), 2)
 
 
 def _orientation(read: _Bytes, tiff: Any) -> tuple[tf.Tensor, tf.Tensor]:

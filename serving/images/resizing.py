@@ -43,8 +43,8 @@ def _along(axis: int, image: tf.Tensor, size: int) -> tf.Tensor:
     shape = [size, 1, 1] if axis == 0 else [1, size, 1]
 
     def add(tap: Any, total: Any) -> tuple[Any, Any]:
-        places = tf.minimum(first + tap, length - 1)
-        pixels = tf.cast(tf.gather(image, places, axis=axis), tf.int32)
+        indices = tf.minimum(first + tap, length - 1)
+        pixels = tf.cast(tf.gather(image, indices, axis=axis), tf.int32)
         return tap + 1, total + pixels * tf.reshape(weights[tap], shape)
 
     half = 2 ** (_BITS - 1)
@@ -72,9 +72,9 @@ def _weights(length: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     first = tf.maximum(tf.cast(centers - support + 0.5, tf.int32), 0)
     end = tf.minimum(tf.cast(centers + support + 0.5, tf.int32), length)
     most = tf.cast(tf.math.ceil(support), tf.int32) * 2 + 1
-    places = first + tf.range(most)[:, tf.newaxis]  # (K, size)
-    away = (tf.cast(places, tf.float64) - centers + 0.5) * (1.0 / support)
-    weights = tf.maximum(1.0 - tf.abs(away), 0.0) * tf.cast(places < end, tf.float64)
+    indices = first + tf.range(most)[:, tf.newaxis]  # (K, size)
+    away = (tf.cast(indices, tf.float64) - centers + 0.5) * (1.0 / support)
+    weights = tf.maximum(1.0 - tf.abs(away), 0.0) * tf.cast(indices < end, tf.float64)
     # Sequentially: another order of summation would round differently.
     weights /= tf.foldl(tf.add, weights)
     return first, tf.cast(weights * 2.0**_BITS + 0.5, tf.int32)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
@@ -14,7 +15,6 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.signatures.embedding import find_body
 

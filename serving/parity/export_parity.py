@@ -15,6 +15,7 @@ import tensorflow as tf
 from transbeam.configs.base.errors import ArtifactError, UserError
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.base.parity_checker import ParityChecker
@@ -22,7 +23,6 @@ from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.generation import GenerationParityChecker
 from transbeam.serving.parity.metrics.task_metrics import TaskMetric
 from transbeam.serving.parity.server_clients import our_server, stock_server
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 # A phone runs a file with the delegate or falls back to the builtin kernels; and inputs
@@ -81,7 +81,9 @@ def check_phone_files(
     for variant, file in tflite.items():
         for how, ways in _ON_PHONES.items():
             with _failing_as_row(f"TFLite {variant}, {how}", rows) as form:
-                model = TFLiteRunner(file, **ways)
+                model = TFLiteRunner(
+                    file, delegate=ways["delegate"], resized=ways["resized"]
+                )
                 if ways["resized"] or model.is_resizable:
                     rows += judge.phone_rows(form, variant, model)
     return rows

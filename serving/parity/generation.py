@@ -18,6 +18,7 @@ from transbeam.configs.loader.compatibility import decoder_length
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
@@ -30,7 +31,6 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import written_texts
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter, TFLiteGeneration
 from transbeam.serving.signatures.generation.sampling_params import (

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
@@ -21,7 +22,6 @@ from transbeam.serving.parity.base.parity_checks import (
 )
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.embedding import KerasEmbedder
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 

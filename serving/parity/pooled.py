@@ -13,10 +13,10 @@ from transbeam.configs.schema.objectives.objective import (
     NumberObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.base.pooled_answers import make_pooled_parity
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 

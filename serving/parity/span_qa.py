@@ -9,6 +9,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
@@ -18,7 +19,6 @@ from transbeam.serving.parity.base.parity_checks import (
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 _CHARACTERS_PER_TOKEN = 8  # few texts have as many, so cut texts have several windows

@@ -8,6 +8,7 @@ RUN/phone/phone_report.md          size, latency and metric loss of each variant
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,19 @@ from transbeam.serving.parity.export_parity import (
     require_passed,
 )
 from transbeam.serving.parity.metrics.task_metrics import TaskMetric, make_task_metric
-from transbeam.serving.phone.conversion.text_input_models import file_name as text_file
+from transbeam.serving.phone.conversion.text_input_models import PREFIX as TEXT_INPUT
 from transbeam.serving.phone.conversion.text_input_models import (
     text_rows,
     write_text_models,
 )
 from transbeam.serving.phone.conversion.tflite_converter import (
+    file_name,
     phone_files,
     rounded_weights,
     write_tflite,
 )
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import advice
-from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
-    file_name as mediapipe_file,
-)
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import PREFIX as MEDIAPIPE
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
     mediapipe_rows,
     write_mediapipe,
@@ -48,8 +48,11 @@ from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
 from transbeam.serving.phone.quantization.int4_weights import RoundedWeights
 from transbeam.serving.phone.quantization.quantizer import INT8
 from transbeam.serving.phone.readme.readme_writer import write_handover
-from transbeam.serving.phone.report.latency import latencies
-from transbeam.serving.phone.report.variant_report import Measured, Report
+from transbeam.serving.phone.report.variant_report import (
+    Measured,
+    Report,
+    measure_latencies,
+)
 from transbeam.serving.phone.tokenizer.tokenizer_files import write_tokenizer
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE
 from transbeam.serving.signatures.task_factory import make_signature_task
@@ -79,10 +82,10 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
             "export.tflite is empty, and there is nothing to make for phones. Name a "
             "variant there, such as dynamic_int8"
         )
-    stage = Stage(invocation.run_folder, PHONE, _command(invocation))
+    command = f"{invocation.command('export')} --target phone"
+    stage = Stage(invocation.run_folder, PHONE, command)
     needed = [stage.path / name for name in _names(config)]
-    making = _Making(invocation)
-    return publish(invocation, stage, needed, making.make)
+    return publish(invocation, stage, needed, partial(_make, invocation))
 
 
 def _names(config: RunConfig) -> list[str]:
@@ -90,119 +93,118 @@ def _names(config: RunConfig) -> list[str]:
     variants = config.export.tflite
     names = [README, *phone_files(config)]
     if config.export.tflite_text:
-        names += [text_file(each) for each in variants if each != INT8]
+        names += [file_name(each, TEXT_INPUT) for each in variants if each != INT8]
     if config.export.mediapipe:
-        names += [mediapipe_file(each) for each in variants]
+        names += [file_name(each, MEDIAPIPE) for each in variants]
     return names
 
 
-def _command(invocation: Invocation) -> str:
-    return f"{invocation.command('export')} --target phone"
+def _make(
+    invocation: Invocation, trained: TrainedRun, building: Path, published: Path
+) -> dict[str, Any]:
+    """See `transbeam.serving.export.atomic_publish.Make`."""
+    run_folder, console = invocation.run_folder, invocation.console
+    console.say(f"converting to TFLite: {', '.join(trained.config.export.tflite)}")
+    rounded = rounded_weights(trained, run_folder, building, console)
+    files = write_tflite(trained, run_folder, building, rounded)
+    rows = _write_optional_files(invocation, trained, files, building, rounded)
+    report = _compare_with_keras(invocation, trained, files, rows)
+    if input_kind(trained) == "text":
+        write_tokenizer(run_folder / TOKENIZER, building)
+    report.write(building)
+    write_handover(trained, building)
+    return {
+        "path": str(published),
+        "tflite": {
+            name: {
+                "path": str(published / files[name].name),
+                "bytes": of.size,
+                "latency_ms": of.milliseconds,
+            }
+            for name, of in report.variants.items()
+        },
+        "parity": [row.as_json() for row in report.rows],
+        "scores": report.scores(),
+        "summary": report.summary(),
+    }
 
 
-class _Making:
-    """Builds the phone export from a trained model."""
-
-    def __init__(self, invocation: Invocation):
-        self.run_folder = invocation.run_folder
-        self.console = invocation.console
-
-    def make(
-        self, trained: TrainedRun, building: Path, published: Path
-    ) -> dict[str, Any]:
-        """See `transbeam.serving.export.atomic_publish.Make`."""
-        variants = ", ".join(trained.config.export.tflite)
-        self.console.say(f"converting to TFLite: {variants}")
-        rounded = rounded_weights(trained, self.run_folder, building, self.console)
-        files = write_tflite(trained, self.run_folder, building, rounded)
-        rows = self._others(trained, files, building, rounded)
-        report = self._compared(trained, files, rows)
-        if input_kind(trained) == "text":
-            write_tokenizer(self.run_folder / TOKENIZER, building)
-        report.write(building)
-        write_handover(trained, building)
-        return {
-            "path": str(published),
-            "tflite": {
-                name: {
-                    "path": str(published / files[name].name),
-                    "bytes": of.size,
-                    "latency_ms": of.milliseconds,
-                }
-                for name, of in report.variants.items()
-            },
-            "parity": [row.as_json() for row in report.rows],
-            "scores": report.scores(),
-            "summary": report.summary(),
-        }
-
-    def _others(
-        self,
-        trained: TrainedRun,
-        files: Mapping[str, Path],
-        building: Path,
-        rounded: RoundedWeights,
-    ) -> list[ParityCheck]:
-        """Writes the optional files; returns their parity checks."""
-        export, rows = trained.config.export, []
-        if export.tflite_text:
-            self.console.say("converting with the tokenizer inside")
-            with output_held_back():
-                made = write_text_models(trained, self.run_folder, building, rounded)
-                rows += text_rows(trained, self.run_folder, files, made)
-        if export.mediapipe:
-            self.console.say("packing for MediaPipe")
-            made = write_mediapipe(trained, self.run_folder, building, rounded)
-            if told := advice(read_tokenizer(self.run_folder / TOKENIZER).model):
-                self.console.warn(told)
-            with output_held_back():
-                rows += mediapipe_rows(trained, self.run_folder, files, made)
-        return rows
-
-    def _compared(
-        self, trained: TrainedRun, files: Mapping[str, Path], others: list[ParityCheck]
-    ) -> Report:
-        with output_held_back():  # oneDNN logs missing CPU features
-            judge = make_parity_checker(trained, self.run_folder)
-        self.console.say(
-            f"comparing each file with Keras on {judge.size} {input_kind(trained)}s"
-        )
+def _write_optional_files(
+    invocation: Invocation,
+    trained: TrainedRun,
+    files: Mapping[str, Path],
+    building: Path,
+    rounded: RoundedWeights,
+) -> list[ParityCheck]:
+    """Writes the optional files; returns their parity checks."""
+    run_folder, console = invocation.run_folder, invocation.console
+    export, rows = trained.config.export, []
+    if export.tflite_text:
+        console.say("converting with the tokenizer inside")
         with output_held_back():
-            rows = check_phone_files(judge, files) + others
-            metric: TaskMetric | None = make_task_metric(trained, self.run_folder)
-            scores: dict[str, float] = {}
-            if metric is not None:
-                more, scores = check_metric(metric, files)
-                rows += more
-        require_passed(rows, trained.config)
-        self.console.say("measuring how long each takes")
-        signature, length = _timed(trained)
-        measured = {
-            name: Measured(
-                file.stat().st_size,
-                latencies(file, signature, length),
-                scores.get(name),
-            )
-            for name, file in files.items()
-        }
-        return Report(
-            name=trained.config.name,
-            unit="tokens" if length > 1 else f"{input_kind(trained)}",
-            variants=measured,
-            metric=metric.name if metric else None,
-            of_keras=metric.of_keras if metric else None,
-            rows=rows,
+            made = write_text_models(trained, run_folder, building, rounded)
+            rows += text_rows(trained, run_folder, files, made)
+    if export.mediapipe:
+        console.say("packing for MediaPipe")
+        made = write_mediapipe(trained, run_folder, building, rounded)
+        if warning := advice(read_tokenizer(run_folder / TOKENIZER).model):
+            console.warn(warning)
+        with output_held_back():
+            rows += mediapipe_rows(trained, run_folder, files, made)
+    return rows
+
+
+def _compare_with_keras(
+    invocation: Invocation,
+    trained: TrainedRun,
+    files: Mapping[str, Path],
+    others: list[ParityCheck],
+) -> Report:
+    """Compares all files with Keras and measures their latency.
+
+    Raises:
+        ArtifactError: A check failed.
+    """
+    run_folder, console = invocation.run_folder, invocation.console
+    with output_held_back():  # oneDNN logs missing CPU features
+        checker = make_parity_checker(trained, run_folder)
+    console.say(
+        f"comparing each file with Keras on {checker.size} {input_kind(trained)}s"
+    )
+    with output_held_back():
+        rows = check_phone_files(checker, files) + others
+        metric: TaskMetric | None = make_task_metric(trained, run_folder)
+        scores: dict[str, float] = {}
+        if metric is not None:
+            more, scores = check_metric(metric, files)
+            rows += more
+    require_passed(rows, trained.config)
+    console.say("measuring how long each takes")
+    signature, length = _timed(trained)
+    measured = {
+        name: Measured(
+            file.stat().st_size,
+            measure_latencies(file, signature, length),
+            scores.get(name),
         )
+        for name, file in files.items()
+    }
+    return Report(
+        name=trained.config.name,
+        unit="tokens" if length > 1 else f"{input_kind(trained)}",
+        variants=measured,
+        metric=metric.name if metric else None,
+        of_keras=metric.of_keras if metric else None,
+        rows=rows,
+    )
 
 
 def _timed(trained: TrainedRun) -> tuple[str, int]:
     """Returns the signature whose latency is measured, and its maximum length."""
-    endpoints, length = (
-        make_signature_task(trained).phone_endpoints(),
-        make_signature_task(trained).max_length,
-    )
+    task = make_signature_task(trained)
+    endpoints = task.phone_endpoints()
     if DECODE in endpoints:
         return DECODE, 1
     name, endpoint = next(iter(endpoints.items()))
     fixed = all(None not in spec.shape for spec in endpoint.inputs)
-    return name, 1 if fixed else length
+    return name, 1 if fixed else task.max_length

@@ -93,9 +93,8 @@ def predict_command(arguments: PredictArguments) -> dict[str, Any]:
     """
     _check(arguments)
     invocation = read_invocation(arguments) if arguments.config else None
-    console = arguments.console
     given = [*arguments.texts, *arguments.images]
-    asked = read_texts(invocation, given, arguments.second_texts)
+    inputs = read_texts(invocation, given, arguments.second_texts)
     if server := arguments.server:
         name = arguments.name or (invocation.config.name if invocation else "")
         result: dict[str, Any] = {"server": server, "model": name}
@@ -103,14 +102,14 @@ def predict_command(arguments: PredictArguments) -> dict[str, Any]:
             if arguments.stream:
                 from transbeam.serving.predict.prediction import stream
 
-                result["predictions"] = stream(remote, *asked, console.part)
+                result["predictions"] = stream(remote, *inputs, arguments.console.part)
             else:
-                result |= _answers(arguments, remote, asked, console)
+                result |= _answers(arguments, remote, inputs)
     else:
         model = arguments.model or exported_model(invocation)
         with local_client(model) as local:
             result = {"model": str(model)}
-            result |= _answers(arguments, local, asked, console)
+            result |= _answers(arguments, local, inputs)
     return result
 
 
@@ -138,12 +137,20 @@ behind a server, ours or TF Serving's (--server):
 def _answers(
     arguments: PredictArguments,
     client: "Client",
-    asked: tuple[Sequence[str | Path], Sequence[str]],
-    console: Console,
+    inputs: tuple[Sequence[str | Path], Sequence[str]],
 ) -> dict[str, Any]:
-    if arguments.input and arguments.output:
-        return _answer_file(arguments.input, arguments.output, client, console)
-    return {"predictions": answer(client, *asked, console)}
+    """Predicts the inputs and prints the predictions, or writes those of a file."""
+    file, output, console = arguments.input, arguments.output, arguments.console
+    if not file or not output:
+        return {"predictions": answer(client, *inputs, console)}
+    from transbeam.serving.predict import batch_prediction
+
+    texts = batch_prediction.read_texts(file)
+    if not texts:
+        raise ConfigError(f"{file}: there is no text in it")
+    count = batch_prediction.answer_file(client, texts, output, console)
+    console.result(f"{count:,} answers in {output}")
+    return {"answers": count, "output": str(output)}
 
 
 def _check(arguments: PredictArguments) -> None:
@@ -235,16 +242,3 @@ def answer(
     for prediction in predictions:
         console.say(describe(prediction))
     return predictions
-
-
-def _answer_file(
-    file: Path, output: Path, client: "Client", console: Console
-) -> dict[str, Any]:
-    from transbeam.serving.predict import batch_prediction
-
-    texts = batch_prediction.read_texts(file)
-    if not texts:
-        raise ConfigError(f"{file}: there is no text in it")
-    count = batch_prediction.answer_file(client, texts, output, console)
-    console.result(f"{count:,} answers in {output}")
-    return {"answers": count, "output": str(output)}

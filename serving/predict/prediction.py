@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.errors import ArtifactError, ConfigError
+from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.serving.base.stream_events import Whole
-from transbeam.serving.client.interface import Client, RemoteClient
+from transbeam.serving.client.interface import Client, RemoteClient, ServerError
+from transbeam.serving.images.files import read_image
 from transbeam.serving.predict.formatting import (
     generation,
     masked,
@@ -22,11 +23,10 @@ from transbeam.serving.predict.formatting.formatters import (
     formatter_of_outputs,
     prediction_lines,
 )
-from transbeam.serving.predict.image_prediction import INPUTS as IMAGES
-from transbeam.serving.predict.image_prediction import predict_images
 
+_IMAGES = ("image_bytes",)
 # The inputs of `serving_default` that --text and --second-text provide.
-_INPUTS = (("text",), ("text", "second_text"), ("context", "question"), IMAGES)
+_INPUTS = (("text",), ("text", "second_text"), ("context", "question"), _IMAGES)
 _DEFAULT = "serving_default"
 
 
@@ -56,7 +56,7 @@ def predict(
     _check_any(texts)
     names, formatter = _model_kind(client)
     _check_columns(texts, second_texts, len(names))
-    if names == IMAGES:
+    if names == _IMAGES:
         return predict_images(client, texts, formatter)
     texts = _no_images(texts)
     if formatter is masked:
@@ -74,8 +74,43 @@ def predict(
         answer = {name: values[row] for name, values in answers.items()}
         pair = {"second_text": second_texts[row]} if second_texts else {}
         truncated = bool(answer.get("truncated", False))
-        said = formatter.read(text, answer)
-        found.append({"text": text, **pair, **said, "truncated": truncated})
+        formatted = formatter.read(text, answer)
+        found.append({"text": text, **pair, **formatted, "truncated": truncated})
+    return found
+
+
+def predict_images(
+    client: Client, files: Sequence[str | Path], formatter: Formatter
+) -> list[dict[str, Any]]:
+    """Classifies images.
+
+    Args:
+        client: A client of a server, or of a local SavedModel.
+        files: Paths of JPEG or PNG files.
+        formatter: Reads the outputs.
+
+    Returns:
+        For each file `image`, its path, and what the formatter reads.
+
+    Raises:
+        DataError: A file cannot be read, or the model cannot decode it.
+        ServerError: A server is unreachable, or rejects the request.
+    """
+    contents = [read_image(file) for file in files]
+    try:
+        answers = client.ask(_DEFAULT, {_IMAGES[0]: contents})
+    except ServerError as error:
+        if error.code != "INVALID_ARGUMENT":
+            raise
+        if len(files) == 1:
+            raise DataError(f"{files[0]}: the model refuses it: {error}") from None
+        # The error of a batch does not identify the image: retry one by one.
+        alone = (predict_images(client, [file], formatter) for file in files)
+        return [prediction for (prediction,) in alone]
+    found = []
+    for row, file in enumerate(files):
+        answer = {name: values[row] for name, values in answers.items()}
+        found.append({"image": str(file), **formatter.read(str(file), answer)})
     return found
 
 
@@ -156,10 +191,10 @@ def _no_images(texts: Sequence[str | Path]) -> list[str]:
 
 
 def _check_columns(
-    texts: Sequence[str | Path], second_texts: Sequence[str], asked: int
+    texts: Sequence[str | Path], second_texts: Sequence[str], num_inputs: int
 ) -> None:
     """Checks that pairs have one second text per text, and single texts none."""
-    number = len(texts) if asked == 2 else 0
+    number = len(texts) if num_inputs == 2 else 0
     if len(second_texts) != number:
         raise ConfigError(
             f"there are {len(second_texts)} second texts; expected {number}: "

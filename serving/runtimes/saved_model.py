@@ -1,15 +1,14 @@
 """Loads and calls a SavedModel from Python."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-# By input name: texts, image files, or numbers.
-Texts = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
+from transbeam.pipeline.runtimes.saved_model import SavedModelRunner, SignatureInputs
+
+Texts = SignatureInputs
 # Signature and texts → outputs by name.
 AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
@@ -18,16 +17,10 @@ def ask_saved_model(folder: Path) -> AskTexts:
     """Returns a function that calls a SavedModel, which is loaded at the first call."""
 
     @cache
-    def signatures() -> Any:
-        return tf.saved_model.load(str(folder)).signatures
+    def load() -> SavedModelRunner:
+        return SavedModelRunner(folder)
 
     def ask(signature: str, texts: Texts) -> Mapping[str, np.ndarray]:
-        function = signatures()[signature]
-        specs = function.structured_input_signature[1]
-        inputs = {
-            name: tf.constant(of, specs[name].dtype) for name, of in texts.items()
-        }
-        answers = function(**inputs)
-        return {name: value.numpy() for name, value in answers.items()}
+        return load().run(signature, texts)
 
     return ask

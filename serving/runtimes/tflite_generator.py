@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError, DataError
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.generation.tflite_signatures import (
     CACHE,
     DECODE,
@@ -119,7 +119,12 @@ class PhoneWriter:
         self._source = self._encoded(source)
         self._kept = {name: np.zeros(of, "f4") for name, of in self._shapes.items()}
         if self.prefixes:
-            self._read_prefix(ids)
+            size = min(size for size in self.prefixes if size >= len(ids))
+            self._kept = self.model.run(
+                f"{PREFIX}{size}",
+                tokens=_padded(ids, size),
+                padding_mask=_padded(np.ones_like(ids), size),
+            )
         else:
             self._prefill(ids[:-1])
         self._length = len(ids) - 1
@@ -147,14 +152,6 @@ class PhoneWriter:
             piece = ids[done : done + size]
             self._call(f"{PREFILL}{size}", piece, done, size)
             done += len(piece)
-
-    def _read_prefix(self, ids: np.ndarray) -> None:
-        size = min(size for size in self.prefixes if size >= len(ids))
-        self._kept = self.model.run(
-            f"{PREFIX}{size}",
-            tokens=_padded(ids, size),
-            padding_mask=_padded(np.ones_like(ids), size),
-        )
 
     def _call(
         self, signature: str, ids: np.ndarray, first: int, size: int = 1

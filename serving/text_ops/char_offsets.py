@@ -83,8 +83,8 @@ def _by_bytes(
     length = tf.strings.length(texts)
     # A space that the tokenizer added before the text does not count.
     added = tf.reduce_sum(tokens.with_values(sizes), axis=1) - length
-    told = tokenizer.detokenize(tokens)
-    same = _without_leading_spaces(told) == _without_leading_spaces(texts)
+    decoded = tokenizer.detokenize(tokens)
+    same = _without_leading_spaces(decoded) == _without_leading_spaces(texts)
     begin = tf.maximum(_at(ends, of_tokens.begin - 1) - added, 0)
     end = tf.maximum(_at(ends, of_tokens.end - 1) - added, 0)
     return Stretch(begin, end), same & (added >= 0)
@@ -104,7 +104,7 @@ def _by_words(
     alone = tokenizer.tokenize(_inside_texts(words, tokenizer))  # (N, None)
     per_word = words.with_values(tf.cast(alone.row_lengths(), tf.int32))
     behind = tf.cumsum(per_word, axis=1)  # tokens up to each word's end
-    whole = rows_in_one(words.with_values(alone))
+    joined = rows_in_one(words.with_values(alone))
 
     def edge(token: tf.Tensor, *, is_end: bool) -> tf.Tensor:
         number = tf.reduce_sum(tf.cast(behind <= token[:, None], tf.int32), axis=1)
@@ -113,7 +113,7 @@ def _by_words(
         inside = _edge(word, ids, before + is_end, tokenizer, is_end=is_end)
         return _at(begins, number) + inside
 
-    same = _equal_rows(whole, tokens)
+    same = _equal_rows(joined, tokens)
     begin = edge(of_tokens.begin, is_end=False)
     end = edge(of_tokens.end - 1, is_end=True)
     nothing = tf.zeros_like(begin)
@@ -173,10 +173,10 @@ def _edge(
     lowest = tf.int32.min
     best: Any = tf.reduce_max(tf.where(there & side, rank, lowest), axis=1)
     outermost = length if is_end else tf.zeros_like(length)
-    place = tf.where(best == lowest, outermost, best % (size + 1))
-    place = tf.where(is_end & (before >= count[:, 0]), length, place)
+    index = tf.where(best == lowest, outermost, best % (size + 1))
+    index = tf.where(is_end & (before >= count[:, 0]), length, index)
     return tf.strings.length(
-        tf.strings.substr(words, tf.zeros_like(place), place, "UTF8_CHAR")
+        tf.strings.substr(words, tf.zeros_like(index), index, "UTF8_CHAR")
     )
 
 
@@ -198,8 +198,8 @@ def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
 def _stripped(texts: tf.Tensor, found: Stretch) -> Stretch:
     """Strips white space from both ends of the spans."""
     size = found.end - found.begin
-    said = tf.strings.substr(texts, found.begin, size, unit="UTF8_CHAR")
-    late = tf.strings.regex_replace(said, f"^{_SPACE}+", "")
+    spanned = tf.strings.substr(texts, found.begin, size, unit="UTF8_CHAR")
+    late = tf.strings.regex_replace(spanned, f"^{_SPACE}+", "")
     early = tf.strings.regex_replace(late, f"{_SPACE}+$", "")
     late, early = (tf.strings.length(x, unit="UTF8_CHAR") for x in (late, early))
     begin = found.begin + size - late
@@ -210,23 +210,31 @@ def _without_leading_spaces(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(texts, "^ +", "")
 
 
-def _at(rows: tf.RaggedTensor, place: tf.Tensor) -> Any:
+def _at(rows: tf.RaggedTensor, index: tf.Tensor) -> Any:
     """Returns the value at an index of each row, (B,); "" or 0 beyond the row."""
-    inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
-    at = tf.cast(rows.row_starts(), place.dtype) + place
     empty = tf.constant("" if rows.dtype == tf.string else 0, rows.dtype)
     values = tf.concat([rows.values, [empty]], axis=0)
-    return tf.where(inside, tf.gather(values, tf.where(inside, at, 0)), empty)
+    return tf.gather(values, _flat_index(rows, index))
 
 
-def _row(rows: tf.RaggedTensor, place: tf.Tensor) -> tf.RaggedTensor:
+def _row(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.RaggedTensor:
     """Returns the inner row at an index of each row, (B, None); empty beyond it."""
-    inside: Any = (place >= 0) & (place < tf.cast(rows.row_lengths(), place.dtype))
-    at = tf.cast(rows.row_starts(), place.dtype) + place
     nothing = _Ragged.from_row_lengths(tf.zeros([0], rows.dtype), [0])
     values = tf.concat([rows.values, nothing], axis=0)
-    last = values.nrows(tf.int32) - 1
-    return tf.gather(values, tf.where(inside, at, last))
+    return tf.gather(values, _flat_index(rows, index))
+
+
+def _flat_index(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.Tensor:
+    """Returns the index of an entry of each row in all rows' entries, (B,).
+
+    Beyond the row it is the number of all entries.
+    """
+    starts, lengths, total = (
+        tf.cast(each, index.dtype)
+        for each in (rows.row_starts(), rows.row_lengths(), rows.row_splits[-1])
+    )
+    inside: Any = (index >= 0) & (index < lengths)
+    return tf.where(inside, starts + index, total)
 
 
 def _equal_rows(one: tf.RaggedTensor, other: tf.RaggedTensor) -> tf.Tensor:

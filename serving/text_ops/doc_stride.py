@@ -86,32 +86,32 @@ class TextWindows:
     @property
     def longest(self) -> tf.Tensor:
         """The number of tokens of the longest row, int32 scalar."""
-        asked = tf.gather(self.questions.row_lengths(), self.text)
-        lengths = tf.cast(asked, tf.int32) + self.size + 3
+        question = tf.gather(self.questions.row_lengths(), self.text)
+        lengths = tf.cast(question, tf.int32) + self.size + 3
         return tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
 
     def rows(self, begin: tf.Tensor, end: tf.Tensor) -> WindowRows:
         """Returns the windows from `begin` to before `end` as inputs of the model."""
         text, start, size = (x[begin:end] for x in (self.text, self.start, self.size))
-        asked = tf.gather(self.questions, text)
-        before = tf.cast(asked.row_lengths(), tf.int32) + 2  # of its first token
+        question = tf.gather(self.questions, text)
+        before = tf.cast(question.row_lengths(), tf.int32) + 2  # of its first token
         first = tf.gather(tf.cast(self.texts.row_starts(), tf.int32), text) + start
         window = split_rows(tf.repeat(first, size), tf.cast(size, tf.int64))
         cells = window.values + tf.cast(place_of_each(window), tf.int32)
         window = window.with_values(tf.gather(self.texts.values, cells))
         special = self.special
         framed = side_by_side(
-            with_piece_behind(with_piece_before(asked, special.begin), special.end),
+            with_piece_behind(with_piece_before(question, special.begin), special.end),
             with_piece_behind(window, special.end),
         )
         token_ids, lengths, _ = right_padded(framed, self.length, special.pad)
-        place = tf.range(tf.shape(token_ids)[1])[None]
-        real: Any = place < lengths[:, None]
-        of_window: Any = real & (place >= before[:, None])
+        position = tf.range(tf.shape(token_ids)[1])[None]
+        real: Any = position < lengths[:, None]
+        of_window: Any = real & (position >= before[:, None])
         return WindowRows(
             token_ids,
             tf.cast(real, tf.int32),
             tf.cast(of_window, tf.int32),
-            of_window & (place < lengths[:, None] - 1),
+            of_window & (position < lengths[:, None] - 1),
             start - before,
         )

@@ -42,5 +42,5 @@ def bucket(longest: tf.Tensor, max_length: int) -> tf.Tensor:
     24
     """
     known = np.array(widths(max_length), np.int32)
-    place = tf.reduce_sum(tf.cast(known < longest, tf.int32))
-    return tf.gather(known, place)
+    index = tf.reduce_sum(tf.cast(known < longest, tf.int32))
+    return tf.gather(known, index)

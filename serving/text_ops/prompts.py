@@ -45,10 +45,10 @@ class EncodedPrompt(NamedTuple):
         kept = tf.minimum(lengths, most)
         starts = tf.cast(tokens.row_starts(), tf.int32) + lengths - kept
         width = bucket(tf.reduce_max(tf.pad(kept, [[0, 1]])), widest)
-        place = tf.range(width)[None] - (width - kept)[:, None]  # (B, P)
-        real: Any = place >= 0
+        index = tf.range(width)[None] - (width - kept)[:, None]  # (B, P)
+        real: Any = index >= 0
         flat = tf.pad(tokens.values, [[0, 1]])  # never empty, for `tf.gather`
-        ids = tf.gather(flat, tf.where(real, starts[:, None] + place, 0))
+        ids = tf.gather(flat, tf.where(real, starts[:, None] + index, 0))
         return cls(
             kept_of_each(tokens, tf.logical_not(is_before(tokens, lengths - kept))),
             tf.where(real, ids, pad),
@@ -69,27 +69,29 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
     return with_piece_before(tokens, special.end, tokens.row_lengths() == 0)
 
 
-def without_special(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """Removes padding, start and end tokens."""
-    return _without(tokens, tokenizer, ())
-
-
-def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
-    """Removes padding, start, end and stop tokens from generated ids."""
-    return _without(tokens, tokenizer, tokenizer.special.stop)
-
-
-def _without(
-    tokens: tf.RaggedTensor, tokenizer: Tokenizer, more: Sequence[int]
+def without_special(
+    tokens: tf.RaggedTensor, tokenizer: Tokenizer, more: Sequence[int] = ()
 ) -> tf.RaggedTensor:
+    """Removes padding, start and end tokens.
+
+    Args:
+        tokens: int32 (B, None).
+        tokenizer: The tokenizer that made them.
+        more: Further tokens to remove.
+    """
     special = tokenizer.special
     silent = [
         piece
         for piece in (special.pad, special.begin, special.end, *more)
         if piece is not None
     ]
-    told = tf.reduce_all(tf.expand_dims(tokens.values, 1) != silent, axis=1)
-    return kept_of_each(tokens, told)
+    shown = tf.reduce_all(tf.expand_dims(tokens.values, 1) != silent, axis=1)
+    return kept_of_each(tokens, shown)
+
+
+def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
+    """Removes padding, start, end and stop tokens from generated ids."""
+    return without_special(tokens, tokenizer, tokenizer.special.stop)
 
 
 def as_utf8(texts: tf.Tensor) -> tf.Tensor:

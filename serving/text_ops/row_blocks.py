@@ -39,15 +39,15 @@ def in_blocks(
         for dtype in dtypes
     ]
 
-    def one_block(place: tf.Tensor, *found: tf.TensorArray) -> list:
-        begin = place * size
+    def one_block(index: tf.Tensor, *found: tf.TensorArray) -> list:
+        begin = index * size
         parts = work(begin, tf.minimum(begin + size, count))
-        kept = [all.write(place, x) for all, x in zip(found, parts, strict=True)]
-        return [place + 1, *kept]
+        kept = [all.write(index, x) for all, x in zip(found, parts, strict=True)]
+        return [index + 1, *kept]
 
     # Parallel iterations would need the memory of several blocks.
     _, *found = tf.while_loop(
-        lambda place, *_: place < number,
+        lambda index, *_: index < number,
         one_block,
         [0, *found],
         parallel_iterations=1,

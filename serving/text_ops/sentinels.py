@@ -49,9 +49,9 @@ def sentinel_literals(tokenizer: Tokenizer, asked: tf.Tensor) -> tf.Tensor:
     sentinels = list(tokenizer.special.sentinels)
     found = _gaps(tokenizer, asked)[:, :, tf.newaxis] == sentinels  # (B, G, sentinels)
     # Padding matches no sentinel and gets the index after the last one.
-    place = tf.where(found, tf.range(len(sentinels)), len(sentinels))
+    index = tf.where(found, tf.range(len(sentinels)), len(sentinels))
     names = [*(tokenizer.pieces[id] for id in sentinels), ""]
-    return tf.gather(names, tf.reduce_min(place, axis=2))
+    return tf.gather(names, tf.reduce_min(index, axis=2))
 
 
 def sentinel_texts(
@@ -81,8 +81,8 @@ def sentinel_texts(
     own = tf.reduce_min(own, axis=2, keepdims=True)  # (B, G, 1)
     special = tokenizer.special
     silent = [id for id in (special.pad, special.begin, special.end) if id is not None]
-    told = real & ~opens & ~_is_among(token_ids, silent)
-    inside = (own == stretch) & told[:, tf.newaxis]  # (B, G, N)
+    is_text = real & ~opens & ~_is_among(token_ids, silent)
+    inside = (own == stretch) & is_text[:, tf.newaxis]  # (B, G, N)
 
     size = tf.shape(inside)
     flat = tf.stack([size[0] * size[1], size[2]])

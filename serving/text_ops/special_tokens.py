@@ -37,8 +37,8 @@ def tokenize_with_marks(
     # A literal is added in front, so that an empty text has a part, too.
     texts_of_one = tf.strings.regex_replace(texts, any_mark, one)
     parts: Any = tf.strings.split(tf.strings.join([one, texts_of_one]), one)[:, 1:]
-    place = place_of_each(parts)
-    is_last = place == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
+    index = place_of_each(parts)
+    is_last = index == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
     stripped = tf.strings.regex_replace(parts.values, r" +$", "")
     tokens = tokenizer.tokenize(tf.where(is_last, parts.values, stripped))
     # Keeps the literals alone, one per line; `\C` is any byte.
@@ -46,6 +46,6 @@ def tokenize_with_marks(
     written = tf.strings.split(listed, "\n").values[:, tf.newaxis]
     which = tf.where(written == list(marks))[:, 1]
     ids = tf.gather(list(marks.values()), which)
-    marked = _Ragged.from_row_lengths(ids, tf.cast(place > 0, tf.int64))
+    marked = _Ragged.from_row_lengths(ids, tf.cast(index > 0, tf.int64))
     framed = side_by_side(marked, tokens)
     return rows_in_one(parts.with_values(framed))

@@ -28,10 +28,10 @@ class StopStrings(NamedTuple):
         strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
         number = tf.reduce_sum(tf.cast(strings != "", tf.int32), axis=1)
         most = tf.reduce_max(tf.pad(number, [[0, 1]]))
-        said = tf.strings.format(
+        message = tf.strings.format(
             f"stop: a text has {{}} strings; expected {MOST} at most", most
         )
-        with tf.control_dependencies([tf.debugging.Assert(most <= MOST, [said])]):
+        with tf.control_dependencies([tf.debugging.Assert(most <= MOST, [message])]):
             return cls(tf.identity(strings))
 
     @property
@@ -82,5 +82,5 @@ class StopStrings(NamedTuple):
         )
         same = inside & (found == strings[:, None])
         last = tf.gather(ends, rows)[:, None]
-        places = tf.reduce_min(tf.where(same, begins, last), axis=1)
-        return tf.tensor_scatter_nd_min(ends, rows[:, None], places)
+        positions = tf.reduce_min(tf.where(same, begins, last), axis=1)
+        return tf.tensor_scatter_nd_min(ends, rows[:, None], positions)

@@ -89,8 +89,8 @@ class TextEncoder:
         of_first = tf.minimum(lengths[0], at_least)
         of_second = tf.minimum(lengths[1], room - of_first)
         special = self.tokenizer.special
-        begun = with_piece_before(_heads(first, of_first), special.begin)
-        parts = begun, _heads(second, of_second)
+        with_begin = with_piece_before(_heads(first, of_first), special.begin)
+        parts = with_begin, _heads(second, of_second)
         framed = side_by_side(*(with_piece_behind(part, special.end) for part in parts))
         return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
 

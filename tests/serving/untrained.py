@@ -24,12 +24,11 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import (
 )
 from transbeam.serving.base.golden_requests import write_golden
 from transbeam.serving.base.trained_run import TrainedRun, build
-from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import (
     write_endpoints,
     write_saved_model,
 )
-from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.export.stored_requests import golden_questions, write_warm_up
 from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.task_factory import make_signature_task
 

@@ -29,7 +29,7 @@ from transbeam.trainer.evaluation.exported_signature import (
     Outputs,
     SavedModelSignature,
     TFLiteSignature,
-    asked,
+    load_signature,
 )
 from transbeam.trainer.evaluation.generation_eval import Write
 from transbeam.trainer.evaluation.unpacked_documents import DocumentRows, Unpacked
@@ -93,7 +93,7 @@ def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
             f"objective.kind={objective.kind} is evaluated. Leave --model out: the "
             "run itself is evaluated"
         )
-    ask = asked(path, signature)
+    ask = load_signature(path, signature)
     if isinstance(objective, FillsObjective):
         return _of_packed(path, ask, vocabulary_size)
     if isinstance(objective, TextObjective):

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.system.native_output import output_held_back
-from transbeam.pipeline.batch_inference.saved_models import read_signatures
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.pipeline.runtimes.saved_model import SavedModelRunner, read_signatures
 
 Arrays = Mapping[str, np.ndarray]
 # From a batch of records to a model's outputs for it.
@@ -33,7 +32,7 @@ class ExportedSignature(Protocol):
         ...
 
 
-def asked(path: Path, signature: str) -> "ExportedSignature":
+def load_signature(path: Path, signature: str) -> "ExportedSignature":
     """Loads a signature of an export.
 
     Args:
@@ -53,27 +52,18 @@ class SavedModelSignature:
 
     def __init__(self, folder: Path, signature: str):
         _require(folder, signature, read_signatures(folder))
-        try:
-            # The model is referenced, as it holds the weights.
-            self._model: Any = tf.saved_model.load(str(folder))
-        except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ArtifactError(
-                f"{folder}: cannot be loaded as a SavedModel: {error}. Export it anew"
-            ) from error
+        self._model = SavedModelRunner(folder)
         self._folder, self._name = folder, signature
-        self._signature = self._model.signatures[signature]
-        self.inputs = set(self._signature.structured_input_signature[1])
+        self.inputs = set(self._model.input_specs(signature))
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        tensors = {name: tf.constant(rows) for name, rows in inputs.items()}
         try:
-            answers = self._signature(**tensors)
+            return self._model.run(self._name, inputs)
         except (TypeError, tf.errors.OpError) as error:
             raise ArtifactError(
                 f"{self._folder}: its signature {self._name} fails on records of this "
                 f"run: {error}. Was it exported from another one?"
             ) from error
-        return {name: value.numpy() for name, value in answers.items()}
 
 
 class TFLiteSignature:
@@ -84,22 +74,11 @@ class TFLiteSignature:
     """
 
     def __init__(self, file: Path, signature: str):
-        try:
-            with output_held_back():
-                self._interpreter = Interpreter(str(file))
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ArtifactError(
-                f"{file}: cannot be read as a TFLite model: {error}. Export it anew"
-            ) from error
-        _require(file, signature, self._interpreter.get_signature_list())
-        self._file = file
-        with output_held_back():
-            self._run = self._interpreter.get_signature_runner(signature)
-            details = self._run.get_input_details()
-            self.sizes = {name: int(of["shape"][1]) for name, of in details.items()}
-            # The first call creates the delegate, and logs that.
-            ones = {n: np.ones(of["shape"], of["dtype"]) for n, of in details.items()}
-            self(ones)
+        self._model = TFLiteRunner(file, resized=False)
+        _require(file, signature, self._model.signatures)
+        self._file, self._name = file, signature
+        shapes = self._model.shapes(signature)
+        self.sizes = {name: shape[1] for name, shape in shapes.items()}
 
     @property
     def inputs(self) -> Collection[str]:
@@ -113,22 +92,9 @@ class TFLiteSignature:
                     f"and these records have a row of {rows.shape[1]}: it was exported "
                     "from another run"
                 )
-        padded = {}
-        for name, rows in inputs.items():
-            ends = [(0, 0)] * rows.ndim
-            ends[1] = 0, self.sizes[name] - rows.shape[1]
-            padded[name] = np.pad(rows, ends)
-        number = len(next(iter(padded.values())))
-        # Copies, as the next call overwrites the interpreter's output buffers.
-        found = [
-            {
-                name: np.array(answer[0])
-                for name, answer in self._run(
-                    **{name: rows[row : row + 1] for name, rows in padded.items()}
-                ).items()
-            }
-            for row in range(number)
-        ]
+        number = len(next(iter(inputs.values())))
+        rows = [{name: of[row] for name, of in inputs.items()} for row in range(number)]
+        found = [self._model.ask(self._name, **row) for row in rows]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
 
 
@@ -136,7 +102,7 @@ def _require(path: Path, signature: str, signatures: Collection[str]) -> None:
     has = ", ".join(sorted(signatures)) or "none"
     if signature not in signatures:
         raise ArtifactError(
-            f"{path}: has the signatures {has}; to be judged it needs {signature}, "
-            "from ids to all scores. An export made before there was one is made anew "
+            f"{path}: has the signatures {has}; to be evaluated it needs {signature}, "
+            "from ids to all scores. An older export that has none has to be repeated "
             "with another version: `transbeam export CONFIG --set export.version=2`"
         )

@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.parity.base.parity_checks import ParityCheck
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 
 

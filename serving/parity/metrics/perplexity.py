@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transbeam.configs.schema.objectives.language_modeling import PrefixConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
@@ -20,7 +21,6 @@ from transbeam.serving.parity.metrics.validation_examples import (
     ValidationExample,
     ask_keras,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 # Limits for generative models, which read one token per call.

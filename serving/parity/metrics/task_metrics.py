@@ -17,6 +17,7 @@ from transbeam.configs.schema.objectives.objective import (
     TokenChoiceObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
@@ -31,7 +32,6 @@ from transbeam.serving.parity.metrics.validation_examples import (
     ask_keras,
     labelled,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 # The number of records that each file is evaluated on, one by one.
 JUDGED = 400

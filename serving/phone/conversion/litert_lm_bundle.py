@@ -78,10 +78,10 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
             file.write_text(json.dumps(tokenizer_json(pieces)), "utf-8")
             builder.add_hf_tokenizer(str(file))
         builder.add_tflite_model(str(model), lm.TfLiteModelType.PREFILL_DECODE)
-        made = Path(folder, bundle.name)
-        with made.open("wb") as stream:
+        built = Path(folder, bundle.name)
+        with built.open("wb") as stream:
             builder.build(stream, validate_metadata=True)
-        made.replace(bundle)
+        built.replace(bundle)
 
 
 def _metadata(pieces: TokenizerModel, slots: int) -> Any:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert.interpreter import InterpreterWithCustomOps
 from tensorflow_text import tflite_registrar
 
 from transbeam.configs.loader.export_support import check_tflite_text, no_wordpiece
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
@@ -33,7 +32,6 @@ from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
     CUSTOM_OPS,
     GraphWordPiece,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.embedding import Embedder, tokenized
 from transbeam.serving.signatures.task_factory import make_signature_task
@@ -45,17 +43,8 @@ FROM_TEXT = {
     "regress_ids": "regress_text",
     "embed": "embed_text",
 }
+PREFIX = "text"  # of the files' names
 _TEXT = tf.TensorSpec([1], tf.string, name="text")
-
-
-def file_name(variant: str) -> str:
-    """Returns the file name of a variant.
-
-    Example:
-    >>> file_name("float32")
-    'text_float32.tflite'
-    """
-    return f"text_{variant}.tflite"
 
 
 def text_signature(trained: TrainedRun) -> str:
@@ -93,12 +82,11 @@ def write_text_models(
         ArtifactError: As `write_tflite`.
     """
     plain = text_signature(trained)
-    endpoint = _from_text(trained, plain)
-    endpoints = {FROM_TEXT[plain]: endpoint}
-    made = convert_endpoints(
+    endpoints = {FROM_TEXT[plain]: _from_text(trained, plain)}
+    contents = convert_endpoints(
         trained, run_folder, endpoints, folder, rounded, custom_ops=CUSTOM_OPS
     )
-    return write_variants(made.items(), folder, file_name)
+    return write_variants(contents, folder, PREFIX)
 
 
 def text_rows(
@@ -120,19 +108,23 @@ def text_rows(
     encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
     rows = []
     for variant, file in files.items():
-        asked = TFLiteRunner(plain[variant])
-        ask = _asking(file, FROM_TEXT[signature])
-        off = []
+        plain_model = TFLiteRunner(plain[variant])
+        text_model = TFLiteRunner(file, custom_ops=tflite_registrar.SELECT_TFTEXT_OPS)
+        differences = []
         for text in texts:
-            found = tokenized(encoder, tf.constant([text]))
-            ids = found["token_ids"].numpy()[0, : found["length"].numpy()[0]]
+            tokens = tokenized(encoder, tf.constant([text]))
+            ids = tokens["token_ids"].numpy()[0, : tokens["length"].numpy()[0]]
             inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-            expected = asked.ask(signature, **inputs)
-            off += [ask(text)[name] - of for name, of in expected.items()]
+            expected = plain_model.ask(signature, **inputs)
+            content = np.array([text.encode()], object)
+            found = text_model.run(FROM_TEXT[signature], text=content)
+            differences += [found[name][0] - of for name, of in expected.items()]
         form = f"TFLite with the tokenizer, {variant}"
         tolerance = trained.config.export.tolerance
         rows.append(
-            phone_row(form, "from the plain one", np.array(off), variant, tolerance)
+            phone_row(
+                form, "from the plain one", np.array(differences), variant, tolerance
+            )
         )
     return rows
 
@@ -157,19 +149,3 @@ def _longest(trained: TrainedRun, plain: str) -> int:
     if plain == "embed":
         return Embedder(trained).max_length
     return make_signature_task(trained).max_length
-
-
-def _asking(file: Path, signature: str) -> Any:
-    """Returns a function from a text to outputs without the batch axis."""
-    with output_held_back():
-        interpreter = InterpreterWithCustomOps(
-            custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS,
-            model_path=str(file),
-        )
-        runner: Any = interpreter.get_signature_runner(signature)
-
-    def ask(text: str) -> dict[str, np.ndarray]:
-        answers = runner(text=np.array([text.encode()], object))
-        return {name: answer[0] for name, answer in answers.items()}
-
-    return ask

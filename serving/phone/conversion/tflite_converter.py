@@ -1,7 +1,7 @@
 """Converts models to TFLite files. The only module that uses the converter."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -37,14 +37,14 @@ from transbeam.serving.signatures.generation.tflite_signatures import cache_slot
 from transbeam.serving.signatures.task_factory import make_signature_task
 
 
-def file_name(variant: str) -> str:
+def file_name(variant: str, prefix: str = "model") -> str:
     """Returns the file name of a variant.
 
     Example:
     >>> file_name("dynamic_int8")
     'model_dynamic_int8.tflite'
     """
-    return f"model_{variant}.tflite"
+    return f"{prefix}_{variant}.tflite"
 
 
 def phone_files(config: RunConfig) -> list[str]:
@@ -73,8 +73,10 @@ def rounded_weights(
     task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
     content = convert(endpoints, task.max_length, folder)
-    asked = make_calibration(trained, run_folder, endpoints, content, filled=False)
-    return round_weights(content, asked, console)
+    calibration_inputs = make_calibration(
+        trained, run_folder, endpoints, content, filled=False
+    )
+    return round_weights(content, calibration_inputs, console)
 
 
 def write_tflite(
@@ -125,8 +127,8 @@ def write_tflite(
     """
     task = make_signature_task(trained)
     endpoints = task.phone_endpoints()
-    made = convert_endpoints(trained, run_folder, endpoints, folder, rounded)
-    files = write_variants(made.items(), folder, file_name)
+    contents = convert_endpoints(trained, run_folder, endpoints, folder, rounded)
+    files = write_variants(contents, folder)
     if trained.config.export.litert_lm:
         slots = cache_slots(trained.config)
         for variant, file in files.items():
@@ -141,19 +143,18 @@ def write_tflite(
 
 
 def write_variants(
-    made: Iterable[tuple[str, bytes]], folder: Path, name: Callable[[str], str]
+    contents: Mapping[str, bytes], folder: Path, prefix: str = "model"
 ) -> dict[str, Path]:
     """Writes the file of each variant.
 
     Args:
-        made: Variants and their contents.
+        contents: Contents by variant.
         folder: Must exist.
-        name: Returns the file name of a variant.
+        prefix: As in `file_name`.
     """
-    files = {}
-    for variant, content in made:
-        files[variant] = folder / name(variant)
-        write_atomically(files[variant], content)
+    files = {variant: folder / file_name(variant, prefix) for variant in contents}
+    for variant, file in files.items():
+        write_atomically(file, contents[variant])
     return files
 
 
@@ -181,10 +182,8 @@ def convert_endpoints(
     Raises:
         ArtifactError: As `write_tflite`.
     """
-    variants, longest = (
-        trained.config.export.tflite,
-        make_signature_task(trained).max_length,
-    )
+    variants = trained.config.export.tflite
+    longest = make_signature_task(trained).max_length
     if custom_ops:  # the quantizer's interpreter has none of them
         variants = [each for each in variants if each != INT8]
     # Float32 models, one for each way of tracing that is needed.
@@ -199,15 +198,15 @@ def convert_endpoints(
         calibration = make_calibration(
             trained, run_folder, endpoints, sources[True], names
         )
-    made = {}
+    contents = {}
     for variant in variants:
         content = sources[variant == INT8]
         if variant != "float32":
             tables = trained.config.export.tflite_tables
             content = quantized(content, variant, calibration, tables, rounded)
         check_flatbuffer(content, f"{folder}: {variant}", custom_ops)
-        made[variant] = content
-    return made
+        contents[variant] = content
+    return contents
 
 
 def convert(

@@ -1,14 +1,20 @@
 """Checks that MediaPipe can run a model and tokenizes texts as in training.
 
-See `transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer` for its tokenizers.
 A model that was trained with another tokenization is rejected here, rather than giving
 wrong outputs on the phone.
+
+MediaPipe's `BertTokenizer` lowercases ASCII letters only, strips no accents, deletes no
+control characters, and replaces words of more than 100 bytes by `[UNK]`, where ours
+replaces those of more than 100 characters. Its white space is that of ASCII. Its
+`SentencePieceTokenizer` is the library itself, except for lowercasing. Tests compare
+`MediaPipeReading` with MediaPipe itself.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_text as tf_text
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.export_support import (
@@ -18,14 +24,18 @@ from transbeam.configs.loader.export_support import (
     unsuited_to_mediapipe,
 )
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds, Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import CLS, CONTINUATION, SEP
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
+from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
+    WordPieceTokenizer,
+    fast_wordpiece,
+)
 from transbeam.serving.base.trained_run import TrainedRun
-from transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
 # Maximum share of a vocabulary's words with a first letter whose upper case MediaPipe
@@ -33,6 +43,14 @@ from transbeam.serving.text_ops.text_encoder import TextEncoder
 # 4% in a French one, but most of a Greek or Cyrillic one, where each sentence begins
 # with such a letter.
 _MOST_CASED = 0.1
+_MAXIMUM_WORD_BYTES = 100
+# Words of their own: punctuation and Chinese characters.
+_ALONE = (
+    r"[!-/:-@\[-`{-~\p{P}"
+    r"\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{20000}-\x{2a6df}\x{2a700}-\x{2ceaf}"
+    r"\x{f900}-\x{faff}\x{2f800}-\x{2fa1f}]"
+)
+_BETWEEN = rf"\s+|{_ALONE}"
 
 
 def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
@@ -95,6 +113,36 @@ def advice(model: TokenizerModel) -> str | None:
         "'café' becomes [UNK] there. For languages with accents train with "
         "`tokenizer.strip_accents: false`"
     )
+
+
+class MediaPipeReading:
+    """Tokenizes as MediaPipe does, with the interface that a `TextEncoder` needs.
+
+    Args:
+        tokenizer: A WordPiece or SentencePiece tokenizer.
+
+    Example:
+    >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
+    >>> reading = MediaPipeReading(WordPieceTokenizer(pieces))
+    >>> reading.tokenize(tf.constant(["Unable!", "unáble"])).to_list()
+    [[5, 6, 7], [1]]
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        self.special: SpecialIds = tokenizer.special
+        self._wordpiece = None
+        if isinstance(tokenizer, WordPieceTokenizer):
+            pieces = tokenizer.vocabulary
+            self._wordpiece = fast_wordpiece(pieces, _MAXIMUM_WORD_BYTES)
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes texts (N,), UTF-8: int32 (N, None), without special tokens."""
+        lower = tf.strings.lower(texts)  # A to Z alone
+        if self._wordpiece is None:
+            return self.tokenizer.tokenize(lower)
+        words = tf_text.regex_split(lower, _BETWEEN, _ALONE)
+        return self._wordpiece.tokenize(words).merge_dims(1, -1)
 
 
 def read_differently(

@@ -16,6 +16,7 @@ import tensorflow as tf
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
@@ -44,27 +45,17 @@ from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.base.text_inputs import TextInputs
 from transbeam.serving.signatures.embedding import Embedder
 
+PREFIX = "mediapipe"  # of the files' names
 _COMPARED = 24  # texts
 _INPUTS = {  # names that the clients require
     "ids": "The pieces of the text, [CLS] before them and [SEP] after them.",
     "mask": "1 where there is a piece, 0 behind the text.",
     "segment_ids": "All 0.",
 }
-
-
-def file_name(variant: str) -> str:
-    """Returns the file name of a variant.
-
-    Example:
-    >>> file_name("float32")
-    'mediapipe_float32.tflite'
-    """
-    return f"mediapipe_{variant}.tflite"
 
 
 def write_mediapipe(
@@ -96,9 +87,9 @@ def write_mediapipe(
     endpoint = {MEDIAPIPE_CLIENTS[config.objective.kind]: mediapipe_endpoint(trained)}
     metadata = _metadata(config, model)
     names = {"ids": "token_ids", "mask": "padding_mask"}
-    made = convert_endpoints(trained, run_folder, endpoint, folder, rounded, names)
-    packed = ((variant, with_metadata(of, metadata)) for variant, of in made.items())
-    return write_variants(packed, folder, file_name)
+    contents = convert_endpoints(trained, run_folder, endpoint, folder, rounded, names)
+    packed = {variant: with_metadata(of, metadata) for variant, of in contents.items()}
+    return write_variants(packed, folder, PREFIX)
 
 
 def mediapipe_rows(
@@ -117,11 +108,11 @@ def mediapipe_rows(
     """
     rows = []
     client = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
-    asked = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
+    rows_of_ids = [ids for ids, _ in islice(documents(run_folder), _COMPARED)]
     for variant, file in packed.items():
         models = TFLiteRunner(plain[variant]), TFLiteRunner(file)
         longest = models[1].size(client, "ids")
-        off = [_difference(*models, client, ids[:longest]) for ids in asked]
+        off = [_difference(*models, client, ids[:longest]) for ids in rows_of_ids]
         if off:
             form = f"MediaPipe's file, {variant}"
             tolerance = trained.config.export.tolerance
@@ -175,7 +166,7 @@ def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
 
 def _metadata(config: RunConfig, model: TokenizerModel) -> TextModelMetadata:
     labels = getattr(config.objective, "labels", None)
-    told, output = (
+    purpose, output = (
         ("A vector for a text", ("embedding", "The vector."))
         if labels is None
         else (
@@ -187,7 +178,7 @@ def _metadata(config: RunConfig, model: TokenizerModel) -> TextModelMetadata:
     kind: Any = model.kind
     return TextModelMetadata(
         name=config.name,
-        description=f"{told}; made with Transbeam {VERSION}.",
+        description=f"{purpose}; contents with Transbeam {VERSION}.",
         version=str(config.export.version),
         inputs=_INPUTS,
         output=output,

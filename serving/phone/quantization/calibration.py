@@ -13,10 +13,10 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ExportConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.run_records import documents, records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.quantization.quantizer import CALIBRATED, Calibration
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE, ENCODE
@@ -120,21 +120,20 @@ def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calib
             row["token_ids"][:most], number, source=source, stop_token_ids=stops
         )
     for name in model.signatures:  # sizes that no text needed
-        if not model.asked[name]:
-            model.asked[name].append(model.ones(name, 1))
-    return model.asked
+        if not model.calls[name]:
+            model.calls[name].append(model.ones(name, 1))
+    return model.calls
 
 
 class _Recorder(TFLiteRunner):
     """Records the inputs of all calls."""
 
     def __init__(self, content: bytes):
-        self.asked: dict[str, list[Row]] = defaultdict(list)
         super().__init__(content)
-        self.asked.clear()  # the constructor's first calls
+        self.calls: dict[str, list[Row]] = defaultdict(list)
 
     def run(self, signature: str, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-        self.asked[signature].append(inputs)
+        self.calls[signature].append(inputs)
         return super().run(signature, **inputs)
 
 

@@ -110,7 +110,7 @@ def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
 def _factor(moments: np.ndarray) -> np.ndarray:
     """Returns the upper Cholesky factor of the damped inverse."""
     damped = moments.astype(np.float64)
-    places = np.diag_indices_from(damped)
+    diagonal = np.diag_indices_from(damped)
     # If all inputs are always 0, any damping will do.
-    damped[places] += _DAMPING * damped[places].mean() or 1.0
+    damped[diagonal] += _DAMPING * damped[diagonal].mean() or 1.0
     return np.linalg.cholesky(np.linalg.inv(damped)).T

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from transbeam.configs.cli.arguments import usable_cores
 from transbeam.configs.cli.console import Console
-from transbeam.configs.system.native_output import output_held_back
 from transbeam.serving.phone.quantization.gptq import gptq, round_rows
-from transbeam.serving.phone.tflite_format.tflite_flatbuffer import operators, unpacked
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
+    operators,
+    run_with_tensors,
+    unpacked,
+)
 
 # Calibration inputs of each signature, of batch size 1.
 Questions = Mapping[str, Sequence[Mapping[str, np.ndarray]]]
@@ -37,7 +39,7 @@ RoundedWeights = Mapping[bytes, Rounded]
 NONE_ROUNDED: RoundedWeights = MappingProxyType({})
 
 # The input of a matrix product: the indices of its subgraph and its tensor.
-_Place = tuple[int, int]
+_ProductInput = tuple[int, int]
 
 
 def round_weights(
@@ -52,7 +54,10 @@ def round_weights(
         console: Shows the progress.
     """
     model = unpacked(content)
-    tables = _tables(model)
+    tables = {
+        _digest(buffer): _floats(buffer, shape)
+        for _, buffer, shape in _constants(model, "EMBEDDING_LOOKUP")
+    }
     weights, groups = _products(model, tables)
     moments = _moments(content, model, groups, questions, console)
     found = {}
@@ -61,10 +66,10 @@ def round_weights(
         for digest, table in tables.items():
             found[digest] = Rounded(*round_rows(table))
             bar.advance()
-        for places, digests in groups.items():
+        for used_inputs, digests in groups.items():
             # Rows are quantized independently, so matrices can be concatenated.
             rows = [weights[digest] for digest in digests]
-            numbers, scales = gptq(np.concatenate(rows), moments.pop(places))
+            numbers, scales = gptq(np.concatenate(rows), moments.pop(used_inputs))
             ends = np.cumsum([len(each) for each in rows])[:-1]
             parts = zip(np.split(numbers, ends), np.split(scales, ends), strict=True)
             found |= dict(zip(digests, map(Rounded._make, parts), strict=True))
@@ -93,29 +98,25 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
     return model
 
 
-def _tables(model: Any) -> dict[bytes, np.ndarray]:
-    """Returns the embedding tables by hash."""
-    found = _constants(model, "EMBEDDING_LOOKUP")
-    return {_digest(buffer): _floats(buffer, shape) for _, buffer, shape in found}
-
-
 def _products(
     model: Any, tables: Container[bytes]
-) -> tuple[dict[bytes, np.ndarray], dict[tuple[_Place, ...], list[bytes]]]:
+) -> tuple[dict[bytes, np.ndarray], dict[tuple[_ProductInput, ...], list[bytes]]]:
     """Returns weight matrices by hash, and groups of them that share their inputs."""
     weights: dict[bytes, np.ndarray] = {}
-    places: dict[bytes, set[_Place]] = defaultdict(set)
-    for place, buffer, shape in _constants(model, "FULLY_CONNECTED"):
+    used_inputs: dict[bytes, set[_ProductInput]] = defaultdict(set)
+    for product_input, buffer, shape in _constants(model, "FULLY_CONNECTED"):
         if (digest := _digest(buffer)) not in tables:
             weights[digest] = _floats(buffer, shape)
-            places[digest].add(place)
-    groups: dict[tuple[_Place, ...], list[bytes]] = defaultdict(list)
-    for digest, of in places.items():
+            used_inputs[digest].add(product_input)
+    groups: dict[tuple[_ProductInput, ...], list[bytes]] = defaultdict(list)
+    for digest, of in used_inputs.items():
         groups[tuple(sorted(of))].append(digest)
     return weights, groups
 
 
-def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[int]]]:
+def _constants(
+    model: Any, name: str
+) -> Iterator[tuple[_ProductInput, Any, Sequence[int]]]:
     """Yields the input and the constant second operand of all ops of a kind."""
     for number, graph, operator in operators(model, name):
         first, second, *_ = operator.inputs
@@ -128,42 +129,29 @@ def _constants(model: Any, name: str) -> Iterator[tuple[_Place, Any, Sequence[in
 def _moments(
     content: bytes,
     model: Any,
-    groups: Iterable[tuple[_Place, ...]],
+    groups: Iterable[tuple[_ProductInput, ...]],
     questions: Questions,
     console: Console,
-) -> dict[tuple[_Place, ...], np.ndarray]:
+) -> dict[tuple[_ProductInput, ...], np.ndarray]:
     """Computes the second moments of each group's inputs, float32 (n, n)."""
-    with output_held_back():
-        interpreter = Interpreter(
-            model_content=content,
-            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-            experimental_preserve_all_tensors=True,
-            num_threads=usable_cores(),
-        )
-    sums: dict[tuple[_Place, ...], Any] = dict.fromkeys(groups, 0.0)
+    sums: dict[tuple[_ProductInput, ...], Any] = dict.fromkeys(groups, 0.0)
     counts = dict.fromkeys(sums, 0)
+    tensors: dict[int, list[tuple[tuple[_ProductInput, ...], int]]] = defaultdict(list)
+    for group in sums:
+        for graph, tensor in group:
+            tensors[graph].append((group, tensor))
     total = sum(
         len(questions[each.signatureKey.decode()]) for each in model.signatureDefs
     )
+    runs = run_with_tensors(content, questions, usable_cores())
     with console.progress("asking the model", total, "times") as bar:
-        for signature in model.signatureDefs:
-            name, graph = signature.signatureKey.decode(), signature.subgraphIndex
-            with output_held_back():
-                runner = interpreter.get_signature_runner(name)
-            read = [
-                (group, tensor)
-                for group in sums
-                for number, tensor in group
-                if number == graph
-            ]
-            for question in questions[name]:
-                runner(**question)
-                for group, tensor in read:
-                    value = interpreter.get_tensor(tensor, graph)
-                    rows = value.reshape(-1, value.shape[-1])
-                    sums[group] += rows.T @ rows
-                    counts[group] += len(rows)
-                bar.advance()
+        for graph, read_tensor in runs:
+            for group, tensor in tensors[graph]:
+                value = read_tensor(tensor)
+                rows = value.reshape(-1, value.shape[-1])
+                sums[group] += rows.T @ rows
+                counts[group] += len(rows)
+            bar.advance()
     return {group: of / max(counts[group], 1) for group, of in sums.items()}
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
+from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
+    run_with_tensors,
+    unpacked,
+)
 
 # The number of calibration inputs per signature.
 _LOOKED_AT = 8
@@ -42,21 +44,11 @@ def coarse_layers(
         Their paths, the prefixes of their tensors' names.
     """
     found: dict[tuple[str, int, int], _Spread] = defaultdict(_Spread)
-    interpreter = Interpreter(
-        model_content=content,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        experimental_preserve_all_tensors=True,
-    )
-    model = unpacked(content)
-    for signature in model.signatureDefs:
-        name, graph = signature.signatureKey.decode(), signature.subgraphIndex
-        runner = interpreter.get_signature_runner(name)
-        computed = _computed(model.subgraphs[graph])
-        for question in calibration[name][:_LOOKED_AT]:
-            runner(**question)
-            for index, layer in computed.items():
-                value = interpreter.get_tensor(index, graph)
-                found[layer, graph, index].add(value)
+    computed = [_computed(graph) for graph in unpacked(content).subgraphs]
+    some = {name: inputs[:_LOOKED_AT] for name, inputs in calibration.items()}
+    for graph, read_tensor in run_with_tensors(content, some):
+        for index, layer in computed[graph].items():
+            found[layer, graph, index].add(read_tensor(index))
     return sorted({layer for (layer, *_), of in found.items() if of.noise > most})
 
 

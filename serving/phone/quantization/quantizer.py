@@ -176,14 +176,10 @@ def _recipe(variant: str, coarse: Sequence[str]) -> RecipeManager:
             recipe.add_weight_only_config(
                 **_EVERYWHERE, num_bits=16, algorithm_key=AlgorithmName.FLOAT_CASTING
             )
-        case "dynamic_int8":
-            recipe.add_dynamic_config(**_EVERYWHERE, num_bits=8)
-        case "dynamic_int4":
-            recipe.add_dynamic_config(**_EVERYWHERE, num_bits=4)
-        case "weight_int8":
-            recipe.add_weight_only_config(**_EVERYWHERE, num_bits=8)
-        case "weight_int4":
-            recipe.add_weight_only_config(**_EVERYWHERE, num_bits=4)
+        case "dynamic_int8" | "dynamic_int4":
+            recipe.add_dynamic_config(**_EVERYWHERE, num_bits=int(variant[-1]))
+        case "weight_int8" | "weight_int4":
+            recipe.add_weight_only_config(**_EVERYWHERE, num_bits=int(variant[-1]))
         case "int8":
             recipe.add_static_config(
                 **_EVERYWHERE, activation_num_bits=8, weight_num_bits=8

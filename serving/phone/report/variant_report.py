@@ -3,15 +3,42 @@
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.serving.export.atomic_publish import median_ms
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 
 REPORT, PICTURE = "phone_report.md", "phone_report.png"
 
+# Measured numbers of threads, and text lengths in tokens.
+THREADS = (1, 2)
+LENGTHS = (32, 128)
+
 Latencies = Mapping[int, Mapping[int, float]]  # ms by threads and tokens
+
+
+def measure_latencies(file: Path, signature: str, max_length: int) -> Latencies:
+    """Measures the milliseconds of a call.
+
+    Args:
+        file: The TFLite file.
+        signature: The signature to call.
+        max_length: The maximum number of tokens; 1 for inputs of fixed size.
+    """
+    lengths = sorted({min(length, max_length) for length in LENGTHS})
+    found: dict[int, dict[int, float]] = {}
+    for threads in THREADS:
+        model = TFLiteRunner(file, num_threads=threads)
+        inputs = {length: model.ones(signature, length) for length in lengths}
+        found[threads] = {
+            length: median_ms(partial(model.run, signature, **ones))
+            for length, ones in inputs.items()
+        }
+    return found
 
 
 @dataclass(frozen=True)
@@ -69,11 +96,13 @@ class Report:
         for name, of in self.variants.items():
             threads = max(of.milliseconds)
             length, time = max(of.milliseconds[threads].items())
-            told = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
-            told += f"{self.unit}"
+            described = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
+            described += f"{self.unit}"
             if self.loss_of(name) is not None:
-                told += f", {self.metric} {of.score:.4f} ({self._told(name)})"
-            parts.append(told)
+                described += (
+                    f", {self.metric} {of.score:.4f} ({self._format_loss(name)})"
+                )
+            parts.append(described)
         count = f"all {len(self.rows)} comparisons with Keras passed"
         return "; ".join([*parts, count])
 
@@ -125,7 +154,7 @@ class Report:
             row = [f"`{name}`", f"{of.size / 1e6:.1f}", share]
             row += [f"{of.milliseconds[t][n]:.2f}" for t, n in timed]
             if self.metric:
-                row += [_shown(of.score), self._told(name)]
+                row += [_shown(of.score), self._format_loss(name)]
             cells.append(row)
         return _table(heads, cells)
 
@@ -138,7 +167,7 @@ class Report:
             return score / self.of_keras - 1
         return self.of_keras - score
 
-    def _told(self, variant: str) -> str:
+    def _format_loss(self, variant: str) -> str:
         """Formats the metric loss: in percentage points, or as a relative increase."""
         loss = self.loss_of(variant)
         if loss is None:

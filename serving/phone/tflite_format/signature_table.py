@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
 
-from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # The inputs made from a text, in the order of the table.
 ROW = ("token_ids", "padding_mask", "segment_ids")
@@ -33,7 +31,7 @@ class Tensor:
     signs: tuple[int, ...]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The dtype and shape as text, such as `int32 (1, T)`."""
         sizes = ["T" if sign < 0 else str(sign) for sign in self.signs]
         return f"{self.dtype} ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
@@ -53,18 +51,11 @@ def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
     Raises:
         ArtifactError: The file is not a model.
     """
-    try:
-        with output_held_back():
-            interpreter = Interpreter(str(file), num_threads=1)
-            return {
-                name: _signature(interpreter.get_signature_runner(name))
-                for name in interpreter.get_signature_list()
-            }
-    except (ValueError, RuntimeError) as error:
-        raise ArtifactError(
-            f"{file}: the interpreter does not take it ({error}). Remove it and export "
-            "anew: transbeam export CONFIG"
-        ) from error
+    interpreter = load_interpreter(file)
+    return {
+        name: _signature(interpreter.get_signature_runner(name))
+        for name in interpreter.get_signature_list()
+    }
 
 
 def _signature(runner: Any) -> TFLiteSignatureEntry:
@@ -91,14 +82,14 @@ def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
         """Groups tensors that differ only in a number, such as caches."""
         alike = groupby(
             sorted(tensors.values(), key=lambda of: _order(of.name)),
-            key=lambda of: (of.name.rstrip("0123456789"), of.told),
+            key=lambda of: (of.name.rstrip("0123456789"), of.description),
         )
-        told = []
+        cells = []
         for (_, shape), group in alike:
             names = [f"`{of.name}`" for of in group]
             name = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
-            told.append(f"{name} {shape}")
-        return "<br>".join(told)
+            cells.append(f"{name} {shape}")
+        return "<br>".join(cells)
 
     rows = [
         (f"`{name}`", listed(of.inputs), listed(of.outputs))

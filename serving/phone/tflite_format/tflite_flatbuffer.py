@@ -1,16 +1,17 @@
 """Reads and modifies TFLite flatbuffers: ops, shapes and buffers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from ai_edge_litert.tools.flatbuffer_utils import opcode_to_name
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.system.native_output import output_held_back
+from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # In a file from a wrong conversion these ops replace the weights, and the interpreter
 # returns uninitialized memory.
@@ -68,11 +69,8 @@ def with_shapes(
         The model with the resulting shape of each tensor.
     """
     model = unpacked(content)
-    interpreter = Interpreter(
-        model_content=content,
-        # A delegate would hide the tensors between its ops.
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
+    # A delegate would hide the tensors between its ops.
+    interpreter = load_interpreter(content, delegate=False)
     with output_held_back():
         for signature, shapes in sizes.items():
             runner: Any = interpreter.get_signature_runner(signature)
@@ -103,6 +101,34 @@ def products_with_tables(content: bytes) -> set[str]:
         for _, graph, operator in operators(model, "FULLY_CONNECTED")
         if graph.tensors[operator.inputs[1]].buffer in tables
     }
+
+
+def run_with_tensors(
+    content: bytes,
+    inputs: Mapping[str, Sequence[Mapping[str, np.ndarray]]],
+    num_threads: int = 1,
+) -> Iterator[tuple[int, Callable[[int], np.ndarray]]]:
+    """Runs each signature of a model on its inputs.
+
+    Args:
+        content: The model.
+        inputs: Inputs of each signature.
+        num_threads: Threads of the interpreter.
+
+    Yields:
+        After each run the index of the signature's subgraph, and a function that
+        returns a tensor of this subgraph by index.
+    """
+    interpreter = load_interpreter(
+        content, delegate=False, num_threads=num_threads, keeps_all_tensors=True
+    )
+    for signature in unpacked(content).signatureDefs:
+        name, graph = signature.signatureKey.decode(), signature.subgraphIndex
+        with output_held_back():
+            runner = interpreter.get_signature_runner(name)
+        for each in inputs[name]:
+            runner(**each)
+            yield graph, partial(interpreter.get_tensor, subgraph_index=graph)
 
 
 def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:

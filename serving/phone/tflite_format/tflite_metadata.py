@@ -16,24 +16,20 @@ from typing import Any, Literal
 import numpy as np
 from ai_edge_litert import schema_py_generated as model_schema
 
-from transbeam.serving.phone.tflite_format.flatbuffer_io import (
-    Schema,
-    read_table,
-    write_table,
-)
+from transbeam.serving.phone.tflite_format.flatbuffer_io import Schema, write_table
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import packed, unpacked
 
 LABELS_FILE = "labels.txt"
 
 # The name of the buffer, and the file identifier of its contents.
-_BUFFER, _MARK = "TFLITE_METADATA", "M001"
+BUFFER, _MARK = "TFLITE_METADATA", "M001"
 # The first version of the schema with tokenizers.
 _OLDEST_READER = "1.1.0"
 _AXIS_LABELS, _VOCABULARY = 2, 5  # kinds of files
 
 # The used part of the published schema, `metadata_schema.fbs`. A field's id is its
 # position, so unused fields before a used one are listed, too.
-_SCHEMA: Schema = {
+SCHEMA: Schema = {
     "ModelMetadata": {
         "name": "string",
         "description": "string",
@@ -122,11 +118,12 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
     (subgraph,), (signature,) = model.subgraphs, model.signatureDefs
     names = {of.tensorIndex: of.name.decode() for of in signature.inputs}
     inputs = [names[index] for index in subgraph.inputs]  # the converter's order
-    written = write_table(_SCHEMA, "ModelMetadata", _told(metadata, inputs), _MARK)
+    fields = _metadata_fields(metadata, inputs)
+    written = write_table(SCHEMA, "ModelMetadata", fields, _MARK)
 
     buffer = model_schema.BufferT(data=np.frombuffer(written, np.uint8))
     model.buffers.append(buffer)
-    entry = model_schema.MetadataT(name=_BUFFER, buffer=len(model.buffers) - 1)
+    entry = model_schema.MetadataT(name=BUFFER, buffer=len(model.buffers) - 1)
     model.metadata = [*(model.metadata or ()), entry]
 
     files = dict([metadata.tokenizer_file])
@@ -140,33 +137,14 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
     return stream.getvalue()
 
 
-def read_metadata(content: bytes) -> dict[str, Any]:
-    """Reads the metadata of a TFLite file by the schema's names; {} if it has none."""
-    model = model_schema.Model.GetRootAsModel(content, 0)
-    for number in range(model.MetadataLength()):
-        entry: Any = model.Metadata(number)
-        if entry.Name().decode() == _BUFFER:
-            buffer: Any = model.Buffers(entry.Buffer())
-            data = buffer.DataAsNumpy().tobytes()
-            return read_table(_SCHEMA, "ModelMetadata", data)
-    return {}
-
-
-def read_files(content: bytes) -> dict[str, bytes]:
-    """Reads the files embedded in a TFLite file, by name."""
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        return {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def _told(metadata: TextModelMetadata, inputs: Sequence[str]) -> dict[str, Any]:
+def _metadata_fields(
+    metadata: TextModelMetadata, inputs: Sequence[str]
+) -> dict[str, Any]:
     """Returns the metadata in the schema's form, inputs in the order of the file."""
     numbers = {"content_properties": ("FeatureProperties", {})}
-    name, description = metadata.output
     output: dict[str, Any] = {
-        "name": name,
-        "description": description,
+        "name": metadata.output[0],
+        "description": metadata.output[1],
         "content": numbers,
     }
     if metadata.labels is not None:

@@ -39,14 +39,14 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
     Args:
         tokenizer: Of the model's graph.
     """
-    pool, places, packed = bytearray(), {}, {}
+    pool, offsets, packed = bytearray(), {}, {}
     for c, text in _changes(tokenizer):
         content = text.encode()
         assert len(content) <= _MOST_BYTES
-        if content not in places:
-            places[content] = len(pool)
+        if content not in offsets:
+            offsets[content] = len(pool)
             pool += content
-        packed[c] = _CHANGES | places[content] << _PLACE | len(content)
+        packed[c] = _CHANGES | offsets[content] << _PLACE | len(content)
     # The trie treats a zero byte as the end of a text.
     of_zero = packed.pop(0, 0)
     trie = double_array({chr(c).encode(): value for c, value in packed.items()})
@@ -73,8 +73,8 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
 
     Example:
     >>> trie = double_array({b"a": 7})
-    >>> place = int(trie[0] >> 10) ^ ord("a")
-    >>> leaf = place ^ int(trie[place] >> 10)
+    >>> index = int(trie[0] >> 10) ^ ord("a")
+    >>> leaf = index ^ int(trie[index] >> 10)
     >>> int(trie[leaf] & 0x7FFFFFFF)
     7
     """
@@ -88,8 +88,8 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     leaves = {value: i for i, value in enumerate(sorted({*values.values()}), start=1)}
     blocks: dict[tuple[tuple[int, int, bool], ...], int] = {}
     units = np.zeros(2 * _BLOCK + len(leaves), np.uint32)
-    for value, place in leaves.items():
-        units[place] = value | _IS_VALUE
+    for value, index in leaves.items():
+        units[index] = value | _IS_VALUE
     top = -(-(len(leaves) + 1) // _BLOCK) * _BLOCK
 
     def block_of(node: _Node) -> int:
@@ -112,8 +112,8 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
         if top > len(units):
             units = np.append(units, np.zeros(max(top, len(units)), np.uint32))
         for byte, below, is_leaf in children:
-            place = base ^ byte
-            units[place] = (place ^ below) << _OFFSET | byte | is_leaf * _HAS_LEAF
+            index = base ^ byte
+            units[index] = (index ^ below) << _OFFSET | byte | is_leaf * _HAS_LEAF
         blocks[children] = base
         return base
 

@@ -1,18 +1,14 @@
-"""Writes texts with their token ids, for a unit test of an app's tokenizer.
+"""Texts with their token ids, for a unit test of an app's tokenizer.
 
 The ids are those of the model's own tokenizer, with which its training data was made.
 An app's unit test passes the file to `disagreements` of the tokenizer that it ships.
 """
 
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.phone.tokenizer.golden_texts import MASKED, PAIRS, TEXTS
 from transbeam.serving.text_ops.mask_tokens import tokenize_with_masks
 from transbeam.serving.text_ops.prompts import (
@@ -34,28 +30,6 @@ class GoldenCase(NamedTuple):
     text: str
     second_text: str | None = None
     masks: bool = False
-
-
-def write_golden_ids(tokenizer: Path, folder: Path) -> Path:
-    """Writes the golden ids of a tokenizer.
-
-    Args:
-        tokenizer: The run's tokenizer folder.
-        folder: Must exist.
-
-    Returns:
-        The file.
-
-    Raises:
-        ArtifactError: The tokenizer's folder is damaged, or the file cannot be written.
-    """
-    golden = golden_ids(load_tokenizer(tokenizer))
-    lines = ",\n".join(json.dumps(case) for case in golden["cases"])
-    sizes = f'"length": {golden["length"]}, "prompt": {golden["prompt"]}'
-    file = folder / FILE
-    # One case per line, in ASCII, so that invisible characters show.
-    write_atomically(file, f'{{{sizes}, "cases": [\n{lines}\n]}}\n')
-    return file
 
 
 def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -80,25 +54,25 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
     return {"length": _LENGTH, "prompt": _PROMPT, "cases": cases}
 
 
-def _cases(tokenizer: Tokenizer, asked: list[GoldenCase]) -> list[dict[str, Any]]:
+def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any]]:
     """Returns the test cases for texts that all have mask tokens, or none."""
-    texts = tf.constant([each.text for each in asked])
-    masked = any(each.masks for each in asked)
+    texts = tf.constant([each.text for each in inputs])
+    masked = any(each.masks for each in inputs)
     tokens = (
         tokenize_with_masks(tokenizer, texts) if masked else tokenizer.tokenize(texts)
     )
     decoded = as_utf8(tokenizer.detokenize(without_special(tokens, tokenizer)))
-    begun = beginnings(tokens, tokenizer)
-    most = tf.fill([len(asked)], _PROMPT)
+    with_start = beginnings(tokens, tokenizer)
+    most = tf.fill([len(inputs)], _PROMPT)
     prompts = EncodedPrompt.from_tokens(
-        begun, most, _PROMPT, tokenizer.special.pad
+        with_start, most, _PROMPT, tokenizer.special.pad
     ).tokens
     columns = [
-        [each._asdict() for each in asked],
+        [each._asdict() for each in inputs],
         [{"ids": ids} for ids in tokens.to_list()],
         [{"decoded": text.decode()} for text in decoded.numpy()],
         [{"prompt_ids": ids} for ids in prompts.to_list()],
-        _rows(tokenizer, [each.second_text for each in asked], tokens),
+        _rows(tokenizer, [each.second_text for each in inputs], tokens),
     ]
     return [
         {name: value for part in parts for name, value in part.items()}

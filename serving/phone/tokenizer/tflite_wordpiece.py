@@ -70,9 +70,9 @@ class GraphWordPiece(tf.Module):
         words = self._splitter.tokenize(self._normalizer.normalize(text)).flat_values
         pieces = self._wordpiece.tokenize(words)  # (W, None)
         starts = tf.cast(pieces.row_splits[:-1], tf.int32)
-        places = tf.expand_dims(starts, 1)
+        indices = tf.expand_dims(starts, 1)
         size = tf.expand_dims(tf.size(pieces.flat_values), 0)
-        is_first = tf.scatter_nd(places, tf.ones_like(starts), size)
+        is_first = tf.scatter_nd(indices, tf.ones_like(starts), size)
         # A word that is too long is one unknown token. The op counts bytes.
         too_long = self._characters(words) > MAXIMUM_WORD_CHARACTERS
         too_long = tf.gather(too_long, tf.cumsum(is_first) - 1)

@@ -1,15 +1,12 @@
-"""Writes the data of a tokenizer for phones, as one JSON file."""
+"""The data of a tokenizer for phones: the content of one JSON file."""
 
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     CONTINUATION,
     MASK,
@@ -17,10 +14,7 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
-    TokenizerModel,
-    read_tokenizer,
-)
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     MODEL_FILE,
@@ -34,29 +28,6 @@ from transbeam.serving.phone.tokenizer.unicode_tables import (
 )
 
 FILE = "phone_tokenizer.json"
-
-
-def write_data(tokenizer: Path, folder: Path) -> Path:
-    """Writes the data file of a tokenizer.
-
-    Args:
-        tokenizer: The run's tokenizer folder.
-        folder: Must exist.
-
-    Returns:
-        The file.
-
-    Raises:
-        ArtifactError: The tokenizer's folder is damaged, its kind is not supported on
-            phones, or the file cannot be written.
-    """
-    artifact = read_tokenizer(tokenizer)
-    data = {"fingerprint": artifact.fingerprint, **make_tokenizer_data(artifact.model)}
-    # On one line: indentation would double the size of a vocabulary.
-    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    file = folder / FILE
-    write_atomically(file, content)
-    return file
 
 
 def make_tokenizer_data(model: TokenizerModel) -> dict[str, Any]:

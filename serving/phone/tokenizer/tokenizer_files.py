@@ -1,24 +1,22 @@
 """Writes the tokenizer files that an app needs beside a model's file."""
 
+import json
 from importlib.resources import files
 from pathlib import Path
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
-from transbeam.serving.phone.tokenizer.golden_ids import write_golden_ids
-from transbeam.serving.phone.tokenizer.tokenizer_data import write_data
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
+from transbeam.serving.phone.tokenizer import golden_ids, tokenizer_data
 
 SOURCES = ("tokenizer.py", "Tokenizer.kt", "Tokenizer.swift")
 
 
-def write_tokenizer(tokenizer: Path, folder: Path) -> list[Path]:
+def write_tokenizer(tokenizer: Path, folder: Path) -> None:
     """Writes a tokenizer for phones: its data, golden ids, and the three sources.
 
     Args:
         tokenizer: The run's tokenizer folder.
         folder: Created if it does not exist.
-
-    Returns:
-        The files.
 
     Raises:
         ArtifactError: The tokenizer's folder is damaged, its kind is not supported on
@@ -26,9 +24,18 @@ def write_tokenizer(tokenizer: Path, folder: Path) -> list[Path]:
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    written = [write_data(tokenizer, folder), write_golden_ids(tokenizer, folder)]
+    saved = read_tokenizer(tokenizer)
+    data = tokenizer_data.make_tokenizer_data(saved.model)
+    data = {"fingerprint": saved.fingerprint, **data}
+    # On one line: indentation would double the size of a vocabulary.
+    content = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    write_atomically(folder / tokenizer_data.FILE, content)
+    golden = golden_ids.golden_ids(saved.model.build())
+    lines = ",\n".join(json.dumps(case) for case in golden["cases"])
+    sizes = f'"length": {golden["length"]}, "prompt": {golden["prompt"]}'
+    # One case per line, in ASCII, so that invisible characters show.
+    content = f'{{{sizes}, "cases": [\n{lines}\n]}}\n'
+    write_atomically(folder / golden_ids.FILE, content)
     for name in SOURCES:
         source = files("transbeam.serving.phone.tokenizer") / "sources" / name
         write_atomically(folder / name, source.read_bytes())
-        written.append(folder / name)
-    return written

@@ -115,8 +115,8 @@ def _changes(
     if lowercase:
         texts = tf.strings.lower(bert_normalization.lower(texts))
     pairs = zip(kept, texts.numpy(), strict=True)
-    told = ((c, new.decode()) for c, new in pairs)
-    return {c: new for c, new in told if new != chr(c)}
+    changed = ((c, new.decode()) for c, new in pairs)
+    return {c: new for c, new in changed if new != chr(c)}
 
 
 def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
@@ -128,28 +128,30 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
     """
     dropped = set(_members(unicode_classes.MARK))
     texts = [chr(c) for c in kept]
-    whole = [
+    undecomposed = [
         c
         for c, text, new in zip(kept, texts, _decomposed(texts), strict=True)
         if text == new
     ]
-    early = _change_places([(chr(c), _FIRST_MARK) for c in whole])
-    late = _change_places([(_LAST_MARK, chr(c)) for c in whole])
-    ordered = [c for c, *found in zip(whole, early, late, strict=True) if any(found)]
+    early = _are_reordered([(chr(c), _FIRST_MARK) for c in undecomposed])
+    late = _are_reordered([(_LAST_MARK, chr(c)) for c in undecomposed])
+    ordered = [
+        c for c, *found in zip(undecomposed, early, late, strict=True) if any(found)
+    ]
     left = [c for c in ordered if c not in dropped]
     pairs = [(chr(c), chr(other)) for c in left for other in left]
-    behind = iter(_change_places(pairs))
+    behind = iter(_are_reordered(pairs))
     order: list[int] = []
     for c in left:
-        place = sum(next(behind) for _ in left)  # the number of marks before it
-        if order[-2:] == [c - 1, place]:
+        rank = sum(next(behind) for _ in left)  # the number of marks before it
+        if order[-2:] == [c - 1, rank]:
             order[-2] = c
         else:
-            order += [c, c, place]
-    return dropped.intersection(whole) - {*ordered}, order
+            order += [c, c, rank]
+    return dropped.intersection(undecomposed) - {*ordered}, order
 
 
-def _change_places(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+def _are_reordered(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """Returns whether the second of two marks is sorted before the first."""
     texts = [first + second for first, second in pairs]
     return [new != text for new, text in zip(_decomposed(texts), texts, strict=True)]

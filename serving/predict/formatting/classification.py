@@ -44,10 +44,10 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         **named,
         "classes": [
             {
-                "label": answer["classes"][place].decode("utf-8"),
-                "score": float(answer["scores"][place]),
+                "label": answer["classes"][index].decode("utf-8"),
+                "score": float(answer["scores"][index]),
             }
-            for place in order
+            for index in order
         ],
     }
 

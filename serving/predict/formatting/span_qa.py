@@ -35,6 +35,6 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def lines(prediction: Mapping[str, Any]) -> list[str]:
     """Formats the answer as a text line."""
-    places = f"{prediction['start']}-{prediction['end']}"
+    offsets = f"{prediction['start']}-{prediction['end']}"
     scores = f"{prediction['score']:.3g}, none {prediction['no_answer_score']:.3g}"
-    return [f"  → {prediction['answer']}  ({places}; score {scores})"]
+    return [f"  → {prediction['answer']}  ({offsets}; score {scores})"]

@@ -1,6 +1,6 @@
 """Reads the warm-up requests of a SavedModel.
 
-They are written by `transbeam.serving.export.warmup_inputs`; this module only reads
+They are written by `transbeam.serving.export.stored_requests`; this module only reads
 them and does not import Keras.
 """
 

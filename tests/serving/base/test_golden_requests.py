@@ -16,7 +16,7 @@ from transbeam.serving.base.golden_requests import (
     read_golden,
     write_golden,
 )
-from transbeam.serving.export.golden_inputs import SAMPLES, golden_questions
+from transbeam.serving.export.stored_requests import SAMPLES, golden_questions
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded

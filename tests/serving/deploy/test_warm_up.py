@@ -11,7 +11,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from tests.serving.conftest import make_run
 from tests.serving.signatures.generation.test_generate_signatures import config_of
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.export.stored_requests import write_warm_up
 from transbeam.serving.server.models.warmup_requests import FILE
 from transbeam.serving.signatures.task_factory import make_signature_task
 

@@ -11,7 +11,7 @@ from tests.serving.untrained import write_signatures
 from transbeam.serving.base.golden_requests import read_golden
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
-from transbeam.serving.export.golden_inputs import golden_questions
+from transbeam.serving.export.stored_requests import golden_questions
 from transbeam.serving.export_stage import export
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.masked import MaskedParityChecker

@@ -21,8 +21,8 @@ from transbeam.pipeline.documents.byte_range import SourceFile, Span
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.pipeline.sources.readers.images import read
+from transbeam.serving.export.stored_requests import sample_images
 from transbeam.serving.images.decoding import decode_images
-from transbeam.serving.images.samples import sample_images
 
 SIZE = 16
 SIZES = ((1, 1), (2, 2), (17, 23), (64, 48), (5, 100), (101, 3), (16, 16), (220, 2))
@@ -167,7 +167,7 @@ REFUSED = {
     "16 bits of grey": (png(np.full((4, 4, 1), 1000), 0), "16] [bits a pixel"),
     "far too large": (wide_png(60_000, 60_000), "60000 60000] [pixels wide and high"),
     "one row too long": (wide_png(70_000, 1), "70000 1] [pixels wide and high"),
-    "turned by XMP": (file_of(picture(9, 9), "JPEG", xmp=XMP), "says XMP"),
+    "turned by XMP": (file_of(picture(9, 9), "JPEG", xmp=XMP), "rotated by XMP"),
 }
 
 

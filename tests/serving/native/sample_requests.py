@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.serving.native.c_client import Inputs, Outputs
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK
-from transbeam.serving.export.warmup_inputs import warm_up_inputs
+from transbeam.serving.export.stored_requests import warm_up_inputs
 from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 from transbeam.serving.signatures.causal import CausalTask
 

@@ -12,11 +12,11 @@ from tests.serving.session import asking, session_on
 from tests.serving.signatures.parity_scenario import remembered
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ToleranceConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.parity.base.parity_checks import ParityCheck, agreement
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.export_parity import check_parity, require_passed
 from transbeam.serving.parity.masked import MaskedParityChecker
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 FLOAT32 = "model_float32.tflite"
 

@@ -12,10 +12,10 @@ from tests.serving.signatures.generation_reference import logits_of
 from tests.serving.untrained import SPREAD, TINY, learned
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun, build
 from transbeam.serving.phone.conversion.tflite_converter import file_name, write_tflite
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
 SLOTS = 20

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 
 def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float:

@@ -19,6 +19,7 @@ from tests.serving.untrained import untrained
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, PretrainedConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.__main__ import export, main
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import make_parity_checker
@@ -29,7 +30,6 @@ from transbeam.serving.phone.quantization.int4_weights import NONE_ROUNDED
 from transbeam.serving.phone.quantization.quantizer import quantized
 from transbeam.serving.phone.report.variant_report import Measured, Report
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.task_factory import make_signature_task
 
 VARIANTS = ("float32", "dynamic_int8", "dynamic_int4")
@@ -81,7 +81,7 @@ def run(phone, tmp_path, monkeypatch):
         "make_parity_checker": lambda *_: SimpleNamespace(size=1),
         "check_phone_files": lambda *_: [PASSED],
         "make_task_metric": lambda *_: None,
-        "latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
+        "measure_latencies": lambda *_: {1: {32: 2.0}, 2: {32: 1.0}},
     }.items():
         monkeypatch.setattr(f"transbeam.serving.phone.export_stage.{name}", value)
     return folder

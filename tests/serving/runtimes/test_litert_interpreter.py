@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.configs.base.errors import ArtifactError, DataError
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint
 
 MASKS = TINY.export.tflite_masks
@@ -66,6 +66,14 @@ def test_inputs_of_another_shape(model):
         model.run("embed", token_ids=ids, padding_mask=ids)
     with pytest.raises(DataError, match=r"of embed has the shape \(1, 3, 1\); expect"):
         model.ask("embed", token_ids=ids[:, None], padding_mask=ids[:, None])
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    file = tmp_path / "damaged.tflite"
+    file.write_bytes(b"nothing")
+    for model, where in ((file, str(file)), (b"nothing", "the TFLite file")):
+        with pytest.raises(ArtifactError, match=f"^{where}: cannot be read as a TFLi"):
+            TFLiteRunner(model)
 
 
 def test_an_image_of_another_size(tmp_path):

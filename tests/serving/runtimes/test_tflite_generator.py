@@ -25,8 +25,8 @@ from transbeam.configs.schema.block import (
     RopePositionConfig,
     SinusoidalPositionConfig,
 )
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.generation.tflite_signatures import DECODE

@@ -13,12 +13,12 @@ from tests.serving.native.c_client import require_same
 from tests.serving.session import asking, session_on
 from tests.serving.untrained import write_signatures
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun, load_trained
 from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import make_parity_checker
 from transbeam.serving.phone.conversion.tflite_converter import write_tflite
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 

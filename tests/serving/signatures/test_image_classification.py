@@ -28,17 +28,18 @@ from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.serving.base.golden_requests import read_golden, write_golden
 from transbeam.serving.client.interface import ServerError
 from transbeam.serving.client.saved_model_client import LocalClient
-from transbeam.serving.export.golden_inputs import golden_questions
 from transbeam.serving.export.saved_model_writer import list_ops
-from transbeam.serving.export.warmup_inputs import write_warm_up
+from transbeam.serving.export.stored_requests import (
+    golden_questions,
+    sample_images,
+    write_warm_up,
+)
 from transbeam.serving.export_stage import export
-from transbeam.serving.images.samples import sample_images
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.image import ImageParityChecker
 from transbeam.serving.parity.server_clients import our_server
 from transbeam.serving.predict.formatting import classification
-from transbeam.serving.predict.image_prediction import predict_images
-from transbeam.serving.predict.prediction import describe, predict
+from transbeam.serving.predict.prediction import describe, predict, predict_images
 from transbeam.serving.runtimes.saved_model import ask_saved_model
 from transbeam.serving.server.models.warmup_requests import read_warm_up
 from transbeam.serving.signatures.task_factory import make_signature_task

@@ -16,6 +16,7 @@ of the model's own tokenizer at export.
 import base64
 import heapq
 import json
+import re
 import struct
 import sys
 from bisect import bisect_right
@@ -29,7 +30,6 @@ LONGEST = 200_000  # bytes of a text in UTF-8; longer ones fail
 Ids = list[int]
 
 _SPACE = "▁"  # SentencePiece's symbol for a space
-_REPLACEMENT = "\ufffd"  # replaces invalid UTF-8
 
 
 class BadDataError(ValueError):
@@ -531,7 +531,7 @@ class _SentencePiece:
 
         start = 0
         while start < size:
-            behind = start + _character(text, start)[0]
+            behind = start + _character(text, start)
             is_covered = False
             for end in range(start + 1, min(start + self._longest, size) + 1):
                 i = self._of_text.get(text[start:end])
@@ -554,7 +554,7 @@ class _SentencePiece:
         start = 0
         while start < len(text):
             own = _longest_of(self._own, text, start)
-            size = own or _character(text, start)[0]
+            size = own or _character(text, start)
             symbols.append(text[start : start + size])
             fixed.append(own > 0)
             start += size
@@ -659,7 +659,7 @@ class _Normalizer:
                 found, size = self._trie[node] & 0x7FFFFFFF, end + 1 - place
         if size:
             return self._texts[found : self._texts.index(0, found)], size
-        size = _character(text, place)[0]
+        size = _character(text, place)
         return text[place : place + size], size
 
 
@@ -755,36 +755,18 @@ def _as_float(score: float) -> float:
     return struct.unpack("f", struct.pack("f", score))[0]
 
 
-def _character(content: bytes, place: int) -> tuple[int, bool]:
-    """Returns the length of the next character in bytes, and whether it is valid.
-
-    If it is invalid, the length is that of its longest valid prefix, at least 1.
-    """
+def _character(content: bytes, place: int) -> int:
+    """Returns the length of the next character in bytes."""
     lead = content[place]
-    if lead < 0x80:
-        return 1, True
-    if not 0xC2 <= lead <= 0xF4:
-        return 1, False
-    size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-    # Excludes overlong forms, surrogates and values above U+10FFFF.
-    low = {0xE0: 0xA0, 0xF0: 0x90}.get(lead, 0x80)
-    high = {0xED: 0x9F, 0xF4: 0x8F}.get(lead, 0xBF)
-    for i in range(1, size):
-        if place + i >= len(content) or not low <= content[place + i] <= high:
-            return i, False
-        low, high = 0x80, 0xBF
-    return size, True
+    return 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
 def _read_text(content: bytes, *, each_byte: bool) -> str:
     """Decodes bytes; an invalid sequence, or each of its bytes, becomes U+FFFD."""
-    text = ""
-    place = 0
-    while place < len(content):
-        size, is_one = _character(content, place)
-        text += content[place : place + size].decode() if is_one else _REPLACEMENT
-        place += 1 if each_byte and not is_one else size
-    return text
+    if each_byte:
+        escaped = content.decode("utf-8", "surrogateescape")
+        return re.sub("[\udc80-\udcff]", "\ufffd", escaped)
+    return content.decode("utf-8", "replace")
 
 
 _ENGINES = {

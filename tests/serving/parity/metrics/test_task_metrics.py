@@ -29,6 +29,7 @@ from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
     TokenClassificationConfig,
 )
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.parity.base.parity_checks import log_softmax
 from transbeam.serving.parity.export_parity import check_metric
 from transbeam.serving.parity.metrics import perplexity
@@ -43,7 +44,6 @@ from transbeam.serving.parity.metrics.validation_examples import (
     ask_keras,
     labelled,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 
 
 def toy(**tolerance):

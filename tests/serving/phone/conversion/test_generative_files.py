@@ -20,8 +20,8 @@ from tests.serving.phone.generative_models import (
 )
 from tests.serving.untrained import TINY, untrained_of
 from transbeam.configs.loader.yaml_config import load_run
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.parity.checker_factory import make_parity_checker
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.task_factory import make_signature_task
 
 WRITERS = sorted(

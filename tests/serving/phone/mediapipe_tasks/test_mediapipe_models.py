@@ -16,17 +16,16 @@ import pytest
 import tensorflow as tf
 
 from tests.serving.phone.sample_models import LABELS, model_of, unigram, wordpiece
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
+from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import MediaPipeReading
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_models import (
-    file_name,
     write_mediapipe,
 )
-from transbeam.serving.phone.mediapipe_tasks.mediapipe_tokenizer import MediaPipeReading
 from transbeam.serving.phone.tflite_format.tflite_metadata import (
     TextModelMetadata,
     with_metadata,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.text_encoder import TextEncoder
@@ -96,7 +95,7 @@ def made(tmp_path_factory):
         trained = model_of(name, TOKENIZERS[tokenizer](), folder / "data/tokenizer")
         files = write_mediapipe(trained, folder, folder / "phone")
         assert {variant: file.name for variant, file in files.items()} == {
-            variant: file_name(variant) for variant in VARIANTS
+            variant: f"mediapipe_{variant}.tflite" for variant in VARIANTS
         }
         return trained, files
 

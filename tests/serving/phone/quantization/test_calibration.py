@@ -13,9 +13,9 @@ from tests.serving.phone.generative_models import GPT2, PREFIX, T5, shared, some
 from tests.serving.record_files import write_records
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.quantization import calibration
 from transbeam.serving.phone.quantization.calibration import FEWEST, make_calibration
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import make_signature_task
 

@@ -8,13 +8,13 @@ from ai_edge_litert import schema_py_generated as schema
 
 from transbeam.configs.cli.console import Console
 from transbeam.model.kernels.lookup import look_up
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.quantization import int4_weights as rounding
 from transbeam.serving.phone.quantization.gptq import gptq, round_rows
 from transbeam.serving.phone.quantization.int4_weights import round_weights
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import packed, unpacked
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 
 VOCABULARY, WIDTH, LENGTH = 500, 64, 12

@@ -15,13 +15,13 @@ from transbeam.model.kernels.lookup import look_up
 from transbeam.model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
 from transbeam.model.layers.norms import RMSNormalization
 from transbeam.model.layers.residual import Residual
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.quantization import calibration
 from transbeam.serving.phone.quantization import quantizer as quantization
 from transbeam.serving.phone.quantization.calibration import make_calibration
 from transbeam.serving.phone.quantization.quantizer import IN_4_BITS, quantized
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import unpacked
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 from transbeam.serving.signatures.task_factory import make_signature_task
 

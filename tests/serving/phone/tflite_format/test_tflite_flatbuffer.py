@@ -9,6 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from tests.serving.conftest import LENGTH, TINY
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
     check_flatbuffer,
@@ -17,7 +18,6 @@ from transbeam.serving.phone.tflite_format.tflite_flatbuffer import (
     unpacked,
     with_shapes,
 )
-from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
 
 MASKS, WIDTH = TINY.export.tflite_masks, TINY.model.hidden_dim

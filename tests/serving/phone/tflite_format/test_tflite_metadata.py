@@ -9,12 +9,15 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from tensorflow.lite.python import schema_py_generated as schema
 
-from transbeam.serving.phone.conversion.tflite_converter import convert
-from transbeam.serving.phone.tflite_format.flatbuffer_io import read_table, write_table
-from transbeam.serving.phone.tflite_format.tflite_metadata import (
-    TextModelMetadata,
+from tests.serving.phone.tflite_format.metadata_reader import (
     read_files,
     read_metadata,
+    read_table,
+)
+from transbeam.serving.phone.conversion.tflite_converter import convert
+from transbeam.serving.phone.tflite_format.flatbuffer_io import write_table
+from transbeam.serving.phone.tflite_format.tflite_metadata import (
+    TextModelMetadata,
     with_metadata,
 )
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec

@@ -28,12 +28,9 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import (
     word_splitter,
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
-from transbeam.serving.phone.tokenizer.golden_ids import write_golden_ids
 from transbeam.serving.phone.tokenizer.sources.tokenizer import Tokenizer
-from transbeam.serving.phone.tokenizer.tokenizer_data import (
-    make_tokenizer_data,
-    write_data,
-)
+from transbeam.serving.phone.tokenizer.tokenizer_data import make_tokenizer_data
+from transbeam.serving.phone.tokenizer.tokenizer_files import write_tokenizer
 
 _T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 _ALBERT = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
@@ -124,8 +121,7 @@ def handed_over(name):
 
     def make(folder: Path) -> None:
         save_tokenizer(folder / "saved", model(name))
-        write_data(folder / "saved", folder)
-        write_golden_ids(folder / "saved", folder)
+        write_tokenizer(folder / "saved", folder)
 
     return stage("phone-tokenizer-" + re.sub(r"\W+", "-", name).strip("-"), make)
 

@@ -9,7 +9,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.conftest import LENGTH
 from tests.serving.session import asking
-from transbeam.serving.export.warmup_inputs import warm_up_inputs, write_warm_up
+from transbeam.serving.export.stored_requests import warm_up_inputs, write_warm_up
 from transbeam.serving.parity.export_parity import check_parity
 from transbeam.serving.parity.masked import MaskedParityChecker
 from transbeam.serving.server.models.warmup_requests import FILE, read_warm_up

@@ -1,7 +1,8 @@
-"""Warm-up requests, which a model server runs before it accepts others.
+"""The requests in a SavedModel that a server runs before it accepts others.
 
-TensorFlow selects kernels and allocates memory when a shape first occurs. While it
-loads a model, TF Serving runs the requests in
+Golden requests check the model's outputs; see `transbeam.serving.base.golden_requests`.
+Warm-up requests prepare the server: TensorFlow selects kernels and allocates memory
+when a shape first occurs. While it loads a model, TF Serving runs the requests in
 `assets.extra/tf_serving_warmup_requests`; here that is one for each signature and each
 length bucket.
 """
@@ -15,9 +16,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from transbeam.configs.base.atomic_files import writing
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
-from transbeam.serving.images.samples import sample_images
+from transbeam.serving.base.golden_requests import Golden, write_logs
 from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs
 from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
@@ -26,12 +26,22 @@ from transbeam.serving.signatures.masked import MaskedTask
 from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
 from transbeam.serving.text_ops.length_buckets import widths
 
+(_SENTINEL,) = sentinel_pieces(1)
+# Words, punctuation, other scripts and an empty text; rows of different lengths.
+SAMPLES = (
+    f"It returns a {MASK} of the same shape, or None.",
+    f"No café, 漢字 and {_SENTINEL} 123.5!",
+    "",
+)
+_TEXTS = frozenset({"text", "second_text", "target_text", "context", "question"})
+_IMAGE_HEIGHT, _IMAGE_WIDTH = 20, 30
+
 _LETTER = "a"
 # Literals that the texts of some tasks must contain.
-_MARKS = {MaskedTask: MASK, SpanCorruptionTask: sentinel_pieces(1)[0]}
+_MARKS = {MaskedTask: MASK, SpanCorruptionTask: _SENTINEL}
 _FRAME = 4  # special tokens that a signature may add to those of `tokenize`
 _NEW_TOKENS = 2  # the loop has the same shapes, however long it runs
-_WISHES = {
+_SAMPLING_PARAMS = {
     "max_new_tokens": _NEW_TOKENS,
     "temperature": 1.0,
     "top_k": 2,
@@ -47,7 +57,65 @@ _WISHES = {
 }
 # Some tensors of a state have no batch axis. TF Serving's batching splits all requested
 # outputs by rows, so it would fail and not load the model: only this one is requested.
-_ASKED_FOR = {"stream_begin": "token_id"}
+_REQUESTED_OUTPUTS = {"stream_begin": "token_id"}
+
+
+def sample_images() -> list[bytes]:
+    r"""Returns a JPEG and a PNG, neither square nor of a single color.
+
+    Example:
+    >>> [image[:4] for image in sample_images()]
+    [b'\xff\xd8\xff\xe0', b'\x89PNG']
+    """
+    rows, columns = tf.range(_IMAGE_HEIGHT)[:, tf.newaxis], tf.range(_IMAGE_WIDTH)
+    planes = (12 * rows + 0 * columns, 8 * columns + 0 * rows, 13 * (rows - columns))
+    pixels = tf.cast(tf.stack(planes, axis=2) % 256, tf.uint8)
+    return [
+        tf.io.encode_jpeg(pixels, quality=90).numpy(),
+        tf.io.encode_png(pixels).numpy(),
+    ]
+
+
+def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
+    """Yields a few requests with the outputs of the Keras model.
+
+    Tokens and pixels have to be equal. Of other outputs only floats are compared: which
+    of two equally probable words, spans or tokens is first may depend on rounding.
+
+    Args:
+        task: Has the signatures.
+        dtype: The dtype of the computation: outputs are stored with its precision.
+    """
+    endpoints = task.endpoints()
+    # Generated tokens depend on rounding; the log-likelihood of a text is a number.
+    read = "tokenize" if "tokenize" in endpoints else "pixels"
+    names = (read, "score" if "score" in endpoints else "serving_default")
+    for name in names:
+        inputs = _golden_inputs(endpoints[name])
+        found = endpoints[name].function(*map(tf.constant, inputs.values()))
+        if name == read:
+            outputs = {output: value.numpy() for output, value in found.items()}
+        else:
+            outputs = {
+                output: tf.cast(value, dtype).numpy()
+                for output, value in found.items()
+                if value.dtype.is_floating
+            }
+        yield Golden(name, inputs, outputs)
+
+
+def _golden_inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:
+    """Returns images, or texts: each input has the samples in another order."""
+    found: dict[str, np.ndarray] = {}
+    for place, spec in enumerate(endpoint.inputs):
+        name: Any = spec.name  # is given to each
+        if name == "image_bytes":
+            found[name] = np.array(sample_images(), object)
+            continue
+        assert name in _TEXTS, name
+        rotated = [*SAMPLES[place:], *SAMPLES[:place]]
+        found[name] = np.array([text.encode() for text in rotated], object)
+    return found
 
 
 def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
@@ -67,7 +135,7 @@ def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
         if any(str(spec.name).startswith(STATE) for spec in endpoint.inputs):
             continue  # only a server that has a state can call these
         for width, text in texts.items():
-            yield name, _inputs(endpoint, width, text)
+            yield name, _warm_up_inputs(endpoint, width, text)
 
 
 def write_warm_up(folder: Path, task: SignatureTask) -> None:
@@ -80,13 +148,9 @@ def write_warm_up(folder: Path, task: SignatureTask) -> None:
     Raises:
         ArtifactError: The file cannot be written.
     """
-    file = folder / FILE
-    with writing(file):
-        file.parent.mkdir(exist_ok=True)
-        with tf.io.TFRecordWriter(str(file)) as writer:
-            for signature, inputs in islice(warm_up_inputs(task), MOST):
-                log = _log(signature, inputs, task.methods.get(signature))
-                writer.write(log.SerializeToString())
+    requests = islice(warm_up_inputs(task), MOST)
+    logs = (_log(name, inputs, task.methods.get(name)) for name, inputs in requests)
+    write_logs(folder / FILE, logs)
 
 
 def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
@@ -115,7 +179,7 @@ def _texts(task: SignatureTask) -> dict[int, str]:
     ]
     lengths = tokenize.function(*map(tf.constant, columns))["length"].numpy()
     fit = {width: np.flatnonzero(lengths <= width - _FRAME) for width in known[:-1]}
-    found = {width: texts[places.max(initial=0)] for width, places in fit.items()}
+    found = {width: texts[indices.max(initial=0)] for width, indices in fit.items()}
     # Longer texts are cut to the widest bucket; but a prompt has to leave room.
     last = np.flatnonzero(lengths <= known[-1] - _FRAME).max(initial=0)
     found[known[-1]] = texts[last if isinstance(task, GenerationTask) else -1]
@@ -123,7 +187,7 @@ def _texts(task: SignatureTask) -> dict[int, str]:
     return {w: f"{mark} {text}" if mark else text for w, text in found.items()}
 
 
-def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
+def _warm_up_inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
     """Returns the inputs for one text of a given width."""
     found: dict[str, np.ndarray] = {}
     writes = any(spec.name == "max_new_tokens" for spec in endpoint.inputs)
@@ -146,7 +210,7 @@ def _inputs(endpoint: Endpoint, width: int, text: str) -> Inputs:
             case "text" | "context":
                 value = [text]
             case _:
-                value = [_WISHES[input_name]]
+                value = [_SAMPLING_PARAMS[input_name]]
         found[input_name] = np.array(value, spec.dtype.as_numpy_dtype)
     return found
 
@@ -166,8 +230,8 @@ def _log(
         request = log.predict_log.request
         for name, value in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
-        if signature in _ASKED_FOR:
-            request.output_filter.append(_ASKED_FOR[signature])
+        if signature in _REQUESTED_OUTPUTS:
+            request.output_filter.append(_REQUESTED_OUTPUTS[signature])
     else:
         request = getattr(log, f"{method}_log").request
         examples = request.input.example_list.examples

@@ -1,14 +1,61 @@
 """Runs TFLite files in the LiteRT interpreter."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from ai_edge_litert.interpreter import InterpreterWithCustomOps, OpResolverType
 
 from transbeam.configs.base.errors import ArtifactError, DataError
 from transbeam.configs.system.native_output import output_held_back
+
+
+def load_interpreter(
+    file: Path | bytes,
+    *,
+    delegate: bool = True,
+    num_threads: int = 1,
+    custom_ops: Sequence[Any] = (),
+    keeps_all_tensors: bool = False,
+) -> InterpreterWithCustomOps:
+    """Loads a TFLite file in the LiteRT interpreter, without its log messages.
+
+    Args:
+        file: The file, or its contents.
+        delegate: Whether to use XNNPACK; otherwise the builtin kernels.
+        num_threads: Threads of the interpreter.
+        custom_ops: Functions that register the ops of other libraries.
+        keeps_all_tensors: Whether `get_tensor` may read intermediate tensors.
+
+    Raises:
+        ArtifactError: The file is not a TFLite model that the interpreter can run.
+    """
+    model = (
+        {"model_content": file}
+        if isinstance(file, bytes)
+        else {"model_path": str(file)}
+    )
+    resolver = (
+        OpResolverType.BUILTIN
+        if delegate
+        else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    )
+    try:
+        with output_held_back():
+            return InterpreterWithCustomOps(
+                custom_op_registerers=list(custom_ops),
+                experimental_op_resolver_type=resolver,
+                experimental_preserve_all_tensors=keeps_all_tensors,
+                num_threads=num_threads,
+                **model,
+            )
+    except (OSError, ValueError, RuntimeError) as error:
+        where = "the TFLite file" if isinstance(file, bytes) else file
+        raise ArtifactError(
+            f"{where}: cannot be read as a TFLite model: {error}. Export it anew"
+        ) from error
 
 
 class TFLiteRunner:
@@ -25,6 +72,10 @@ class TFLiteRunner:
         resized: Whether resizable inputs are resized to the length of each text;
             otherwise texts are padded to the shapes in the file.
         num_threads: Threads of the interpreter.
+        custom_ops: Functions that register the ops of other libraries.
+
+    Raises:
+        ArtifactError: The file is not a TFLite model that the interpreter can run.
     """
 
     def __init__(
@@ -34,38 +85,22 @@ class TFLiteRunner:
         delegate: bool = True,
         resized: bool = True,
         num_threads: int = 1,
+        custom_ops: Sequence[Any] = (),
     ):
-        resolver = (
-            OpResolverType.BUILTIN
-            if delegate
-            else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        )
         self.resized = resized
         self.where = "the TFLite file" if isinstance(file, bytes) else file.name
+        interpreter = load_interpreter(
+            file, delegate=delegate, num_threads=num_threads, custom_ops=custom_ops
+        )
         with output_held_back():
-            interpreter = Interpreter(
-                **(
-                    {"model_content": file}
-                    if isinstance(file, bytes)
-                    else {"model_path": str(file)}
-                ),
-                experimental_op_resolver_type=resolver,
-                num_threads=num_threads,
-            )
             self._runners = {
                 name: interpreter.get_signature_runner(name)
                 for name in interpreter.get_signature_list()
             }
-            self._inputs = {
-                name: runner.get_input_details()
-                for name, runner in self._runners.items()
-            }
-            # The first call creates the delegate, which logs a message.
-            for name, inputs in self._inputs.items():
-                ones = {
-                    n: np.ones(of["shape"], of["dtype"]) for n, of in inputs.items()
-                }
-                self.run(name, **ones)
+        self._inputs = {
+            name: runner.get_input_details() for name, runner in self._runners.items()
+        }
+        self._called: set[str] = set()
 
     @property
     def signatures(self) -> list[str]:
@@ -128,7 +163,11 @@ class TFLiteRunner:
                     f"{inputs[name].shape}; expected {shape}{most}. Of "
                     "a longer text leave something out"
                 )
-        return self._runners[signature](**inputs)
+        # The first call creates the delegate, which logs a message.
+        quiet = nullcontext() if signature in self._called else output_held_back()
+        self._called.add(signature)
+        with quiet:
+            return self._runners[signature](**inputs)
 
     def ones(self, signature: str, length: int) -> dict[str, np.ndarray]:
         """Returns inputs of ones with a given number of tokens, to measure latency."""

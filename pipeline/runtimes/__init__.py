@@ -1,0 +1,1 @@
+"""Loads and calls exported models: SavedModel and LiteRT."""
