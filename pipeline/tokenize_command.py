@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import DataError
 from transbeam.pipeline.arguments import TokenizeArguments
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 from transbeam.pipeline.sources.decoding.encoding_detection import marked
 from transbeam.pipeline.sources.files.compression import COMPRESSIONS
 from transbeam.pipeline.sources.files.damage import BrokenFile

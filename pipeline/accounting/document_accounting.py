@@ -4,6 +4,7 @@ The same holds for every byte of source, except for unread ones.
 """
 
 import heapq
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,12 +17,15 @@ from transbeam.pipeline.accounting.byte_accounting import (
     named,
     unread_files,
 )
-from transbeam.pipeline.accounting.quarantine_examples import examples
 from transbeam.pipeline.deduplication.duplicate_clusters import EXACT, NEAR, REASONS
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.sources.files.reading_report import dropped_in_sentences
 
 LEFT_OUT = "left out by the weight of its source"
+
+
+FOLDER = "quarantine"
+_MOST = 3
 
 
 def sum_document_counts(folder: Path) -> dict[str, Any]:
@@ -245,3 +249,33 @@ def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:
     return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def examples(folder: Path, counts: Mapping[str, int]) -> str:
+    """Formats one entry for each of the most frequent reasons.
+
+    Args:
+        folder: The job's folder.
+        counts: How often each reason occurred.
+
+    Returns:
+        Lines to append to a message; empty if the quarantine is empty.
+    """
+    wanted = sorted(counts, key=lambda reason: (-counts[reason], reason))[:_MOST]
+    found: dict[str, str] = {}
+    for path in sorted((folder / FOLDER).glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if len(found) == len(wanted):
+                    break
+                row = json.loads(line)
+                if row["reason"] in wanted and row["reason"] not in found:
+                    place = f"{row['source']}, offset {row['offset']}"
+                    shown = _printable(" ".join(row["excerpt"].split()))
+                    found[row["reason"]] = f"{place}: {row['reason']}: {shown}"
+    return "".join(f"\n  {found[reason]}" for reason in wanted if reason in found)
+
+
+def _printable(text: str) -> str:
+    # Binary data may contain control sequences for the terminal.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -17,7 +17,7 @@ from transbeam.configs.schema.sources import (
     Source,
 )
 from transbeam.configs.schema.table_sources import ParallelSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.readers import parallel, python_docs
 

@@ -33,8 +33,13 @@ from transbeam.configs.schema.table_sources import (
     SquadSourceConfig,
     TFRecordSourceConfig,
 )
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.corpus_files import (
     list_sources,
     named_by,

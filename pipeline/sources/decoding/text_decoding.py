@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from transbeam.configs.base.encodings import DETECT, line_end
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Rejected, SourceFile, excerpt
 from transbeam.pipeline.sources.decoding.encoding_detection import (
     detect,
     marked,

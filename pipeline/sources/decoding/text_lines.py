@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from transbeam.configs.base.encodings import line_end
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_decoding import (
     decode,
     find_codec,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from transbeam.configs.base.errors import DataError
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 from transbeam.pipeline.sources.files.compression import (
     COMPRESSIONS,
     Compression,

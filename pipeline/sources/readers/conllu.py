@@ -17,9 +17,7 @@ References:
 from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import ConlluSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.readers.conll import sentences
 from transbeam.pipeline.sources.readers.table_rows import tagged_document

@@ -28,9 +28,7 @@ from dataclasses import dataclass, replace
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.schema.table_sources import CsvSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.reading_report import report_note

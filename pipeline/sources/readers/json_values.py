@@ -19,9 +19,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Rejected, SourceFile, excerpt
 from transbeam.pipeline.sources.decoding.text_decoding import find_codec
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_beginning, open_file

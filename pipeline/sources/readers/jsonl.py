@@ -10,9 +10,13 @@ import json
 from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import JsonlSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.readers.json_values import (
     Value,

@@ -13,9 +13,7 @@ import re
 from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import LabeledLinesSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 
 _BETWEEN = re.compile(r"[ \t]+")

@@ -12,9 +12,13 @@ from itertools import zip_longest
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.table_sources import ParallelSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.files.reading_report import report_note

@@ -16,9 +16,13 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import PythonDocsSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.files.file_access import open_file
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -20,8 +20,7 @@ from typing import Any
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.table_sources import ColumnsConfig, is_template
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, excerpt
 
 _MOST_FIELDS = 50
 

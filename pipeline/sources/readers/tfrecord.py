@@ -23,9 +23,7 @@ from google.protobuf import (
 from google.protobuf.message import DecodeError
 
 from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_file
 from transbeam.pipeline.sources.readers.table_rows import row_document

@@ -13,9 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from transbeam.configs.schema.sources import WarcSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_decoding import decode, undecodable
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_file

@@ -13,9 +13,13 @@ from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
 from transbeam.configs.schema.sources import WikipediaSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.files.file_access import (
     gaps_in,
     open_file,

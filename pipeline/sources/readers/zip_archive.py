@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from transbeam.configs.schema.sources import ZipSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.text_decoding import settled_codec
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_seekable

@@ -141,7 +141,7 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
     """
     match config:
         case WordPieceConfig():
-            from transbeam.pipeline.tokenizers.training.train_wordpiece import (
+            from transbeam.pipeline.tokenizers.training.hf_trainer import (
                 learn_wordpiece,
             )
             from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import (
@@ -158,7 +158,7 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
             from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
                 ByteBPEModel,
             )
-            from transbeam.pipeline.tokenizers.training.train_byte_bpe import (
+            from transbeam.pipeline.tokenizers.training.hf_trainer import (
                 learn_byte_bpe,
             )
 

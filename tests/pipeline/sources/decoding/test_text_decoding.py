@@ -6,8 +6,7 @@ import pytest
 
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.table_sources import CsvSourceConfig, JsonlSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, SourceFile, Span
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.decoding.text_decoding import find_codec
 from transbeam.pipeline.sources.files.damage import BrokenFile

@@ -8,7 +8,7 @@ import pytest
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import ArraysSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
+from transbeam.pipeline.documents.document import SourceFile, Span
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers.arrays import read
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.schema.sources import ZipSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, SourceFile, Span
 from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers.zip_archive import read
 
