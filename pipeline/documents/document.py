@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -130,6 +131,20 @@ class Rejected:
     unread: int = 0
     doubtful: bool = False
 
+    @classmethod
+    def from_content(
+        cls,
+        reason: str,
+        source: str,
+        offset: int,
+        content: str | bytes,
+        *,
+        doubtful: bool = False,
+    ) -> "Rejected":
+        """Makes an entry with the excerpt and the size of some content."""
+        shown = excerpt(content)
+        return cls(reason, source, offset, shown, len(content), doubtful=doubtful)
+
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
@@ -209,3 +224,55 @@ def excerpt(raw: str | bytes) -> str:
         raw = raw[:120].encode("utf-8", "backslashreplace")
     text = raw[:480].decode("utf-8", "backslashreplace")[:120]
     return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of a file that could not be read.
+
+    Attributes:
+        reason: The reason in a few words; damage is counted by it.
+        detail: Further information for messages.
+        offset: Its offset, as in `Document`.
+        unread: The number of unread bytes; None for the rest of the file.
+        doubtful: Whether an unknown further amount may be lost or wrong.
+    """
+
+    reason: str
+    detail: str = ""
+    offset: int = 0
+    unread: int | None = None
+    doubtful: bool = False
+
+
+class BrokenFile(Exception):
+    """The rest of a file cannot be read; documents read before are kept.
+
+    Args:
+        reason: As in `Damage`, like the other arguments.
+
+    Attributes:
+        damage: All parts that could not be read, in order.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        offset: int = 0,
+        *,
+        unread: int | None = None,
+        doubtful: bool = False,
+    ) -> None:
+        super().__init__(reason, detail, offset)
+        self.damage: tuple[Damage, ...] = (
+            Damage(reason, detail, offset, unread, doubtful),
+        )
+
+    @classmethod
+    def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
+        """Makes the exception for several parts; its message is that of the last."""
+        last = damage[-1]
+        broken = cls(last.reason, last.detail, last.offset)
+        broken.damage = tuple(damage)
+        return broken

@@ -17,7 +17,6 @@ from transbeam.pipeline.documents.document import (
     Rejected,
     SourceFile,
     Span,
-    excerpt,
 )
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
@@ -117,6 +116,5 @@ def _document(
             return replace(line.rejected, source=name, offset=number)
     name, _ = names
     if text.content.strip() and not target.content.strip():
-        shown = excerpt(text.content), len(text.content)
-        return Rejected("no target", name, number, *shown)
+        return Rejected.from_content("no target", name, number, text.content)
     return Document(text.content, name, number, target_text=target.content)

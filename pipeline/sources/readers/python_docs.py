@@ -99,7 +99,7 @@ def _summary(
         target.encode("utf-8")
     except UnicodeEncodeError:
         reason = "contains a lone surrogate, which has no UTF-8 form"
-        yield Rejected(reason, name, node.lineno, excerpt(target), len(target))
+        yield Rejected.from_content(reason, name, node.lineno, target)
         return
     yield Document(
         _without_docstring(node, lines), name, node.lineno, target_text=target

@@ -104,7 +104,7 @@ def tagged_document(
     try:
         _check_tagged(words, tags)
     except _UnusableRow as error:
-        return Rejected(str(error), source, offset, excerpt(text), len(text))
+        return Rejected.from_content(str(error), source, offset, text)
     return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
 
 

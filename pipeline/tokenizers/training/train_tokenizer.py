@@ -38,7 +38,6 @@ class WordSplitter(Protocol):
 
     def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Maps string (N,) to string (N, None)."""
-        ...
 
 
 def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:

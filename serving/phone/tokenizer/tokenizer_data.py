@@ -21,11 +21,11 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
 )
-from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     MODEL_FILE,
     SentencePieceModel,
 )
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import read_pieces
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
 from transbeam.serving.phone.tokenizer.unicode_tables import (

@@ -8,13 +8,13 @@ import pytest
 
 from transbeam.configs.schema.sources import WarcSourceConfig
 from transbeam.pipeline.documents.document import (
+    BrokenFile,
     Document,
     Filtered,
     Rejected,
     SourceFile,
     Span,
 )
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers.warc import read
 
 
