@@ -13,8 +13,7 @@ import numpy as np
 from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh, minhash
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, document_hash
+from transbeam.pipeline.documents.document import Document, Span, document_hash
 from transbeam.pipeline.sources.readers import python_docs
 
 CONFIG = NearDuplicatesConfig()

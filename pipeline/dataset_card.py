@@ -13,9 +13,15 @@ from markupsafe import Markup
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.pages.html_templates import TEMPLATES, render
-from transbeam.pipeline.records.histogram_svg import bars
+from transbeam.pipeline.pages.pictures import COLORS, as_svg, new_figure
 
 Table = list[tuple[str, ...]]
+
+
+_FATES = ("filtered", "quarantined")
+_MOST_FILES = 50
+_HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
+_MOST_BARS = 64
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,6 @@ def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
     return f" More than can be told is missing in, or wrong of: {', '.join(names)}."
 
 
-_FATES = ("filtered", "quarantined")
-
-
 def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
     """Yields sections on dropped markup and detected encodings, if any."""
     if dropped := manifest["counts"].get("dropped_in_sentences"):
@@ -205,9 +208,6 @@ def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
     ]
 
 
-_MOST_FILES = 50
-
-
 def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
     train = statistics["train"]
     pieces = train["most_frequent"]
@@ -233,4 +233,27 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
     )
 
 
-_HEADERS = ("", "fate", "piece", "feature", "kind", "encoding")
+def bars(counts: Sequence[int], what: str, of: str) -> Markup:
+    """Draws how many things have each value.
+
+    Args:
+        counts: At i, the number of items with the value i.
+        what: The name of the value, below the axis.
+        of: The name of the items, in the tooltips.
+
+    Returns:
+        An `<svg>` element; empty if all counts are 0.
+    """
+    if not any(counts):
+        return Markup()
+    # Neighboring values share a bar where a page has no room for all.
+    step = -(-len(counts) // _MOST_BARS)
+    edges = list(range(0, len(counts) + step, step))
+    figure, axes = new_figure(1.8)
+    values = range(len(counts))
+    # A bar of one value stands above it, one of several between their ends.
+    align = "left" if step == 1 else "mid"
+    axes.hist(values, edges, weights=counts, align=align, rwidth=0.9, color=COLORS[0])
+    axes.set_xlabel(what)
+    axes.set_ylabel(of)
+    return as_svg(figure, f"{of} by {what}")

@@ -6,11 +6,9 @@ folder. Documents of a test set are read here, with the same readers, tokenizer 
 objective, into a folder of the same layout.
 """
 
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +31,11 @@ from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
-from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
 from transbeam.pipeline.records.provenance import provenance_path
 from transbeam.pipeline.records.record_set import Placement
-from transbeam.pipeline.records.shards import Shard
-from transbeam.pipeline.sources.corpus_files import list_files
+from transbeam.pipeline.sources.corpus_files import errors_named, list_files
 from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
@@ -200,7 +197,7 @@ def make_evaluation_set(
         shutil.rmtree(folder, ignore_errors=True)
         for name in ("state", "documents"):
             (folder / name).mkdir(parents=True)
-    with _named("evaluation.test"):
+    with errors_named("evaluation.test"):
         # Read like a validation corpus that follows a training corpus.
         first = len(parts_of_source(source))
         files = [replace(f, part=f.part + first) for f in list_files(source)]
@@ -271,13 +268,3 @@ def _left_out(folder: Path) -> Counter[str]:
         reasons.update(state["filtered"])
         reasons.update(state["quarantined"])
     return +reasons
-
-
-@contextmanager
-def _named(key: str) -> Iterator[None]:
-    """Replaces `data.source` in the errors of readers by another key."""
-    try:
-        yield
-    except DataError as error:
-        told = re.sub(r"data\.(validation_)?source(?![\w/])", key, str(error))
-        raise DataError(told) from error

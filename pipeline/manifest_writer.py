@@ -10,26 +10,26 @@ from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.document_accounting import FOLDER as QUARANTINE
 from transbeam.pipeline.accounting.document_accounting import (
     check_balance,
     check_quarantine,
     cut_off,
+    examples,
     stripped_marks,
     sum_document_counts,
     told,
 )
-from transbeam.pipeline.accounting.quarantine_examples import FOLDER as QUARANTINE
-from transbeam.pipeline.accounting.quarantine_examples import examples
 from transbeam.pipeline.accounting.reading_summary import not_read, sum_reading
 from transbeam.pipeline.dataset_card import write_card
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
-from transbeam.pipeline.records.label_counts import label_counts
 from transbeam.pipeline.records.manifest import FILE, FORMAT
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
 from transbeam.pipeline.records.record_statistics import (
     Statistics,
+    label_counts,
     statistics_path,
     summary,
 )

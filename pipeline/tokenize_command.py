@@ -16,14 +16,12 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import DataError
 from transbeam.pipeline.arguments import TokenizeArguments
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import BrokenFile, SourceFile
 from transbeam.pipeline.sources.decoding.encoding_detection import marked
 from transbeam.pipeline.sources.files.compression import COMPRESSIONS
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_file
 from transbeam.pipeline.tokenizers.analysis.vocabulary_report import report_vocabulary
-from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.pipeline.tokenizers.base.offsets import encodable
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer, encodable
 from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
 
 _BLOCK_BYTES = 1_000_000

@@ -37,7 +37,7 @@ PROMISES = {
         "pipeline/records/tf_example.py",
         "pipeline/documents/randomness.py",
         "pipeline/records/shard*.py",
-        "pipeline/documents/byte_range.py",
+        "pipeline/documents/document.py",
     ),
     "ledger": (
         "pipeline/accounting/document_accounting.py",

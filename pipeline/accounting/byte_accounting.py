@@ -12,8 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from transbeam.configs.base.errors import DataError
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    SourceFile,
+)
 
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:

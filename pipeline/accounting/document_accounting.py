@@ -4,6 +4,7 @@ The same holds for every byte of source, except for unread ones.
 """
 
 import heapq
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,12 +17,18 @@ from transbeam.pipeline.accounting.byte_accounting import (
     named,
     unread_files,
 )
-from transbeam.pipeline.accounting.quarantine_examples import examples
 from transbeam.pipeline.deduplication.duplicate_clusters import EXACT, NEAR, REASONS
 from transbeam.pipeline.documents.step_markers import read_states
-from transbeam.pipeline.sources.files.reading_report import dropped_in_sentences
+from transbeam.pipeline.sources.files.reading_report import (
+    dropped_in_sentences,
+    sum_counts,
+)
 
 LEFT_OUT = "left out by the weight of its source"
+
+
+FOLDER = "quarantine"
+_MOST = 3
 
 
 def sum_document_counts(folder: Path) -> dict[str, Any]:
@@ -34,21 +41,22 @@ def sum_document_counts(folder: Path) -> dict[str, Any]:
     prepared = list(read_states(folder, "documents"))
     built = list(read_states(folder, "records"))
     dropped = list(read_states(folder, "duplicates"))
-    filtered = _sum(state["filtered"] for state in prepared)
+    filtered = sum_counts(state["filtered"] for state in prepared)
     filtered[REASONS[EXACT]] = sum(len(state["exact"]) for state in dropped)
     filtered[REASONS[NEAR]] = sum(len(state["near"]) for state in dropped)
     filtered[LEFT_OUT] = sum(state["left_out"] for state in built)
-    filtered += _sum(state["filtered"] for state in built)
-    quarantined = _sum(state["quarantined"] for state in prepared)
+    filtered += sum_counts(state["filtered"] for state in built)
+    quarantined = sum_counts(state["quarantined"] for state in prepared)
     came_in = (
         sum(sum(state["documents"].values()) for state in prepared)
-        + _sum(state["filtered"] for state in prepared).total()
+        + sum_counts(state["filtered"] for state in prepared).total()
         + quarantined.total()
     )
-    quarantined += _sum(state["quarantined"] for state in built)
+    quarantined += sum_counts(state["quarantined"] for state in built)
+    used = sum_counts(state["documents"] for state in built)
     return {
         "read": came_in,
-        "documents": dict(sorted(_sum(state["documents"] for state in built).items())),
+        "documents": dict(sorted(used.items())),
         "filtered": _sorted(filtered),
         "quarantined": _sorted(quarantined),
         "bytes": _bytes(prepared, built),
@@ -62,9 +70,9 @@ def _bytes(
     prepared: Iterable[Mapping[str, Any]], built: Iterable[Mapping[str, Any]]
 ) -> dict[str, int]:
     """Sums the source bytes that are used, filtered, quarantined or unread so far."""
-    of_units = _sum(state["bytes"] for state in prepared)
+    of_units = sum_counts(state["bytes"] for state in prepared)
     of_parts = sum(p["source_bytes"] for state in prepared for p in state["parts"])
-    total = of_units + _sum(state["bytes"] for state in built)
+    total = of_units + sum_counts(state["bytes"] for state in built)
     fates = ("used", "filtered", "quarantined", "unread")
     return {
         "source": of_units.total() + of_parts,
@@ -93,7 +101,7 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     """
     check_quarantine(config, folder)
     prepared = list(read_states(folder, "documents"))
-    documents = _sum(state["documents"] for state in prepared)
+    documents = sum_counts(state["documents"] for state in prepared)
     if not documents["train"]:
         counts = sum_document_counts(folder)
         raise DataError(
@@ -183,7 +191,7 @@ def stripped_marks(folder: Path) -> dict[str, Any]:
         `characters`, the number of all characters; `stripped`, that of such letters;
         and `scripts`, their number in each script.
     """
-    total = _sum(state["stripped"] for state in read_states(folder, "records"))
+    total = sum_counts(state["stripped"] for state in read_states(folder, "records"))
     characters = total.pop("", 0)
     scripts = dict(sorted(total.items(), key=lambda row: -row[1]))
     return {
@@ -236,12 +244,35 @@ def check_balance(counts: Mapping[str, Any]) -> None:
         raise RuntimeError(f"{source} bytes of source, {sum(fates)} in the books")
 
 
-def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row)
-    return total
-
-
 def _sorted(counts: Counter[str]) -> dict[str, int]:
     return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def examples(folder: Path, counts: Mapping[str, int]) -> str:
+    """Formats one entry for each of the most frequent reasons.
+
+    Args:
+        folder: The job's folder.
+        counts: How often each reason occurred.
+
+    Returns:
+        Lines to append to a message; empty if the quarantine is empty.
+    """
+    wanted = sorted(counts, key=lambda reason: (-counts[reason], reason))[:_MOST]
+    found: dict[str, str] = {}
+    for path in sorted((folder / FOLDER).glob("*.jsonl")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if len(found) == len(wanted):
+                    break
+                row = json.loads(line)
+                if row["reason"] in wanted and row["reason"] not in found:
+                    place = f"{row['source']}, offset {row['offset']}"
+                    shown = _printable(" ".join(row["excerpt"].split()))
+                    found[row["reason"]] = f"{place}: {row['reason']}: {shown}"
+    return "".join(f"\n  {found[reason]}" for reason in wanted if reason in found)
+
+
+def _printable(text: str) -> str:
+    # Binary data may contain control sequences for the terminal.
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -11,7 +11,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.reading_summary import sentences_of_notes
-from transbeam.pipeline.records.label_counts import missing_labels
+from transbeam.pipeline.records.record_statistics import missing_labels
 
 # Shares above which a warning is shown.
 _CUT_OFF = 0.05

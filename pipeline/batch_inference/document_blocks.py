@@ -15,8 +15,7 @@ from typing import Any
 from transbeam.configs.base.atomic_files import write_json
 from transbeam.configs.schema.sources import Source
 from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.documents.rejection import rejected
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected, rejected
 from transbeam.pipeline.documents.step_markers import unit_name
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.work_units import Unit, read_spans

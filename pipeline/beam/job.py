@@ -10,7 +10,7 @@ the runner, the number of workers or the order of elements.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,26 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.system.quiet_imports import quiet_import
+from transbeam.pipeline.accounting.document_accounting import check_prepared
 from transbeam.pipeline.beam.runner import run_pipeline
 from transbeam.pipeline.beam.word_count_combiners import AddCounts, AddSlices, sliced
 from transbeam.pipeline.beam.worker_failures import marked_user_errors
 from transbeam.pipeline.documents.step_markers import DocumentPart
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit
-from transbeam.pipeline.steps.sample_sentences import takes_strangers
+from transbeam.pipeline.steps.clean_documents import prepare_unit
+from transbeam.pipeline.steps.deduplicate_documents import (
+    bands,
+    drop_duplicates,
+    find_edges,
+)
+from transbeam.pipeline.steps.sample_sentences import sample_sentences, takes_strangers
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
-from transbeam.pipeline.tokenizers.training.train_tokenizer import LearnedConfig
+from transbeam.pipeline.tokenizers.training.train_tokenizer import (
+    LearnedConfig,
+    make_tokenizer,
+)
 
 # A `PCollection`; Beam's annotations of its operators are too loose to check.
 Collection = Any
@@ -52,83 +63,60 @@ class Job:
     beam_options: tuple[str, ...] = ()
 
 
-class Prepare(beam.DoFn):
-    """Reads and cleans a unit; yields its parts."""
+class JobStep(beam.DoFn):
+    """A step of a job.
+
+    Args:
+        job: The job's settings.
+    """
 
     def __init__(self, job: Job):
         self.job = job
+
+
+class Prepare(JobStep):
+    """Reads and cleans a unit; yields its parts."""
 
     def setup(self) -> None:
         use_options(self.job.beam_options)
 
     def process(self, unit: Unit) -> Iterator[DocumentPart]:
-        from transbeam.pipeline.steps.clean_documents import prepare_unit
-
         with marked_user_errors():
             yield from prepare_unit(unit, self.job.config, self.job.folder)
 
 
-class CheckInput(beam.DoFn):
-    """Stops the job if too much of its input cannot be used."""
+class RunOnce(JobStep):
+    """Runs a function of the whole corpus, and passes its only element on.
 
-    def __init__(self, job: Job):
-        self.job = job
+    Args:
+        job: The job's settings.
+        function: Reads and writes files in the job's folder.
+    """
 
-    def process(self, parts: int) -> Iterator[int]:
-        from transbeam.pipeline.accounting.document_accounting import check_prepared
+    def __init__(self, job: Job, function: Callable[[RunConfig, Path], None]):
+        super().__init__(job)
+        self.function = function
 
+    def process(self, number: int) -> Iterator[int]:
         with marked_user_errors():
-            check_prepared(self.job.config, self.job.folder)
-        yield parts
+            self.function(self.job.config, self.job.folder)
+        yield number
 
 
-class FindEdges(beam.DoFn):
+class FindEdges(JobStep):
     """Finds the near duplicates that share a bucket of one band of the signatures."""
 
-    def __init__(self, job: Job):
-        self.job = job
-
     def process(self, band: int, _: int) -> Iterator[int]:
-        from transbeam.pipeline.steps.deduplicate_documents import find_edges
-
         with marked_user_errors():
             find_edges(band, self.job.config, self.job.folder)
         yield band
 
 
-class DropDuplicates(beam.DoFn):
-    """Decides which documents of each part are dropped."""
-
-    def __init__(self, job: Job):
-        self.job = job
-
-    def process(self, found: int) -> Iterator[int]:
-        from transbeam.pipeline.steps.deduplicate_documents import drop_duplicates
-
-        with marked_user_errors():
-            drop_duplicates(self.job.config, self.job.folder)
-        yield found
-
-
-class SampleSentences(beam.DoFn):
-    """Samples sentences as negatives for parts that have too few documents."""
-
-    def __init__(self, job: Job):
-        self.job = job
-
-    def process(self, unique: int) -> Iterator[int]:
-        from transbeam.pipeline.steps.sample_sentences import sample_sentences
-
-        with marked_user_errors():
-            sample_sentences(self.job.config, self.job.folder)
-        yield unique
-
-
-class CountWords(beam.DoFn):
+class CountWords(JobStep):
     """Yields the word counts of a part's training documents, by slice."""
 
     def __init__(self, job: Job, tokenizer: LearnedConfig):
-        self.job = job
+        super().__init__(job)
         self.tokenizer = tokenizer
 
     def setup(self) -> None:
@@ -145,17 +133,10 @@ class CountWords(beam.DoFn):
         yield from sliced(words).items()
 
 
-class LearnVocabulary(beam.DoFn):
+class LearnVocabulary(JobStep):
     """Trains and saves the tokenizer."""
 
-    def __init__(self, job: Job):
-        self.job = job
-
     def process(self, counts: Counter[str]) -> Iterator[str]:
-        from transbeam.pipeline.tokenizers.training.train_tokenizer import (
-            make_tokenizer,
-        )
-
         folder, wanted = self.job.folder / "tokenizer", self.job.config.tokenizer
         if isinstance(self.job.config.objective, ImageObjective):
             # Images have no words: the special pieces, which never stand in a record.
@@ -165,12 +146,10 @@ class LearnVocabulary(beam.DoFn):
         yield str(folder)
 
 
-class BuildRecords(beam.DoFn):
+class BuildRecords(JobStep):
     """Tokenizes, packs, masks and writes the records of a part."""
 
-    def __init__(self, job: Job):
-        self.job = job
-        self.tokenizer = None
+    tokenizer: Tokenizer | None = None
 
     def setup(self) -> None:
         quiet_import("tensorflow", "tensorflow_text")
@@ -203,34 +182,30 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
         checked = (
             parts
             | "Count parts" >> beam.combiners.Count.Globally()
-            | "Check input" >> beam.ParDo(CheckInput(job))
+            | "Check input" >> beam.ParDo(RunOnce(job, check_prepared))
         )
         if job.config.data.deduplication.near:
-            checked = _near_duplicates(pipeline, job, checked)
-        unique = checked | "Drop duplicates" >> beam.ParDo(DropDuplicates(job))
+            # In each band, once the signatures of all parts exist.
+            checked = (
+                pipeline
+                | "Bands" >> beam.Create(range(bands(job.config)))
+                | "Spread bands" >> beam.Reshuffle()
+                | "Find edges" >> beam.ParDo(FindEdges(job), AsSingleton(checked))
+                | "Count bands" >> beam.combiners.Count.Globally()
+            )
+        unique = checked | "Drop duplicates" >> beam.ParDo(
+            RunOnce(job, drop_duplicates)
+        )
         if takes_strangers(job.config):
-            unique = unique | "Sample sentences" >> beam.ParDo(SampleSentences(job))
+            unique = unique | "Sample sentences" >> beam.ParDo(
+                RunOnce(job, sample_sentences)
+            )
         vocabulary = _word_counts(
             parts, unique, job
         ) | "Learn vocabulary" >> beam.ParDo(LearnVocabulary(job))
         _ = parts | "Build records" >> beam.ParDo(
             BuildRecords(job), AsSingleton(vocabulary)
         )
-
-
-def _near_duplicates(
-    pipeline: beam.Pipeline, job: Job, checked: Collection
-) -> Collection:
-    """Finds near duplicates in each band, once the signatures of all parts exist."""
-    from transbeam.pipeline.steps.deduplicate_documents import bands
-
-    return (
-        pipeline
-        | "Bands" >> beam.Create(range(bands(job.config)))
-        | "Spread bands" >> beam.Reshuffle()
-        | "Find edges" >> beam.ParDo(FindEdges(job), AsSingleton(checked))
-        | "Count bands" >> beam.combiners.Count.Globally()
-    )
 
 
 def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:

@@ -1,11 +1,16 @@
 """Runs a Beam job for a command: options, log, progress and cancellation."""
 
+import json
 import logging
+import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
+from urllib.request import Request, urlopen
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import (
@@ -20,8 +25,6 @@ from apache_beam.runners.worker import sdk_worker
 from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import UserError
 from transbeam.configs.cli.console import Console
-from transbeam.pipeline.beam.flink_cancellation import cancel_on_flink
-from transbeam.pipeline.beam.job_log import chatter_to, tail
 from transbeam.pipeline.beam.worker_failures import find_user_error
 
 # Set explicitly, because Beam's default runner would download a binary.
@@ -31,6 +34,10 @@ LOCAL_RUNNER = "FnApiRunner"
 # Source bytes from which processes are faster: they take some seconds longer to start
 # than threads, but do not share one interpreter.
 _WORTH_PROCESSES = 50_000_000
+
+
+TAIL = 30
+_PATIENCE = 10  # seconds for an answer
 
 
 def beam_options(
@@ -263,3 +270,59 @@ def steps_shown(
 
 def _present(markers: Mapping[Path, float]) -> list[Path]:
     return [path for path in markers if path.is_file()]
+
+
+@contextmanager
+def chatter_to(path: Path) -> Iterator[None]:
+    """Redirects file descriptor 2 to a file; `sys.stderr` still reaches the user."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    before = sys.stderr
+    with writing(path), open(path, "ab") as log:
+        os.dup2(log.fileno(), 2)
+    sys.stderr = os.fdopen(terminal, "w", buffering=1, closefd=False)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise  # abandoned threads keep writing until the process ends
+    except BaseException:
+        _restore(terminal, before)
+        raise
+    else:
+        _restore(terminal, before)
+
+
+def _restore(terminal: int, stderr: TextIO) -> None:
+    sys.stderr.flush()
+    os.dup2(terminal, 2)
+    sys.stderr = stderr
+    os.close(terminal)
+
+
+def tail(path: Path) -> str:
+    """Returns the last lines of a log, for unexpected failures."""
+    lines = path.read_text("utf-8", "replace").splitlines()
+    return "\n".join(lines[-TAIL:])
+
+
+def cancel_on_flink(master: str, name: str) -> None:
+    """Requests cancellation of a job; Flink stops its tasks within seconds.
+
+    Args:
+        master: The job manager's REST address, such as `host:8081`.
+        name: The job's name. A job that has ended is ignored.
+
+    Raises:
+        OSError: The server is unreachable, or rejects the request.
+        LookupError: There is no such job; it may still be in submission.
+    """
+    address = master if "://" in master else f"http://{master}"
+    with urlopen(f"{address}/jobs/overview", timeout=_PATIENCE) as answer:
+        jobs = json.load(answer)["jobs"]
+    named = [job for job in jobs if job["name"] == name]
+    if not named:
+        raise LookupError(f"{master} does not know it")
+    for job in named:
+        if job["end-time"] < 0:
+            end = Request(f"{address}/jobs/{job['jid']}?mode=cancel", method="PATCH")
+            urlopen(end, timeout=_PATIENCE).close()

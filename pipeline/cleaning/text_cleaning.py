@@ -1,13 +1,21 @@
 """Cleans a document's text and applies the filters."""
 
+import re
+import unicodedata
+from typing import Literal
+
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.pipeline.cleaning.c4_filters import keep_lines, placeholder_reason
 from transbeam.pipeline.cleaning.gopher_quality import quality_reason
 from transbeam.pipeline.cleaning.gopher_repetition import repetition_reason
 from transbeam.pipeline.cleaning.language_identification import language_reason
 from transbeam.pipeline.cleaning.pii import without_personal_data
-from transbeam.pipeline.cleaning.text_normalization import mended
 from transbeam.pipeline.cleaning.unicode_scripts import script_reason
+
+# C0 without tab and line feed, DEL, and C1: texts do not need them.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_EDGES = "\ufeff \t\n"
+_FORMS: dict[str, Literal["NFC", "NFKC"]] = {"nfc": "NFC", "nfkc": "NFKC"}
 
 
 def clean_text(text: str, config: CleaningConfig) -> str:
@@ -17,7 +25,7 @@ def clean_text(text: str, config: CleaningConfig) -> str:
     >>> clean_text("\ufeff one\r\ntwo \n", CleaningConfig())
     'one\ntwo'
     """
-    text = mended(text, config)
+    text = normalize_text(text, config)
     if config.personal_data:
         text = without_personal_data(text, config.personal_data)
     return keep_lines(text, config.lines) if config.lines else text
@@ -68,3 +76,21 @@ def _has_surrogate(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def normalize_text(text: str, config: CleaningConfig) -> str:
+    r"""Normalizes line ends to `\n`, strips blank edges and BOM, and applies the rules.
+
+    Example:
+    >>> normalize_text("ﬁne\x07\r\n", CleaningConfig(normalization="nfkc"))
+    'fine\x07'
+    >>> normalize_text("a\x07b\tc", CleaningConfig(control_characters="remove"))
+    'ab\tc'
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if config.normalization != "none":
+        text = unicodedata.normalize(_FORMS[config.normalization], text)
+    if config.control_characters == "remove":
+        text = _CONTROLS.sub("", text)
+    return text.strip(_EDGES)

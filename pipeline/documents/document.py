@@ -1,12 +1,63 @@
-"""A document: the unit that is cleaned, split and packed, with its provenance."""
+"""Documents, the files they are read from, and what could not be read."""
 
 import hashlib
 import json
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 Split = Literal["train", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "validation")
+# Control characters, some of which affect terminals.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of the corpus as it was when it was listed.
+
+    Attributes:
+        name: Its name within the corpus, the same on every machine.
+        path: Its path on this machine.
+        size: Its size in bytes.
+        modified: The modification time in nanoseconds.
+        part: Index of its source in the corpus; see `corpus_files.parts_of`.
+        partner: The file whose lines are aligned with those of this one, if any.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    part: int = 0
+    partner: "SourceFile | None" = None
+
+    @classmethod
+    def at(cls, path: Path, name: str) -> "SourceFile":
+        status = path.stat()
+        return cls(
+            # On Linux a name need not be valid UTF-8.
+            os.fsencode(name).decode("utf-8", "backslashreplace"),
+            str(path.absolute()),  # absolute, as a worker may run in another folder
+            status.st_size,
+            status.st_mtime_ns,
+        )
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bytes `start` to `end` (excluded) of a file."""
+
+    file: SourceFile
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
 
 
 class Document(NamedTuple):
@@ -80,6 +131,20 @@ class Rejected:
     unread: int = 0
     doubtful: bool = False
 
+    @classmethod
+    def from_content(
+        cls,
+        reason: str,
+        source: str,
+        offset: int,
+        content: str | bytes,
+        *,
+        doubtful: bool = False,
+    ) -> "Rejected":
+        """Makes an entry with the excerpt and the size of some content."""
+        shown = excerpt(content)
+        return cls(reason, source, offset, shown, len(content), doubtful=doubtful)
+
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
@@ -140,3 +205,74 @@ def document_key(document: Document) -> int:
         return document_hash(text)
     told = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
     return _hash(told + image)
+
+
+def rejected(document: Document, reason: str) -> Rejected:
+    """Returns the quarantine entry of a document that was read."""
+    shown = excerpt(document.text)
+    return Rejected(reason, document.source, document.offset, shown, document.size)
+
+
+def excerpt(raw: str | bytes) -> str:
+    r"""Returns the beginning of some content in printable form.
+
+    Example:
+    >>> excerpt(b"caf\xe9\0")
+    'caf\\xe9\\x00'
+    """
+    if isinstance(raw, str):
+        raw = raw[:120].encode("utf-8", "backslashreplace")
+    text = raw[:480].decode("utf-8", "backslashreplace")[:120]
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of a file that could not be read.
+
+    Attributes:
+        reason: The reason in a few words; damage is counted by it.
+        detail: Further information for messages.
+        offset: Its offset, as in `Document`.
+        unread: The number of unread bytes; None for the rest of the file.
+        doubtful: Whether an unknown further amount may be lost or wrong.
+    """
+
+    reason: str
+    detail: str = ""
+    offset: int = 0
+    unread: int | None = None
+    doubtful: bool = False
+
+
+class BrokenFile(Exception):
+    """The rest of a file cannot be read; documents read before are kept.
+
+    Args:
+        reason: As in `Damage`, like the other arguments.
+
+    Attributes:
+        damage: All parts that could not be read, in order.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        offset: int = 0,
+        *,
+        unread: int | None = None,
+        doubtful: bool = False,
+    ) -> None:
+        super().__init__(reason, detail, offset)
+        self.damage: tuple[Damage, ...] = (
+            Damage(reason, detail, offset, unread, doubtful),
+        )
+
+    @classmethod
+    def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
+        """Makes the exception for several parts; its message is that of the last."""
+        last = damage[-1]
+        broken = cls(last.reason, last.detail, last.offset)
+        broken.damage = tuple(damage)
+        return broken

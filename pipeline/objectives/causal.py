@@ -13,8 +13,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.packing.document_packing import lay_streams
-from transbeam.pipeline.records.packing.sequence_packing import Packed
+from transbeam.pipeline.records.packing.sequence_packing import Packed, lay_streams
 from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.records.token_arrays import token_features
 from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column

@@ -22,10 +22,10 @@ from transbeam.pipeline.objectives.base.labels import (
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.records.token_arrays import (
     Grid,
-    beside,
     stretches,
     token_features,
 )
@@ -79,7 +79,7 @@ def text_records(
     filled = np.flatnonzero(tokens.lengths)
     kept = np.minimum(tokens.lengths, length - 2)[filled]
     content = stretches(tokens, filled, 0, kept)
-    framed = beside(begin, content, end)
+    framed = frame_texts(content, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     documents = rows[filled]
     return Records(

@@ -29,8 +29,11 @@ from transbeam.pipeline.objectives.base.mask_selection import (
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.packing.document_packing import lay_documents
-from transbeam.pipeline.records.packing.sequence_packing import Packed, row_blocks
+from transbeam.pipeline.records.packing.sequence_packing import (
+    Packed,
+    lay_documents,
+    row_blocks,
+)
 from transbeam.pipeline.records.record_set import Placement, Records
 from transbeam.pipeline.records.token_arrays import token_features
 from transbeam.pipeline.records.token_rows import tokenize_column

@@ -8,9 +8,8 @@ from transbeam.configs.schema.objectives.supervised import (
     MultiLabelClassificationConfig,
 )
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.documents.document import Split
+from transbeam.pipeline.documents.document import Split, excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.rejection import excerpt
 from transbeam.pipeline.objectives.base.labels import reasons_against
 from transbeam.pipeline.objectives.classification import text_records
 from transbeam.pipeline.records.features import Feature

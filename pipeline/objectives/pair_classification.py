@@ -24,10 +24,10 @@ from transbeam.pipeline.objectives.base.labels import (
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.records.token_arrays import (
     Grid,
-    beside,
     ranges,
     segment_feature,
     stretches,
@@ -107,7 +107,7 @@ def pair_records(
     kept = longest_first(*whole, length - 3)
     first = stretches(texts, filled, 0, kept[0])
     second = stretches(second_texts, filled, 0, kept[1])
-    framed = beside(begin, first, end, second, end)
+    framed = frame_texts(first, second, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     in_second = ranges(framed.lengths) >= np.repeat(kept[0] + 2, framed.lengths)
     cut = whole[0] - kept[0] + whole[1] - kept[1]

@@ -27,11 +27,11 @@ from transbeam.pipeline.objectives.base.sentences import Sentences, tokenize_sen
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
 from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
 from transbeam.pipeline.records.record_set import Placement, Records
 from transbeam.pipeline.records.token_arrays import (
     Grid,
-    beside,
     segment_feature,
     split_rows,
     stretches,
@@ -107,7 +107,7 @@ def make_records(
     only_row = np.zeros(len(pairs.labels), np.int64)
     one = stretches(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
     two = stretches(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
-    framed = beside(begin, one, end, two, end)
+    framed = frame_texts(one, two, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)
     arrays = mask_records(packed, config, hiding)

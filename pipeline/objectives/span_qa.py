@@ -28,10 +28,10 @@ from transbeam.pipeline.objectives.base.labels import (
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.record_set import Placement, Records
 from transbeam.pipeline.records.token_arrays import (
     Grid,
-    beside,
     ranges,
     segment_feature,
     stretches,
@@ -95,7 +95,7 @@ def make_records(
     which = windows.document
     question = stretches(questions, which, 0, asked[which])
     context = stretches(texts, which, windows.start, windows.length)
-    framed = beside(begin, question, end, context, end)
+    framed = frame_texts(question, context, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     column = asked[which] + 2  # of the window's first token
     in_context = ranges(framed.lengths) >= np.repeat(column, framed.lengths)

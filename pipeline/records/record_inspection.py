@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import tensorflow as tf
 
 from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.packing.document_unpacking import split_documents
 from transbeam.pipeline.records.provenance import provenance_path
 from transbeam.pipeline.records.tf_example import parse_records
 
@@ -153,14 +154,8 @@ def _mark_asked_for(
 def _joined(shown: Sequence[str], documents: np.ndarray | None) -> str:
     if documents is None:
         return " ".join(shown)
-    words: list[str] = []
-    for place, (piece, document) in enumerate(zip(shown, documents, strict=True)):
-        if document == 0:
-            continue
-        if place and words and document != documents[place - 1]:
-            words.append(NEXT_DOCUMENT)
-        words.append(piece)
-    return " ".join(words)
+    texts = [" ".join(shown[i] for i in part) for part in split_documents(documents)]
+    return f" {NEXT_DOCUMENT} ".join(texts)
 
 
 def _abridged(values: np.ndarray) -> Any:

@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.records.record_set import Records
 
 # The features that contain token ids, as the model reads them.
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
+
+
+_MOST = 10
 
 
 @dataclass(frozen=True)
@@ -113,3 +117,58 @@ def summary(total: Statistics, pieces: Sequence[str], most: int = 40) -> dict[st
             [pieces[i], int(total.tokens[i])] for i in ranked if total.tokens[i]
         ],
     }
+
+
+def label_counts(
+    config: RunConfig, statistics: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, int]]:
+    """Counts the occurrences of each label in the records of each split.
+
+    Args:
+        config: The run's configuration.
+        statistics: As in `statistics.json`.
+
+    Returns:
+        Maps splits to labels to counts; empty if the objective has no labels.
+    """
+    labels: Sequence[str] = getattr(config.objective, "labels", ())
+    if not labels:
+        return {}
+    return {
+        split: {
+            label: found["label_counts"][place]
+            if place < len(found["label_counts"])
+            else 0
+            for place, label in enumerate(labels)
+        }
+        for split, found in statistics.items()
+    }
+
+
+def missing_labels(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Returns warnings about labels that never occur.
+
+    Example:
+    >>> missing_labels({"train": {"a": 3, "b": 0}, "validation": {"a": 1, "b": 0}})
+    ["objective.labels: training has no example of 'b'. Mend the corpus, or take out \
+what cannot be learned"]
+    >>> missing_labels({"train": {"a": 3, "b": 1}, "validation": {"a": 1, "b": 0}})
+    ["objective.labels: validation has no example of 'b'. Hold out more, or its scores \
+say nothing of that"]
+    """
+    remedies = {
+        "train": "Mend the corpus, or take out what cannot be learned",
+        "validation": "Hold out more, or its scores say nothing of that",
+    }
+    told: list[str] = []
+    said: set[str] = set()
+    for split, of_split in counts.items():
+        never = [x for x, number in of_split.items() if not number and x not in said]
+        said.update(never)
+        if never:
+            name = "training" if split == "train" else split
+            shown = ", ".join(map(repr, never[:_MOST])) + ", …" * (len(never) > _MOST)
+            told.append(
+                f"objective.labels: {name} has no example of {shown}. {remedies[split]}"
+            )
+    return told

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.pipeline.records.shards import Shard, sha256
+from transbeam.pipeline.records.manifest import Shard, sha256
 
 _OPTIONS = {"none": None, "gzip": "GZIP"}
 

@@ -17,7 +17,7 @@ from transbeam.configs.schema.sources import (
     Source,
 )
 from transbeam.configs.schema.table_sources import ParallelSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.readers import parallel, python_docs
 
@@ -87,7 +87,7 @@ def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
 
 
 def _list_files(part: CorpusPart) -> list[SourceFile]:
-    with named_by(part):
+    with errors_named(part.key):
         files, where = _matches(part.source)
     if not files:
         raise DataError(
@@ -123,13 +123,13 @@ def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
 
 
 @contextmanager
-def named_by(part: CorpusPart) -> Iterator[None]:
-    """Replaces `data.source` in the errors of readers by the key of the source."""
+def errors_named(key: str) -> Iterator[None]:
+    """Replaces `data.source` in the errors of readers by the key of their source."""
     try:
         yield
     except DataError as error:
-        told = re.sub(r"(?<![\w/.])data\.source(?![\w/])", part.key, str(error))
-        raise DataError(told) from error
+        of_source = r"(?<![\w/.])data\.(validation_)?source(?![\w/])"
+        raise DataError(re.sub(of_source, key, str(error))) from error
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:

@@ -33,14 +33,19 @@ from transbeam.configs.schema.table_sources import (
     SquadSourceConfig,
     TFRecordSourceConfig,
 )
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Filtered,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.corpus_files import (
+    errors_named,
     list_sources,
-    named_by,
     with_partners,
 )
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import is_compressed, size_now
 from transbeam.pipeline.sources.readers import (
     arrays,
@@ -197,7 +202,7 @@ def read_spans(
     for span in unit.spans:
         file = span.file
         try:
-            with named_by(part):
+            with errors_named(part.key):
                 for listed in with_partners([file]):
                     _check_unchanged(listed)
                 for item in reader.read(span, part.source):

@@ -12,10 +12,9 @@ import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import shared_out
-from transbeam.pipeline.documents.document import Rejected, Split
+from transbeam.pipeline.documents.document import Rejected, Split, excerpt
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
-from transbeam.pipeline.documents.rejection import excerpt
 from transbeam.pipeline.documents.step_markers import DocumentPart, is_done, mark_done
 from transbeam.pipeline.objectives.kinds import contract, make_records
 from transbeam.pipeline.records.packing.bucketing import by_bucket

@@ -19,11 +19,15 @@ from transbeam.pipeline.cleaning.text_cleaning import (
     filter_reason,
     quarantine_reason,
 )
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    SourceFile,
+    rejected,
+)
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import is_held_out
-from transbeam.pipeline.documents.rejection import rejected
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
     documents_path,

@@ -1,14 +1,19 @@
 """The third step of the data job: counts the words of a part's documents."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.supervised import TextToTextConfig
 from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
+from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
+from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
 from transbeam.pipeline.documents.step_markers import (
@@ -19,7 +24,13 @@ from transbeam.pipeline.documents.step_markers import (
 )
 from transbeam.pipeline.objectives.text_to_text import usable_texts
 from transbeam.pipeline.records.token_rows import blocks
+from transbeam.pipeline.sources.corpus_files import list_files
+from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
+from transbeam.pipeline.sources.work_units import Unit, plan_units, read_spans
+from transbeam.pipeline.steps.clean_documents import MEGABYTE, cleaned
 from transbeam.pipeline.tokenizers.training.train_tokenizer import WordSplitter
+
+_BLOCK = 1_000  # documents per batch
 
 
 def count_part(
@@ -59,3 +70,79 @@ def count_words(
         for word, count in zip(unique.numpy(), counts.numpy().tolist(), strict=True):
             words[word.decode("utf-8")] += count
     return words
+
+
+@dataclass(frozen=True)
+class CorpusWords:
+    """The word counts of a corpus.
+
+    Attributes:
+        counts: The occurrences of each word.
+        reading: The result of `sum_reading`.
+    """
+
+    counts: Counter[str]
+    reading: Mapping[str, Any]
+
+
+def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
+    """Counts the words in all texts of `data`, of both splits.
+
+    The texts are those of which the data job makes records, cleaned by the same rules,
+    but without deduplication. Filtered and quarantined documents are skipped, as there.
+
+    Args:
+        config: The run's configuration: `data` selects texts, `objective` their fields.
+        splitter: Splits texts into words.
+
+    Raises:
+        DataError: The corpus is missing or cannot be read, or a file is incomplete.
+    """
+    counts: Counter[str] = Counter()
+    markers: list[dict[str, Any]] = []
+    for batch in _batches(config, markers):
+        for texts in _texts(batch, config):
+            counts.update(count_words(texts, splitter))
+    reading = sum_reading(markers)
+    check_reading(config.data, reading)
+    return CorpusWords(counts, reading)
+
+
+def _batches(
+    config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[DocumentBatch]:
+    """Yields the documents of the corpus; appends the readers' reports to `markers`."""
+    sources = config.data.source, config.data.validation_source
+    size = int(config.data.shard_megabytes * MEGABYTE)
+    kept: list[Document] = []
+    for unit in plan_units(list_files(*sources), sources[0], size, sources[1]):
+        for document in _documents(unit, config, markers):
+            kept.append(document)
+            if len(kept) == _BLOCK:
+                yield DocumentBatch.from_documents(kept)
+                kept.clear()
+    if kept:
+        yield DocumentBatch.from_documents(kept)
+
+
+def _documents(
+    unit: Unit, config: RunConfig, markers: list[dict[str, Any]]
+) -> Iterator[Document]:
+    sources = config.data.source, config.data.validation_source
+    unread, report = UnreadFiles(), ReadingReport()
+    for span, item in reported(read_spans(unit, *sources), report):
+        outcome = cleaned(item, config)
+        unread.enter(span.file, outcome)
+        if isinstance(outcome, Document):
+            yield outcome
+    markers.append({"unread": unread.rows(), **report.as_json()})
+
+
+def _texts(
+    batch: DocumentBatch, config: RunConfig
+) -> Iterator[Sequence[bytes] | np.ndarray]:
+    yield from countable_texts(batch, config)
+    # The words of tagged sentences are also tokenized separately.
+    tagged = [word.encode() for row in batch.values("words") for word in row]
+    if tagged:
+        yield tagged

@@ -17,7 +17,7 @@ from transbeam.configs.schema.data import DataConfig
 from transbeam.configs.schema.deduplication import NearDuplicatesConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh
-from transbeam.pipeline.deduplication.duplicates_table import (
+from transbeam.pipeline.deduplication.duplicate_clusters import (
     find_originals,
     write_duplicates,
 )

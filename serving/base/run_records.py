@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
+from transbeam.pipeline.records.packing.document_unpacking import split_documents
+
 Split = Literal["train", "validation"]
 Record = dict[str, np.ndarray]
 
@@ -36,11 +38,9 @@ def documents(
     """
     for record in records(run_folder, split):
         token_ids = record[f"{prefix}{feature}"]
-        document_ids = record[f"{prefix}document_ids"]
         segments = record.get("segment_ids", np.zeros_like(token_ids))
-        for document in range(1, int(document_ids.max()) + 1):
-            of_it = document_ids == document
-            yield token_ids[of_it], segments[of_it]
+        for indices in split_documents(record[f"{prefix}document_ids"]):
+            yield token_ids[indices], segments[indices]
 
 
 def _array(feature: tf.train.Feature) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
     at_most,
@@ -39,8 +40,7 @@ class KerasEmbedder:
     def ids(self, text: str) -> np.ndarray:
         """Returns `[CLS] … [SEP]`, int32 (T,), cut to the embedding's maximum."""
         content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
-        special = self.tokenizer.special
-        return np.array([special.begin, *content, special.end], np.int32)
+        return frame_texts(content, special=self.tokenizer.special)
 
     def vector(self, ids: np.ndarray) -> np.ndarray:
         """Computes the embedding of one text's ids, float32 (D,)."""

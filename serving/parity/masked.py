@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
     IN_FLOATS,
     ParityCheck,
@@ -150,8 +151,7 @@ class _MaskedReader:
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
         """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum."""
         content = tokens.numpy()[0][: self.room]
-        special = self.tokenizer.special
-        return np.array([special.begin, *content, special.end], np.int32)
+        return frame_texts(content, special=self.tokenizer.special)
 
 
 def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
     at_most,
@@ -147,15 +148,15 @@ class SpanQAParityChecker:
         question = question[: self.objective.max_question_length]
         longest = min(config.data.sequence_length, config.model.max_sequence_length)
         room = longest - 3 - len(question)
-        head = [special.begin, *question, special.end]
         step = min(self.objective.stride, room)
-        rows = [[*head, *context[:room], special.end]]
+        windows = [context[:room]]
         start = 0
         while start + room < len(context):
             start += step
-            rows.append([*head, *context[start : start + room], special.end])
-        windows = [self._ask(np.array(row, np.int32), len(head)) for row in rows]
-        return ExpectedAnswers(texts, np.array(context, np.int32), windows)
+            windows.append(context[start : start + room])
+        rows = [frame_texts(question, window, special=special) for window in windows]
+        asked = [self._ask(row, len(question) + 2) for row in rows]
+        return ExpectedAnswers(texts, np.array(context, np.int32), asked)
 
     def _ask(self, token_ids: np.ndarray, begin: int) -> ParityWindow:
         rows = {

@@ -7,6 +7,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import ParityCheck, tokens_row
 from transbeam.serving.parity.base.parity_texts import labelled_texts
 from transbeam.serving.parity.pooled import PooledParityChecker
@@ -43,15 +44,13 @@ class TextParityChecker(PooledParityChecker):
 
 def _read(trained: TrainedRun, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Computes the model's inputs for a text or a pair, token by token."""
-    special = trained.tokenizer.special
     room = trained.config.model.max_sequence_length - 1 - len(texts)
     parts = trained.tokenizer.tokenize(texts).to_list()
     while sum(map(len, parts)) > room:
         # The longer text; the second on ties.
         max(reversed(parts), key=len).pop()
-    ids, segments = [special.begin], [0]
+    ids, segments = frame_texts(*parts, special=trained.tokenizer.special), [0]
     for segment, part in enumerate(parts):
-        ids += [*part, special.end]
         segments += [segment] * (len(part) + 1)
     inputs = {
         "token_ids": ids,

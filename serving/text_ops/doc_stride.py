@@ -11,11 +11,9 @@ import tensorflow as tf
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
-    side_by_side,
     split_rows,
-    with_piece_before,
-    with_piece_behind,
 )
+from transbeam.serving.text_ops.framing import frame_texts
 from transbeam.serving.text_ops.text_encoder import right_padded
 
 
@@ -99,12 +97,8 @@ class TextWindows:
         window = split_rows(tf.repeat(first, size), tf.cast(size, tf.int64))
         cells = window.values + tf.cast(place_of_each(window), tf.int32)
         window = window.with_values(tf.gather(self.texts.values, cells))
-        special = self.special
-        framed = side_by_side(
-            with_piece_behind(with_piece_before(question, special.begin), special.end),
-            with_piece_behind(window, special.end),
-        )
-        token_ids, lengths, _ = right_padded(framed, self.length, special.pad)
+        framed = frame_texts(question, window, special=self.special)
+        token_ids, lengths, _ = right_padded(framed, self.length, self.special.pad)
         position = tf.range(tf.shape(token_ids)[1])[None]
         real: Any = position < lengths[:, None]
         of_window: Any = real & (position >= before[:, None])

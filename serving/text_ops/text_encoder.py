@@ -13,10 +13,8 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     is_before,
     kept_of_each,
-    side_by_side,
-    with_piece_before,
-    with_piece_behind,
 )
+from transbeam.serving.text_ops.framing import frame_texts
 from transbeam.serving.text_ops.length_buckets import bucket
 
 
@@ -67,9 +65,7 @@ class TextEncoder:
             tokens: int32 (B, None).
         """
         room = self.max_length - 2
-        special = self.tokenizer.special
-        ended = with_piece_behind(tokens[:, :room], special.end)
-        framed = with_piece_before(ended, special.begin)
+        framed = frame_texts(tokens[:, :room], special=self.tokenizer.special)
         lengths = framed.row_lengths()
         return self._padded(framed, lengths, tokens.row_lengths() > room)
 
@@ -88,10 +84,8 @@ class TextEncoder:
         at_least = tf.maximum(room - lengths[1], (room + 1) // 2)
         of_first = tf.minimum(lengths[0], at_least)
         of_second = tf.minimum(lengths[1], room - of_first)
-        special = self.tokenizer.special
-        with_begin = with_piece_before(_heads(first, of_first), special.begin)
-        parts = with_begin, _heads(second, of_second)
-        framed = side_by_side(*(with_piece_behind(part, special.end) for part in parts))
+        parts = _heads(first, of_first), _heads(second, of_second)
+        framed = frame_texts(*parts, special=self.tokenizer.special)
         return self._padded(framed, of_first + 2, lengths[0] + lengths[1] > room)
 
     def _padded(

@@ -2,9 +2,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from transbeam.pipeline.dataset_card import write_card
+from transbeam.pipeline.dataset_card import bars, write_card
 from transbeam.pipeline.pages.pictures import COLORS
-from transbeam.pipeline.records.histogram_svg import bars
 
 MANIFEST = {
     "code_version": "0.0.0",

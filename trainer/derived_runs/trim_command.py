@@ -22,7 +22,7 @@ from transbeam.model.cost.weight_shapes import table_rows
 from transbeam.model.weights.vocabulary_trimming import of_some_tokens
 from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
-from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
+from transbeam.pipeline.steps.count_words import words_of_corpus
 from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, trim
 from transbeam.trainer.base.warm_start import Origin, find_initial_weights
 from transbeam.trainer.derived_runs.derived_run import (

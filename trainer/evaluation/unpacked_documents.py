@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.token_arrays import ranges
 from transbeam.trainer.objectives.objective_metrics import Batch
 
 
@@ -36,13 +38,11 @@ class Unpacked:
             batch: The records.
             side: Prefix of the features' names: `encoder_`, `decoder_`, or none.
         """
-        ordinal = batch[f"{side}document_ids"]
-        cells = ordinal > 0
-        several = int(ordinal.max(initial=0)) + 1
-        number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
-        documents, row = np.unique(number[cells], return_inverse=True)
-        column = batch[f"{side}position_ids"][cells].astype(np.int64)
-        shape = len(documents), int(column.max(initial=0)) + 1
+        document_ids = batch[f"{side}document_ids"]
+        cells = document_ids > 0
+        lengths = np.array(list(map(len, split_documents(document_ids))), np.int64)
+        row, column = np.repeat(np.arange(len(lengths)), lengths), ranges(lengths)
+        shape = len(lengths), int(lengths.max(initial=1))
         token_ids, padding_mask = np.zeros((2, *shape), np.int32)
         token_ids[row, column] = batch[f"{side}token_ids"][cells]
         padding_mask[row, column] = 1
@@ -99,30 +99,32 @@ class DocumentRows:
     @classmethod
     def from_batch(cls, batch: Batch) -> "DocumentRows":
         """Unpacks the documents of records of the objective `masked`."""
-        # Documents are numbered over all records; ordinal 0 of a record is its padding.
-        ordinal = batch["document_ids"]
-        several = int(ordinal.max(initial=0)) + 1
-        number = np.arange(len(ordinal))[:, np.newaxis] * several + ordinal
+        documents = Unpacked.from_batch(batch)
+        owner = np.zeros(documents.cells.shape, np.int64)
+        owner[documents.cells] = documents.row
 
         slots = batch["masked_weights"] > 0
         record, slot = np.nonzero(slots)
         position = batch["masked_positions"][record, slot]
-        asked, row = np.unique(number[record, position], return_inverse=True)
+        asked, row = np.unique(owner[record, position], return_inverse=True)
         masks = np.bincount(row, minlength=len(asked))
         order = np.argsort(row, kind="stable")
         column = np.empty(len(row), np.int64)
-        column[order] = np.arange(len(row)) - np.repeat(np.cumsum(masks) - masks, masks)
-
-        cells = np.isin(number, asked)
-        owner = np.searchsorted(asked, number[cells])
-        place = batch["position_ids"][cells]
-        shape = len(asked), int(place.max(initial=0)) + 1
-        token_ids, padding_mask = np.zeros((2, *shape), np.int32)
-        token_ids[owner, place] = batch["token_ids"][cells]
-        padding_mask[owner, place] = 1
+        column[order] = ranges(masks)
         masked = np.zeros((len(asked), int(masks.max(initial=0))), np.int32)
         masked[row, column] = batch["position_ids"][record, position]
-        return cls(token_ids, padding_mask, masked, masks, slots, row, column)
+
+        padding_mask = documents.padding_mask[asked]
+        longest = int(padding_mask.sum(axis=1).max(initial=1))
+        return cls(
+            documents.token_ids[asked, :longest],
+            padding_mask[:, :longest],
+            masked,
+            masks,
+            slots,
+            row,
+            column,
+        )
 
     def put_back(self, logits: np.ndarray) -> np.ndarray:
         """Puts logits (D, M, V) at the records' masked positions: (B, P, V), else 0.

@@ -13,8 +13,7 @@ import tensorflow as tf
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.manifest import Manifest
-from transbeam.pipeline.records.shards import Shard
+from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.trainer.input.dataset_mixture import FOREVER, as_written, stirred
 
 _FILES_AT_ONCE = 8

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from transbeam.pipeline.documents.document import excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.rejection import excerpt
 from transbeam.pipeline.records.features import Feature
 from transbeam.pipeline.records.record_set import Placement
 from transbeam.pipeline.records.token_rows import TokenRows

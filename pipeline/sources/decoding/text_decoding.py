@@ -7,16 +7,18 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from transbeam.configs.base.encodings import DETECT, line_end
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Rejected,
+    SourceFile,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.encoding_detection import (
     detect,
     marked,
     tells_nothing,
     wide_codec,
 )
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_beginning
 from transbeam.pipeline.sources.files.reading_report import report_encoding
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from transbeam.configs.base.encodings import line_end
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Rejected, Span
 from transbeam.pipeline.sources.decoding.text_decoding import (
     decode,
     find_codec,
@@ -100,7 +98,7 @@ def torn_entry(
     end = offset + len(raw)
     if any(offset < gap < end or (gap == end and not whole) for gap in gaps):
         reason = "torn by a damaged stretch of the file"
-        return Rejected(reason, source, offset, excerpt(raw), len(raw))
+        return Rejected.from_content(reason, source, offset, raw)
     return None
 
 

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 import zstandard
 
-from transbeam.pipeline.sources.files.damage import Damage
+from transbeam.pipeline.documents.document import Damage
 
 _BLOCK_BYTES = 1 << 16
 _SCAN_BYTES = 1 << 20

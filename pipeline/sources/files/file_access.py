@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from transbeam.configs.base.errors import DataError
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import BrokenFile, Damage, SourceFile
 from transbeam.pipeline.sources.files.compression import (
     COMPRESSIONS,
     Compression,
     DecompressedText,
 )
-from transbeam.pipeline.sources.files.damage import BrokenFile, Damage
 from transbeam.pipeline.sources.files.globs import (
     expand,
     literal_where_there,

@@ -105,7 +105,7 @@ def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     Args:
         states: Markers of units, with their reports.
     """
-    counts = _sum(state.get("dropped", {}) for state in states)
+    counts = sum_counts(state.get("dropped", {}) for state in states)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     others = sum(count for _, count in ranked[_MOST_KINDS:])
     return {**dict(ranked[:_MOST_KINDS]), **({"others": others} if others else {})}
@@ -120,7 +120,7 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
         states: Markers of units, with their reports.
     """
     states = list(states)
-    pages = _sum(state.get("page_encodings", {}) for state in states)
+    pages = sum_counts(state.get("page_encodings", {}) for state in states)
     return [
         {"file": file, "codec": codec, "confidence": confidence}
         for state in states
@@ -172,7 +172,8 @@ def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _sum(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
+def sum_counts(rows: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Sums counts by name."""
     total: Counter[str] = Counter()
     for row in rows:
         total.update(row)

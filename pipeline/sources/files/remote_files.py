@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, cast
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.system.quiet_imports import quiet_import
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import SourceFile
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BLOCK_BYTES = 1 << 16

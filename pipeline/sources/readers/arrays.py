@@ -13,9 +13,7 @@ import numpy as np
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import ArraysSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import BrokenFile, Document, Rejected, Span
 from transbeam.pipeline.sources.files.file_access import open_seekable
 
 _Header = tuple[tuple[int, ...], bool, np.dtype]  # shape, in Fortran order, dtype

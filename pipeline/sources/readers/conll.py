@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from transbeam.configs.schema.table_sources import ConllSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.readers.table_rows import tagged_document
 
@@ -67,30 +65,31 @@ def _document(
     offset, width = sentence[0].offset, layout.width
     rows = [layout.fields(line) for line in sentence]
     text = "".join(line.text for line in sentence)
-    shown = excerpt(text), len(text)
     for line, row in zip(sentence, rows, strict=True):
         if line.rejected:
             return line.rejected
         if len(row) != width:
-            reason, told = (
-                "not as many columns as the first line",
-                _compared(line, row, layout),
-            )
             is_cut = line.is_open and len(row) < width
-            if is_cut:
-                reason = "truncated sentence"
-            place = name, line.offset
-            return Rejected(reason, *place, told, len(text), doubtful=is_cut)
+            return Rejected(
+                "truncated sentence"
+                if is_cut
+                else "not as many columns as the first line",
+                name,
+                line.offset,
+                _compared(line, row, layout),
+                len(text),
+                doubtful=is_cut,
+            )
     try:
         words = [row[source.word_column] for row in rows]
         tags = [row[source.tag_column] for row in rows]
     except IndexError:
         wanted = f"{source.word_column} and {source.tag_column}"
         reason = f"{width} columns, which are not enough for {wanted}"
-        return Rejected(reason, name, offset, *shown)
+        return Rejected.from_content(reason, name, offset, text)
     if source.word_column % width == source.tag_column % width:
         reason = "one column, which is the word and the tag"
-        return Rejected(reason, name, offset, *shown)
+        return Rejected.from_content(reason, name, offset, text)
     return tagged_document(words, tags, name, offset)
 
 

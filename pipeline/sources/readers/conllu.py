@@ -17,9 +17,7 @@ References:
 from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import ConlluSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.readers.conll import sentences
 from transbeam.pipeline.sources.readers.table_rows import tagged_document
@@ -39,24 +37,28 @@ def read(span: Span, source: ConlluSourceConfig) -> Iterator[Document | Rejected
 def _document(sentence: list[Line], tags: str, name: str) -> Document | Rejected:
     offset = sentence[0].offset
     text = "".join(line.text for line in sentence)
-    shown = excerpt(text), len(text)
     for line in sentence:
         if line.rejected:
             return line.rejected
     rows = [line.content.split("\t") for line in sentence]
     for line, row in zip(sentence, rows, strict=True):
         if len(row) != _NUM_COLUMNS:
-            reason = f"not the {_NUM_COLUMNS} columns of CoNLL-U"
-            told = f"{len(row)} in {excerpt(line.content)!r}"
             is_cut = line.is_open and len(row) < _NUM_COLUMNS
-            if is_cut:
-                reason = "truncated sentence"
-            place = name, line.offset
-            return Rejected(reason, *place, told, len(text), doubtful=is_cut)
+            return Rejected(
+                "truncated sentence"
+                if is_cut
+                else f"not the {_NUM_COLUMNS} columns of CoNLL-U",
+                name,
+                line.offset,
+                f"{len(row)} in {excerpt(line.content)!r}",
+                len(text),
+                doubtful=is_cut,
+            )
     rows = [row for row in rows if "-" not in row[0] and "." not in row[0]]
     if [row[0] for row in rows] != [str(i) for i in range(1, len(rows) + 1)]:
-        return Rejected("ids that do not count up from 1", name, offset, *shown)
+        reason = "ids that do not count up from 1"
+        return Rejected.from_content(reason, name, offset, text)
     found = [row[_TAG_COLUMN[tags]] for row in rows]
     if _UNSPECIFIED in found:
-        return Rejected(f"a word without {tags}", name, offset, *shown)
+        return Rejected.from_content(f"a word without {tags}", name, offset, text)
     return tagged_document([row[1] for row in rows], found, name, offset)

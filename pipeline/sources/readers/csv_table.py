@@ -28,11 +28,14 @@ from dataclasses import dataclass, replace
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.schema.table_sources import CsvSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.reading_report import report_note
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
@@ -79,15 +82,17 @@ def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
         elif source.header and row.offset == first.offset:
             continue
         elif len(row.fields) != width:
-            # One reason for all numbers; the excerpt contains the number.
-            reason = f"not as many fields as the {standard}"
             text = source.delimiter.join(row.fields)
-            shown = f"{len(row.fields)}, not {width}: {excerpt(text)}", len(text)
             is_cut = row.is_open and len(row.fields) < width
-            if is_cut:
-                reason = "truncated row"
-            place = span.file.name, row.offset
-            yield Rejected(reason, *place, *shown, doubtful=is_cut)
+            yield Rejected(
+                # One reason for all numbers; the excerpt contains the number.
+                "truncated row" if is_cut else f"not as many fields as the {standard}",
+                span.file.name,
+                row.offset,
+                f"{len(row.fields)}, not {width}: {excerpt(text)}",
+                len(text),
+                doubtful=is_cut,
+            )
         else:
             if any(
                 _joins_rows(field, column, width, source.delimiter)
@@ -213,12 +218,15 @@ def _rows(span: Span, source: CsvSourceConfig) -> Iterator[_Row | Rejected]:
             return
         except csv.Error as error:
             line = replay.end_broken_row()
-            shown = excerpt(line.text), len(line.text)
             # An unclosed quote in the very last line.
             is_cut = line.is_open and str(error) == _OPEN_QUOTES
-            reason = "truncated row" if is_cut else _reason(error)
-            place = span.file.name, line.offset
-            yield line.rejected or Rejected(reason, *place, *shown, doubtful=is_cut)
+            yield line.rejected or Rejected.from_content(
+                "truncated row" if is_cut else _reason(error),
+                span.file.name,
+                line.offset,
+                line.text,
+                doubtful=is_cut,
+            )
         else:
             yield from _row(replay.end_row(), fields)
 

@@ -8,8 +8,7 @@ from pathlib import PurePath
 from PIL import Image
 
 from transbeam.configs.schema.sources import ImagesSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.pipeline.sources.files.file_access import open_file
 

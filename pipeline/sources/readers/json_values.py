@@ -19,11 +19,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from transbeam.pipeline.documents.byte_range import SourceFile
-from transbeam.pipeline.documents.document import Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Rejected,
+    SourceFile,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_decoding import find_codec
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_beginning, open_file
 
 _SAMPLE_BYTES = 1 << 16
@@ -166,8 +168,7 @@ class _Reader:
                     if not self._go_to(end):
                         reason = f"not {self._codec.upper()}"
                         raw = self._text[start:end]
-                        shown = excerpt(raw), len(raw)
-                        value = Rejected(reason, self._name, offset, *shown)
+                        value = Rejected.from_content(reason, self._name, offset, raw)
                     return Value(offset, value)
             except json.JSONDecodeError as error:
                 may_go_on = error.pos > len(

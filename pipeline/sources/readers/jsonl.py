@@ -8,11 +8,15 @@ supported, too (`json_values`).
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from transbeam.configs.schema.table_sources import JsonlSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.readers.json_values import (
     Value,
@@ -38,40 +42,25 @@ def read(span: Span, source: JsonlSourceConfig) -> Iterator[Document | Rejected]
             yield row_document(row, source.columns, name, offset)
         else:
             text = json.dumps(row, ensure_ascii=False)
-            shown = excerpt(text), len(text)
-            yield Rejected("not a JSON object", name, offset, *shown)
+            yield Rejected.from_content("not a JSON object", name, offset, text)
 
 
 def _rows(span: Span, source: JsonlSourceConfig) -> Iterator[Value]:
     if span.start == 0 and has_values(span.file, source.encoding):
-        return read_values(span.file, source.encoding)
-    return _rows_of_lines(span, source)
-
-
-def _truncated(line: Line, name: str) -> Rejected:
-    shown = excerpt(line.text), len(line.text)
-    return Rejected("truncated JSON", name, line.offset, *shown, doubtful=True)
-
-
-def _rows_of_lines(span: Span, source: JsonlSourceConfig) -> Iterator[Value]:
+        yield from read_values(span.file, source.encoding)
+        return
     for line in lines(span, source.encoding):
-        if line.rejected:
-            yield Value(line.offset, line.rejected)
-            continue
-        if line.text.isspace():
-            continue
-        try:
-            row = json.loads(line.content)
-        except json.JSONDecodeError as error:
-            reason = f"not JSON: {error.msg}"
-            if line.is_open and ends_early(error):
-                yield Value(line.offset, _truncated(line, span.file.name))
-                continue
-        except (ValueError, RecursionError):
-            reason = "JSON with a number or a nesting beyond all bounds"
-        else:
-            yield Value(line.offset, row)
-            continue
-        shown = excerpt(line.text), len(line.text)
-        entry = Rejected(reason, span.file.name, line.offset, *shown)
-        yield Value(line.offset, entry)
+        if line.rejected or not line.text.isspace():
+            yield Value(line.offset, line.rejected or _parsed(line, span.file.name))
+
+
+def _parsed(line: Line, name: str) -> Any:
+    is_cut = False
+    try:
+        return json.loads(line.content)
+    except json.JSONDecodeError as error:
+        is_cut = line.is_open and ends_early(error)
+        reason = "truncated JSON" if is_cut else f"not JSON: {error.msg}"
+    except (ValueError, RecursionError):
+        reason = "JSON with a number or a nesting beyond all bounds"
+    return Rejected.from_content(reason, name, line.offset, line.text, doubtful=is_cut)

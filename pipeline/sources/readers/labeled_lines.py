@@ -13,9 +13,7 @@ import re
 from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import LabeledLinesSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 
 _BETWEEN = re.compile(r"[ \t]+")
@@ -44,5 +42,4 @@ def _document(line: Line, prefix: str, name: str) -> Document | Rejected:
     else:
         label = label.removeprefix(prefix)
         return Document(text, name, line.offset, label=label)
-    shown = excerpt(line.content), len(line.content)
-    return Rejected(reason, name, line.offset, *shown)
+    return Rejected.from_content(reason, name, line.offset, line.content)

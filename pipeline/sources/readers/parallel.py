@@ -12,9 +12,12 @@ from itertools import zip_longest
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.table_sources import ParallelSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.decoding.text_lines import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.files.reading_report import report_note
@@ -113,6 +116,5 @@ def _document(
             return replace(line.rejected, source=name, offset=number)
     name, _ = names
     if text.content.strip() and not target.content.strip():
-        shown = excerpt(text.content), len(text.content)
-        return Rejected("no target", name, number, *shown)
+        return Rejected.from_content("no target", name, number, text.content)
     return Document(text.content, name, number, target_text=target.content)

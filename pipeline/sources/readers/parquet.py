@@ -13,9 +13,13 @@ import pyarrow.parquet as pq
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.files.file_access import open_seekable
 from transbeam.pipeline.sources.readers.table_rows import row_document
 

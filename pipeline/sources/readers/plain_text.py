@@ -14,8 +14,7 @@ from typing import BinaryIO
 
 from transbeam.configs.base.encodings import line_end
 from transbeam.configs.schema.sources import TextSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.text_decoding import (
     decode,
     find_codec,

@@ -16,9 +16,13 @@ from pathlib import Path
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import PythonDocsSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.files.file_access import open_file
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -95,7 +99,7 @@ def _summary(
         target.encode("utf-8")
     except UnicodeEncodeError:
         reason = "contains a lone surrogate, which has no UTF-8 form"
-        yield Rejected(reason, name, node.lineno, excerpt(target), len(target))
+        yield Rejected.from_content(reason, name, node.lineno, target)
         return
     yield Document(
         _without_docstring(node, lines), name, node.lineno, target_text=target

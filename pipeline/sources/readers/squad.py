@@ -16,11 +16,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from transbeam.configs.schema.table_sources import SquadSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    Span,
+)
 from transbeam.pipeline.sources.decoding.text_decoding import decode
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_file
 
 
@@ -42,7 +44,7 @@ def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]
             yield _document(context, question, name, number)
         except _UnusableQuestion as error:
             shown = json.dumps(question, ensure_ascii=False)
-            yield Rejected(str(error), name, number, excerpt(shown), len(shown))
+            yield Rejected.from_content(str(error), name, number, shown)
 
 
 def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:

@@ -20,8 +20,7 @@ from typing import Any
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.schema.table_sources import ColumnsConfig, is_template
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import Document, Rejected, excerpt
 
 _MOST_FIELDS = 50
 
@@ -105,7 +104,7 @@ def tagged_document(
     try:
         _check_tagged(words, tags)
     except _UnusableRow as error:
-        return Rejected(str(error), source, offset, excerpt(text), len(text))
+        return Rejected.from_content(str(error), source, offset, text)
     return Document(text, source, offset, words=tuple(words), tags=tuple(tags))
 
 

@@ -23,10 +23,13 @@ from google.protobuf import (
 from google.protobuf.message import DecodeError
 
 from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.files.file_access import open_file
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
@@ -72,18 +75,16 @@ def read(span: Span, source: TFRecordSourceConfig) -> Iterator[Document | Reject
     with open_file(span.file) as stream:
         for number, (record, whole) in enumerate(_records(stream)):
             if not whole:
-                shown = excerpt(record)
-                yield Rejected(
-                    "damaged record", name, number, shown, unread=len(record)
-                )
+                reason, size = "damaged record", len(record)
+                yield Rejected(reason, name, number, excerpt(record), unread=size)
                 continue
             try:
                 row = _features(record, source.columns)
             except DecodeError:
-                reason, shown = "not a tf.train.Example", excerpt(record)
-                yield Rejected(reason, name, number, shown, len(record))
-                continue
-            yield row_document(row, source.columns, name, number)
+                reason = "not a tf.train.Example"
+                yield Rejected.from_content(reason, name, number, record)
+            else:
+                yield row_document(row, source.columns, name, number)
 
 
 def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:

@@ -8,18 +8,27 @@ Invalid or damaged data are skipped up to the first line of the next record, and
 rejected as one entry.
 """
 
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from transbeam.configs.schema.sources import WarcSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Filtered,
+    Rejected,
+    Span,
+    excerpt,
+)
 from transbeam.pipeline.sources.decoding.text_decoding import decode, undecodable
-from transbeam.pipeline.sources.files.damage import BrokenFile
-from transbeam.pipeline.sources.files.file_access import open_file
-from transbeam.pipeline.sources.files.pushback_stream import PutBack
+from transbeam.pipeline.sources.files.file_access import (
+    gaps_in,
+    open_file,
+    source_offset,
+)
 from transbeam.pipeline.sources.readers.web_page import (
     HTML_TYPES,
     UnreadablePage,
@@ -29,11 +38,63 @@ from transbeam.pipeline.sources.readers.web_page import (
     unpack,
 )
 
+_LONGEST_LINE = 1 << 16
+
+
 _VERSION = re.compile(rb"WARC/\d+\.\d+\s*")
 _BLOCK_BYTES = 1 << 20
 _TEXTS = ("conversion", "response")
 _OTHERS = ("warcinfo", "request", "metadata", "revisit", "resource", "continuation")
 _PAGE_TYPES = (*HTML_TYPES, "text/plain")
+
+
+class PutBack:
+    r"""Reads a stream of `open_file`; bytes can be pushed back.
+
+    Attributes:
+        offset: The number of bytes read, without those pushed back.
+
+    Example:
+    >>> lines = PutBack(io.BytesIO(b"one\ntwo\n"))
+    >>> lines.put_back(lines.readline())
+    >>> lines.readline(), lines.offset
+    (b'one\n', 4)
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._gaps = gaps_in(stream)
+        self._again = io.BytesIO()
+        self.offset = 0
+
+    def readline(self) -> bytes:
+        """Reads up to the next line end, at most `_LONGEST_LINE` bytes."""
+        line = self._again.readline(_LONGEST_LINE)
+        if not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
+            line += self._stream.readline(_LONGEST_LINE - len(line))
+        self.offset += len(line)
+        return line
+
+    def read(self, size: int) -> bytes:
+        """Reads at most `size` bytes; none at the end."""
+        piece = self._again.read(size) or self._stream.read(size)
+        self.offset += len(piece)
+        return piece
+
+    def put_back(self, raw: bytes) -> None:
+        """Pushes back bytes that were just read; they are read next."""
+        self._again = io.BytesIO(raw + self._again.read())
+        self.offset -= len(raw)
+
+    def gap_since(self, offset: int) -> int | None:
+        """Returns the first gap between `offset` and the current position."""
+        inside = (gap for gap in self._gaps if offset < gap < self.offset)
+        return next(inside, None)
+
+    def source_offset(self) -> int:
+        """Returns the approximate file position; see `file_access.source_offset`."""
+        waiting = len(self._again.getbuffer()) - self._again.tell()
+        return source_offset(self._stream) - waiting
 
 
 @dataclass(frozen=True)
@@ -84,8 +145,7 @@ def _response(record: _Record, name: str) -> Document | Filtered | Rejected:
         body = unpack(body, headers)
         return Document(page_text(body, headers), name, record.offset)
     except UnreadablePage as error:
-        shown = excerpt(record.block), record.size
-        return Rejected(str(error), name, record.offset, *shown)
+        return Rejected.from_content(str(error), name, record.offset, record.block)
     except UnicodeDecodeError as error:
         encoding = find_charset(error.object, headers)
         return undecodable(error, encoding, name, record.offset)

@@ -13,9 +13,12 @@ from typing import Any, BinaryIO
 from xml.etree.ElementTree import Element
 
 from transbeam.configs.schema.sources import WikipediaSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import (
+    Document,
+    Filtered,
+    Rejected,
+    Span,
+)
 from transbeam.pipeline.sources.files.file_access import (
     gaps_in,
     open_file,
@@ -201,8 +204,7 @@ def _page(page: Element, source: str, wiki: _Wiki) -> Document | Filtered | Reje
     number = _text(fields.get("id")).strip()
     if not number.isdecimal() or "revision" not in fields:
         title = _text(fields.get("title"))
-        shown = excerpt(title), len(title)
-        return Rejected("page without id or text", source, 0, *shown)
+        return Rejected.from_content("page without id or text", source, 0, title)
     # The last revision, which is the newest in dumps with history.
     revision = {_local(child): child for child in fields["revision"]}
     text = _text(revision.get("text"))

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from transbeam.configs.schema.sources import ZipSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import BrokenFile, Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.text_decoding import settled_codec
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.file_access import open_seekable
 from transbeam.pipeline.sources.readers.plain_text import decoded, pieces
 
@@ -81,7 +79,8 @@ def _member(
             for offset, raw in pieces(stream, source.document, codec):
                 yield decoded(raw, codec, name, offset)
     except BrokenFile as broken:
-        yield Rejected(broken.reason, name, broken.offset, broken.detail, unread=packed)
+        lost = broken.damage[-1]
+        yield Rejected(lost.reason, name, lost.offset, lost.detail, unread=packed)
     except NotImplementedError as error:
         reason = "compression that cannot be read"
         yield Rejected(reason, name, 0, str(error), unread=packed)

@@ -1,17 +1,77 @@
-"""The interface of all tokenizers. Can be imported without TensorFlow."""
+"""The interface of all tokenizers, and character offsets of tokens.
 
+An offset is a pair `(start, end)`: `text[start:end]` is the source of the token, in the
+original text before normalization. A token of a part of a character has the offsets of
+the whole character. A space that a tokenizer prepends to a text is not part of it, and
+a token of only this space has the offsets `(0, 0)`.
+
+Can be imported without TensorFlow.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from transbeam.pipeline.tokenizers.base.offsets import TokenOffsets
-
     Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class TokenOffsets(NamedTuple):
+    """The tokens of a text with their offsets.
+
+    Attributes:
+        ids: The ids of `tokenize`.
+        offsets: Start and end of each in the text, in characters (code points).
+    """
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+
+def encodable(texts: Sequence[str]) -> list[str]:
+    """Replaces surrogates, which UTF-8 cannot encode, without changing lengths."""
+    return [_SURROGATES.sub("\ufffd", text) for text in texts]
+
+
+def in_characters(
+    text: str, starts: np.ndarray, ends: np.ndarray
+) -> list[tuple[int, int]]:
+    """Converts byte offsets in a text to character offsets.
+
+    Args:
+        text: The text.
+        starts: int64 `(T,)`. The start of each token in the text's UTF-8.
+        ends: int64 `(T,)`. The end of each token.
+
+    Example:
+    >>> in_characters("né!", np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]))
+    [(0, 1), (1, 2), (1, 2), (2, 3)]
+    """
+    raw = np.frombuffer(text.encode("utf-8"), np.uint8)
+    begun = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])  # at each byte
+    within = np.minimum(starts + 1, len(raw))
+    first = np.where(starts < ends, begun[within] - 1, begun[starts])
+    return list(zip(first.tolist(), begun[ends].tolist(), strict=True))
+
+
+def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
+    """Returns the offsets of tokens that partition the bytes of a text.
+
+    Args:
+        text: The text.
+        sizes: int64 `(T,)`. The bytes of each token; the sum is one more than the text
+            if a space was prepended.
+    """
+    ends = np.cumsum(sizes) - (sizes.sum() - len(text.encode("utf-8")))
+    return in_characters(text, np.maximum(ends - sizes, 0), np.maximum(ends, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,22 +108,18 @@ class Tokenizer(Protocol):
     @property
     def pieces(self) -> tuple[str, ...]:
         """The pieces in the order of their ids, in readable form."""
-        ...
 
     @property
     def special(self) -> SpecialIds:
         """The ids of the special tokens."""
-        ...
 
     @property
     def ordinary_ids(self) -> np.ndarray:
         """All ids that are not special, reserved or sentinels: int32 (V',)."""
-        ...
 
     @property
     def starts_word(self) -> np.ndarray:
         """True for pieces that begin a new word or are special, bool (V,)."""
-        ...
 
     @property
     def word_prefix(self) -> str:
@@ -71,25 +127,19 @@ class Tokenizer(Protocol):
 
         With it the word has the same pieces as inside a sentence.
         """
-        ...
 
     @property
     def vocabulary_size(self) -> int:
         """The number of pieces including special ones."""
-        ...
 
     def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":
         """Maps string (N,) to int32 (N, None); no special tokens are added."""
-        ...
 
-    def tokenize_with_offsets(self, texts: Sequence[str]) -> "list[TokenOffsets]":
+    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
         """Returns the tokens of each text with their character offsets."""
-        ...
 
     def words(self, texts: "Texts") -> "tf.RaggedTensor":
         """Maps string (N,) to string (N, None): the words for training a vocabulary."""
-        ...
 
     def detokenize(self, ids: "tf.RaggedTensor") -> "tf.Tensor":
         """Maps int32 (N, None) to string (N,)."""
-        ...

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.pipeline.tokenizers.base.offsets import TokenOffsets
+from transbeam.pipeline.tokenizers.base.interface import TokenOffsets
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
     rows_in_one,
@@ -140,35 +140,3 @@ def _in_either_case(piece: str) -> str:
         f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else re.escape(c)
         for c in piece
     )
-
-
-def make_added_token_matcher(
-    vocabulary: Sequence[str], exact: Sequence[str], folded: Sequence[str] = ()
-) -> WholePieces | None:
-    """Returns the matcher for added tokens; None if there are none."""
-    if not exact and not folded:
-        return None
-    ids = {piece: i for i, piece in enumerate(vocabulary)}
-    return WholePieces(
-        {piece: ids[piece] for piece in exact}, {piece: ids[piece] for piece in folded}
-    )
-
-
-def tokenize_around(
-    whole: WholePieces | None,
-    texts: tf.Tensor,
-    tokenize: Callable[[tf.Tensor], tf.RaggedTensor],
-) -> tf.RaggedTensor:
-    """Tokenizes texts that may contain added tokens."""
-    return tokenize(texts) if whole is None else whole.tokenize(texts, tokenize)
-
-
-def offsets_around(
-    whole: WholePieces | None,
-    texts: Sequence[str],
-    tokenize: Callable[[Sequence[str]], list[TokenOffsets]],
-) -> list[TokenOffsets]:
-    """Tokenizes texts that may contain added tokens, with offsets."""
-    if whole is None:
-        return tokenize(texts)
-    return whole.tokenize_with_offsets(texts, tokenize)

@@ -1,8 +1,10 @@
 """The content of a SentencePiece `.model` file. Needs no TensorFlow."""
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sentencepiece import SentencePieceProcessor
@@ -11,8 +13,18 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.vocabulary import sentinel_ids, sentinel_pieces
 
-# Field numbers of the protobuf message ModelProto.
-_TRAINER_SPEC, _NORMALIZER_SPEC = 2, 3
+# Fields of the protobuf messages ModelProto, SentencePiece, TrainerSpec and
+# NormalizerSpec, by their numbers.
+_PIECES, _TRAINER, _NORMALIZER, _DENORMALIZER = 1, 2, 3, 5
+_PIECE_SCORE, _PIECE_TYPE = 2, 3
+_MODEL_TYPE, _SPACE_AS_SUFFIX, _UNKNOWN_TEXT = 3, 24, 44
+_RULES, _ADD_SPACE, _REMOVE_SPACES, _ESCAPE_SPACES = 2, 3, 4, 5
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
+_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+# The library's score penalty for a character without a piece.
+_UNKNOWN_PENALTY = 10.0
+_WIRE_VARINT, _WIRE_BYTES = 0, 2  # wire types
+_FIXED_SIZES = {1: 8, 5: 4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +94,7 @@ class SentencePieceProto:
     def check(self, where: str) -> None:
         """Raises an ArtifactError if SentencePiece cannot read the model."""
         problem = None
-        if not {_TRAINER_SPEC, _NORMALIZER_SPEC} <= set(_fields(self.proto)):
+        if not {_TRAINER, _NORMALIZER} <= dict(_fields(self.proto)).keys():
             # The library accepts a file that is truncated between two pieces.
             problem = "the file is cut short or no SentencePiece model"
         else:
@@ -96,20 +108,25 @@ class SentencePieceProto:
             raise ArtifactError(f"{where}: {self.num_sentinels} sentinels cannot be")
 
 
-def _fields(message: bytes) -> Iterator[int]:
-    """Yields the numbers of a protobuf message's fields, up to the first error.
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yields the numbers and values of a protobuf message's fields: ints or bytes.
 
-    The library's own `sentencepiece_model_pb2` cannot be imported with the protobuf
-    version that TensorFlow needs.
+    Ends at the first error. The library's own `sentencepiece_model_pb2` cannot be
+    imported with the protobuf version that TensorFlow needs.
     """
     place = 0
     while place < len(message):
         tag, place = _varint(message, place)
-        length, place = _varint(message, place)
-        place += length
-        if tag & 7 != 2 or length < 0 or place > len(message):  # 2: bytes with a length
+        size = _FIXED_SIZES.get(tag & 7, 0)
+        if tag & 7 in (_WIRE_VARINT, _WIRE_BYTES):
+            size, place = _varint(message, place)
+        value = size
+        if tag & 7 != _WIRE_VARINT:
+            value = message[place : place + size]
+            place += size
+        if min(tag, size) < 0 or place > len(message):
             return
-        yield tag >> 3
+        yield tag >> 3, value
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
@@ -122,3 +139,167 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place
     return -1, place
+
+
+@dataclass(frozen=True)
+class NormalizerRules:
+    """The normalization rules of a model.
+
+    Attributes:
+        trie: An array of 32-bit numbers that maps texts to rules; may be empty.
+        texts: The replacement texts, each terminated by a zero byte.
+        add_space: Whether a space is added to texts.
+        space_at_end: Whether it is appended instead of prepended.
+        remove_extra_spaces: Whether runs of spaces are collapsed.
+        escape_spaces: Whether spaces are replaced by `▁`.
+    """
+
+    trie: bytes
+    texts: bytes
+    add_space: bool
+    space_at_end: bool
+    remove_extra_spaces: bool
+    escape_spaces: bool
+
+
+@dataclass(frozen=True)
+class PieceFile:
+    """The content of a model besides the names of its pieces.
+
+    Attributes:
+        kind: `unigram` or `bpe`.
+        types: int (V,), as in the file.
+        scores: float64 (V,), the scores that the search sums.
+        unknown_score: The score of a character without a piece.
+        unknown_text: The decoded text of the unknown piece.
+        rules: The normalization rules.
+    """
+
+    kind: str
+    types: np.ndarray
+    scores: np.ndarray
+    unknown_score: float
+    unknown_text: str
+    rules: NormalizerRules
+
+    @property
+    def of_text(self) -> list[int]:
+        """The ids of the pieces that can match a part of a text."""
+        return self._of_types(_NORMAL, _USER_DEFINED, _UNUSED)
+
+    @property
+    def named(self) -> list[int]:
+        """The ids of unknown, control and byte pieces, which match no text."""
+        return self._of_types(_UNKNOWN, _CONTROL, _BYTE)
+
+    @property
+    def user_defined(self) -> list[int]:
+        """The ids of user-defined pieces, which are matched before normalization."""
+        return self._of_types(_USER_DEFINED)
+
+    @property
+    def unused(self) -> list[int]:
+        """The ids of unused pieces."""
+        return self._of_types(_UNUSED)
+
+    @property
+    def byte_pieces(self) -> list[int]:
+        """The ids of the pieces for the 256 bytes, or none."""
+        return self._of_types(_BYTE)
+
+    def _of_types(self, *types: int) -> list[int]:
+        return np.flatnonzero(np.isin(self.types, types)).tolist()
+
+
+def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
+    """Reads a model.
+
+    Args:
+        model: Checked.
+        where: The model's file, for messages.
+
+    Raises:
+        ArtifactError: The tokenizer for phones does not support the model's type, or
+            the model has a denormalizer.
+    """
+    pieces, parts = _parts(model)
+    trainer, normalizer = parts[_TRAINER], parts[_NORMALIZER]
+    kind = _TYPES[trainer.get(_MODEL_TYPE, 1)]
+    if kind not in ("unigram", "bpe"):
+        raise ArtifactError(
+            f"{where}: is of the type {kind}, expected unigram or bpe. The tokenizer "
+            "for phones knows these two: learn such a one, or export without it"
+        )
+    if parts.get(_DENORMALIZER, {}).get(_RULES):
+        raise ArtifactError(
+            f"{where}: has rules that change a text back (a denormalizer), which the "
+            "tokenizer for phones does not know. Learn a model without, or export "
+            "without it"
+        )
+    types = np.array([piece.get(_PIECE_TYPE, _NORMAL) for piece in pieces])
+    scores = np.array([_float(piece.get(_PIECE_SCORE)) for piece in pieces])
+    normal = scores[types == _NORMAL]
+    if kind == "unigram":
+        scores = _with_bonus(model, types, scores)
+    unknown_text = trainer.get(_UNKNOWN_TEXT, " ⁇ ".encode())
+    return PieceFile(
+        kind,
+        types,
+        scores.astype(np.float64),
+        float(normal.min() - np.float32(_UNKNOWN_PENALTY)),
+        unknown_text.decode(),
+        _rules(trainer, normalizer),
+    )
+
+
+def read_rules(model: SentencePieceProto) -> NormalizerRules:
+    """Reads the normalization rules of a model.
+
+    Args:
+        model: Checked.
+    """
+    _, parts = _parts(model)
+    return _rules(parts[_TRAINER], parts[_NORMALIZER])
+
+
+def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, Any]]:
+    """Returns the fields of each piece, and those of the other parts by number."""
+    pieces, parts = [], {}
+    for number, value in _fields(model.proto):
+        if number == _PIECES:
+            pieces.append(dict(_fields(value)))
+        else:
+            parts[number] = dict(_fields(value))
+    return pieces, parts
+
+
+def _with_bonus(
+    model: SentencePieceProto, types: np.ndarray, scores: np.ndarray
+) -> np.ndarray:
+    """Sets the scores of user-defined pieces so high that they always win."""
+    # The library initializes its maximum score with the smallest positive number.
+    highest = max(scores[types == _NORMAL].max(), np.finfo(np.float32).tiny)
+    wide = scores.astype(np.float64)
+    for i in np.flatnonzero(types == _USER_DEFINED):
+        length = np.float32(len(model.pieces[i].encode()))
+        wide[i] = float(length * highest) - 0.1
+    return wide
+
+
+def _rules(trainer: dict[int, Any], normalizer: dict[int, Any]) -> NormalizerRules:
+    trie, texts = b"", b""
+    if content := normalizer.get(_RULES, b""):
+        (size,) = struct.unpack_from("<I", content)
+        trie, texts = content[4 : 4 + size], content[4 + size :]
+    return NormalizerRules(
+        trie,
+        texts,
+        bool(normalizer.get(_ADD_SPACE, True)),
+        bool(trainer.get(_SPACE_AS_SUFFIX, False)),
+        bool(normalizer.get(_REMOVE_SPACES, True)),
+        bool(normalizer.get(_ESCAPE_SPACES, True)),
+    )
+
+
+def _float(content: bytes | None) -> np.float32:
+    return np.float32(struct.unpack("<f", content)[0] if content else 0)

@@ -11,8 +11,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.pipeline.tokenizers.base.offsets import (
+from transbeam.pipeline.tokenizers.base.graph_tokenizer import (
+    RAGGED_IDS,
+    TEXTS,
+    GraphTokenizer,
+)
+from transbeam.pipeline.tokenizers.base.interface import (
+    SpecialIds,
     TokenOffsets,
     encodable,
     in_characters,
@@ -30,11 +35,6 @@ from transbeam.pipeline.tokenizers.sentencepiece.unknown_runs import (
     unknown_edges,
 )
 
-Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
-
-_TEXTS = tf.TensorSpec([None], tf.string, name="texts")
-_RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
-
 # SentencePiece's symbol for a space.
 _SPACE = "▁"
 
@@ -49,18 +49,19 @@ class WhiteSpaceSplitter(tf.Module):
     [[b'two', b'words']]
     """
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Maps string (N,), any bytes, to string (N, None), UTF-8."""
         return tf.strings.split(_as_utf8(texts))
 
 
-class SentencePieceTokenizer(tf.Module):
+class SentencePieceTokenizer(GraphTokenizer):
     """Tokenizes text into the most probable pieces of a SentencePiece model.
 
-    Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
-    a `keras.export.ExportArchive`), which then needs `tensorflow` and
-    `tensorflow_text` only.
+    In a SavedModel it needs `tensorflow` and `tensorflow_text` only. Invalid UTF-8
+    becomes U+FFFD as in `bytes.decode("utf-8", "replace")`. Only user-defined pieces of
+    the model are matched in texts. Words are separated by white space and not
+    normalized. Special tokens are decoded to their names, as separate words.
 
     A single word has the same pieces as inside a sentence: SentencePiece prepends a
     space.
@@ -110,28 +111,6 @@ class SentencePieceTokenizer(tf.Module):
         self._unknown_edges = unknown_edges(parts)
         self._model = model
 
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of pieces including special ones."""
-        return len(self.pieces)
-
-    # Each public method delegates to a compiled one. A tf.function alone holds `self`
-    # weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
-
-    def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """Tokenizes texts. Names of special tokens in a text are ordinary text.
-
-        Only user-defined pieces of the model are matched in texts.
-
-        Args:
-            texts: string `(N,)`, any bytes; invalid UTF-8 becomes U+FFFD as in
-                `bytes.decode("utf-8", "replace")`.
-
-        Returns:
-            int32 `(N, None)`; no special tokens are added.
-        """
-        return self._tokenize(tf.convert_to_tensor(texts, tf.string))
-
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
         """Tokenizes texts with the character offsets of each token.
 
@@ -157,48 +136,22 @@ class SentencePieceTokenizer(tf.Module):
                 found[place] = start, start + 1
         return found
 
-    def words(self, texts: Texts) -> tf.RaggedTensor:
-        """Splits texts at white space into words for training a model.
-
-        Args:
-            texts: string `(N,)`, any bytes.
-
-        Returns:
-            string `(N, None)`, UTF-8, not normalized.
-        """
-        return self._words(tf.convert_to_tensor(texts, tf.string))
-
-    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Decodes ids to text.
-
-        Args:
-            ids: int32 `(N, None)`.
-
-        Returns:
-            string `(N,)`, as decoded by SentencePiece; but special tokens become their
-            names, as separate words.
-
-        Raises:
-            tf.errors.InvalidArgumentError: An id is outside the vocabulary.
-        """
-        return self._detokenize(ids)
-
-    @tf.function(input_signature=[_TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel replaces each invalid byte by U+FFFD, other decoders several at
         # once.
         texts = shortened(_as_utf8(texts), self._unknown_edges)
         return self._sentencepiece().tokenize(texts)
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
         return tuple(self._sentencepiece().tokenize_with_offsets(texts))
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return tf.strings.split(_as_utf8(texts))
 
-    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
+    @tf.function(input_signature=[RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         # A row is split into segments: special tokens, and the tokens between them. The
         # kernel does not know sentinels and does not decode the other special tokens.

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import kept_of_each, row_of_each
-from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_rules
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import (
     SentencePieceProto,
+    read_rules,
 )
 
 # Characters to keep at each end of a run: more than any rule or piece spans.

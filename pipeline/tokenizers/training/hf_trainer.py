@@ -1,10 +1,26 @@
 """Trains WordPiece and byte-level BPE with the Rust library's pair merging."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from transbeam.configs.base.errors import DataError
+from transbeam.configs.schema.tokenizer import WordPieceConfig
+from transbeam.pipeline.tokenizers.base.vocabulary import (
+    CONTINUATION,
+    MAXIMUM_WORD_CHARACTERS,
+    SPECIAL_PIECES,
+    UNKNOWN,
+    reserved_pieces,
+    sentinel_pieces,
+)
+from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
+    ALPHABET,
+    END_OF_TEXT,
+    to_alphabet,
+)
 
 # A pair that occurs only once is not representative of the language.
 MINIMUM_PAIR_COUNT = 2
@@ -13,6 +29,14 @@ MINIMUM_PAIR_COUNT = 2
 # resolution of 1 in 50 million is sufficient for corpora of any size.
 _MAXIMUM_WORDS_WRITTEN = 50_000_000
 _WORDS_PER_LINE = 10_000
+
+
+# In bytes. The trainer's time is quadratic in a word's length, and longer strings
+# (base64, ruled lines) are not words of a language. SentencePiece has a similar limit.
+_LONGEST_WORD = 4096
+# Characters of a piece including `##`: in UTF-8 at most 256 bytes, the limit of
+# FastWordpieceTokenizer.
+_MAXIMUM_PIECE_CHARACTERS = 64
 
 
 def train_pairs(
@@ -66,3 +90,152 @@ def lines_of_words(word_counts: Mapping[str, int], maximum_total: int) -> Iterat
                 yield " ".join(line)
                 line = []
     yield " ".join(line)
+
+
+def learn_byte_bpe(
+    word_counts: Mapping[str, int] | Mapping[bytes, int],
+    vocabulary_size: int,
+    special_pieces: Sequence[str] = (END_OF_TEXT,),
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Learns a vocabulary and the merges of byte-level BPE from word counts.
+
+    Starting from single bytes, the most frequent adjacent pair becomes a new piece
+    until the vocabulary is full. The result is a function of the counts alone: neither
+    the order of the mapping nor the number of threads changes it.
+
+    Above a total of 50 million words, counts are scaled down to that total, to at least
+    one per word. Words of more than 4096 bytes are ignored.
+
+    Args:
+        word_counts: The counts of words from `ByteBPETokenizer.words`, at least 1;
+            texts are encoded as UTF-8.
+        vocabulary_size: The number of pieces including special ones.
+        special_pieces: The pieces with the first ids.
+
+    Returns:
+        The pieces in the order of their ids (special pieces, single bytes, then merged
+        ones in the order of merges) in GPT-2's alphabet, and the merges.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary, or the bytes alone do not fit
+            into it.
+
+    Example:
+    >>> pieces, merges = learn_byte_bpe({" at": 9, "at": 5}, 259)
+    >>> pieces[0], pieces[-2:], merges
+    ('<|endoftext|>', ['at', 'Ġat'], [('a', 't'), ('Ġ', 'at')])
+    """
+    fixed = len(special_pieces) + len(ALPHABET)
+    if fixed > vocabulary_size:
+        raise DataError(
+            f"tokenizer.vocabulary_size={vocabulary_size} pieces were asked for, but "
+            f"special pieces and single bytes alone are {fixed}. Raise "
+            f"tokenizer.vocabulary_size to more than {fixed}"
+        )
+    # Bytes become printable characters, so that white space inside a word does not
+    # split it in the trainer.
+    written: Counter[str] = Counter()
+    for word, count in word_counts.items():
+        raw = word if isinstance(word, bytes) else word.encode()
+        if len(raw) <= _LONGEST_WORD:
+            written[to_alphabet(raw)] += count
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        min_frequency=MINIMUM_PAIR_COUNT,
+        special_tokens=list(special_pieces),
+        initial_alphabet=list(ALPHABET),
+        show_progress=False,
+    )
+    learner = train_pairs(models.BPE(), trainer, written)
+    ids = learner.get_vocab()
+    merges = json.loads(learner.to_str())["model"]["merges"]
+    return sorted(ids, key=ids.__getitem__), [(left, right) for left, right in merges]
+
+
+def learn_wordpiece(
+    word_counts: Mapping[str, int], config: WordPieceConfig
+) -> list[str]:
+    """Finds pieces that split the words of a corpus into few parts.
+
+    Starting from single characters, the most frequent adjacent pair becomes a new piece
+    until the vocabulary is full. The result is a function of the counts alone: neither
+    the order of the mapping nor the number of threads changes it.
+
+    Words that are `[UNK]` with any pieces, because they are too long or have a
+    character outside the alphabet, are left out. Above a total of 50 million words,
+    counts are scaled down to that total, to at least one per word.
+
+    Args:
+        word_counts: The counts of words, at least 1, from `WordPieceTokenizer.words`:
+            normalized, without white space.
+        config: The configuration; `lowercase` and `strip_accents` are not used, as
+            words are already normalized.
+
+    Returns:
+        The pieces in the order of their ids: special pieces, reserved ones, sentinels,
+        single characters, then merged pieces in the order of merges.
+
+    Raises:
+        DataError: The corpus cannot fill the vocabulary, or its characters alone do
+            not fit into it.
+
+    Example:
+    >>> config = WordPieceConfig(vocabulary_size=32)
+    >>> learn_wordpiece({"banana": 9}, config)
+    Traceback (most recent call last):
+    DataError: tokenizer.vocabulary_size=32 pieces were asked for, but...
+    """
+    alphabet, continuing = _alphabet(word_counts, config.maximum_alphabet)
+    # The Rust trainer numbers the characters in the order of a hash map, different in
+    # every run, and breaks ties by these numbers (huggingface/tokenizers#1794). Special
+    # pieces are numbered before it reads any word.
+    fixed = [
+        *SPECIAL_PIECES,
+        *reserved_pieces(config.num_reserved),
+        *sentinel_pieces(config.num_sentinels),
+        *alphabet,
+        *(CONTINUATION + character for character in continuing),
+    ]
+    if len(fixed) > config.vocabulary_size:
+        raise DataError(
+            f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked "
+            f"for, but special pieces and single characters alone are {len(fixed)}. "
+            "Raise tokenizer.vocabulary_size or lower tokenizer.maximum_alphabet "
+            f"(now {config.maximum_alphabet})"
+        )
+    # WordPieceTrainer is the same trainer without the limit on the length of a piece.
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocabulary_size,
+        min_frequency=MINIMUM_PAIR_COUNT,
+        special_tokens=fixed,
+        continuing_subword_prefix=CONTINUATION,
+        max_token_length=_MAXIMUM_PIECE_CHARACTERS,
+        show_progress=False,
+    )
+    model = models.BPE(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION)
+    usable = _usable(word_counts, set(alphabet))
+    ids = train_pairs(model, trainer, usable).get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _alphabet(
+    word_counts: Mapping[str, int], maximum: int
+) -> tuple[list[str], list[str]]:
+    """Returns the most frequent characters, and those that can continue a word."""
+    counts: Counter[str] = Counter()
+    continuing: set[str] = set()
+    for word, count in word_counts.items():
+        continuing.update(word[1:])
+        for character in word:
+            counts[character] += count
+    kept = sorted(counts, key=lambda character: (-counts[character], character))
+    alphabet = sorted(kept[:maximum])
+    return alphabet, [character for character in alphabet if character in continuing]
+
+
+def _usable(word_counts: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:
+    return {
+        word: count
+        for word, count in word_counts.items()
+        if len(word) <= MAXIMUM_WORD_CHARACTERS and alphabet.issuperset(word)
+    }

@@ -38,7 +38,6 @@ class WordSplitter(Protocol):
 
     def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Maps string (N,) to string (N, None)."""
-        ...
 
 
 def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
@@ -141,7 +140,7 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
     """
     match config:
         case WordPieceConfig():
-            from transbeam.pipeline.tokenizers.training.train_wordpiece import (
+            from transbeam.pipeline.tokenizers.training.hf_trainer import (
                 learn_wordpiece,
             )
             from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import (
@@ -158,7 +157,7 @@ def learn_model(counts: Mapping[str, int], config: LearnedConfig) -> TokenizerMo
             from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
                 ByteBPEModel,
             )
-            from transbeam.pipeline.tokenizers.training.train_byte_bpe import (
+            from transbeam.pipeline.tokenizers.training.hf_trainer import (
                 learn_byte_bpe,
             )
 

@@ -4,14 +4,23 @@ The ids are those of the Rust `tokenizers` library (`BertNormalizer`,
 `BertPreTokenizer`, `WordPiece`), so a BERT vocabulary results in the same ids.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from transbeam.pipeline.tokenizers.base.interface import SpecialIds
-from transbeam.pipeline.tokenizers.base.offsets import TokenOffsets, encodable
+from transbeam.pipeline.tokenizers.base.graph_tokenizer import (
+    RAGGED_IDS,
+    TEXTS,
+    AddedTokenTokenizer,
+    Texts,
+)
+from transbeam.pipeline.tokenizers.base.interface import (
+    SpecialIds,
+    TokenOffsets,
+)
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     joined,
     rows_in_one,
@@ -27,23 +36,16 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
     is_reserved,
     wordpiece_special_ids,
 )
-from transbeam.pipeline.tokenizers.base.whole_pieces import (
-    make_added_token_matcher,
-    offsets_around,
-    tokenize_around,
-)
 from transbeam.pipeline.tokenizers.wordpiece import bert_normalization
-from transbeam.pipeline.tokenizers.wordpiece.wordpiece_offsets import of_word_pieces
-
-Texts = tf.Tensor | np.ndarray | Sequence[str | bytes]
-
-_TEXTS = tf.TensorSpec([None], tf.string, name="texts")
-_RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 
 # The kernel counts bytes, BERT characters. No word of allowed length is longer than
 # this, and words that are too long are replaced by one that is longer.
 _MAXIMUM_WORD_BYTES = 4 * MAXIMUM_WORD_CHARACTERS
 _TOO_LONG = "x" * (_MAXIMUM_WORD_BYTES + 1)
+
+
+# Words after normalization, which replaces all other white space by spaces.
+_WORD = re.compile(r"[^ \t\n\r]+")
 
 
 def fast_wordpiece(
@@ -65,12 +67,12 @@ def fast_wordpiece(
     )
 
 
-class WordPieceTokenizer(tf.Module):
+class WordPieceTokenizer(AddedTokenTokenizer):
     """Splits text into words and words into the longest pieces of a vocabulary.
 
-    Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
-    a `keras.export.ExportArchive`), which then needs `tensorflow` and
-    `tensorflow_text` only. It does not depend on the locale of the process.
+    In a SavedModel it needs `tensorflow` and `tensorflow_text` only. It does not depend
+    on the locale of the process. Invalid UTF-8 is dropped. Ids are decoded to words
+    with one space between them.
 
     Each distinct part between spaces is normalized and looked up once per call, so
     blocks of about a megabyte are the fastest.
@@ -92,6 +94,8 @@ class WordPieceTokenizer(tf.Module):
     >>> tokenizer = WordPieceTokenizer(pieces)
     >>> tokenizer.tokenize(["Unable!", "able"]).to_list()
     [[5, 6, 7], [1]]
+    >>> tokenizer.tokenize_with_offsets(["So Únable!"])
+    [TokenOffsets(ids=[1, 5, 6, 7], offsets=[(0, 2), (3, 5), (5, 9), (9, 10)])]
 
     References:
         - [Devlin et al., 2018](https://arxiv.org/abs/1810.04805), section 3
@@ -134,28 +138,7 @@ class WordPieceTokenizer(tf.Module):
         )
         self._pieces = tf.constant(self.vocabulary)
         self._wordpiece = fast_wordpiece(self.vocabulary)
-        self.whole = make_added_token_matcher(
-            self.vocabulary, whole_pieces, folded_pieces
-        )
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of pieces including special ones."""
-        return len(self.vocabulary)
-
-    # Each public method delegates to a compiled one. A tf.function alone holds `self`
-    # weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
-
-    def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """Tokenizes texts. Names of special tokens in a text are ordinary text.
-
-        Args:
-            texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
-
-        Returns:
-            int32 `(N, None)`; no special tokens are added.
-        """
-        return self._tokenize(tf.convert_to_tensor(texts, tf.string))
+        self._match_whole(whole_pieces, folded_pieces)
 
     def tokenize_with_masks(self, texts: Texts) -> tf.RaggedTensor:
         """Tokenizes like `tokenize`, but a literal `[MASK]` becomes the mask token.
@@ -170,16 +153,6 @@ class WordPieceTokenizer(tf.Module):
             int32 `(N, None)`; no special tokens are added.
         """
         return self._tokenize_with_masks(tf.convert_to_tensor(texts, tf.string))
-
-    def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
-        """Tokenizes texts with the character offsets of each token.
-
-        Example:
-        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##able", "!"]
-        >>> WordPieceTokenizer(pieces).tokenize_with_offsets(["So Únable!"])
-        [TokenOffsets(ids=[1, 5, 6, 7], offsets=[(0, 2), (3, 5), (5, 9), (9, 10)])]
-        """
-        return offsets_around(self.whole, encodable(texts), self._offsets_of)
 
     def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
         rows = self._ids_of(tf.constant(texts, tf.string)).to_list()
@@ -202,43 +175,14 @@ class WordPieceTokenizer(tf.Module):
         found = [text.decode() for text in normalized.numpy()]
         return dict(zip(characters, found, strict=True))
 
-    def words(self, texts: Texts) -> tf.RaggedTensor:
-        """Splits texts into normalized words as `tokenize` does, for training.
-
-        Args:
-            texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
-
-        Returns:
-            string `(N, None)`, UTF-8.
-        """
-        return self._split_into_words(tf.convert_to_tensor(texts, tf.string))
-
-    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Decodes ids to words, with one space between them.
-
-        Args:
-            ids: int32 `(N, None)`.
-
-        Returns:
-            string `(N,)`; special tokens become their names, as separate words.
-
-        Raises:
-            tf.errors.InvalidArgumentError: An id is outside the vocabulary.
-        """
-        return self._detokenize(ids)
-
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return tokenize_around(self.whole, texts, self._ids_of)
-
     def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
         chunks = bert_normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)
         return _spread(self._look_up(self._words(unique)), index, chunks)
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def _tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return tokenize_around(self.whole, texts, self._ids_with_masks)
+        return self._tokenize_around(texts, self._ids_with_masks)
 
     def _ids_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(texts, r"\[MASK\]", f" {MASK} ")
@@ -248,13 +192,13 @@ class WordPieceTokenizer(tf.Module):
         others = self._look_up(self._words(tf.where(is_mask, "", unique)))
         return _spread(with_piece_before(others, self.mask_id, is_mask), index, chunks)
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
+    @tf.function(input_signature=[TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
         chunks = bert_normalization.split_at_spaces(texts)
         unique, index = tf.unique(chunks.values)
         return _spread(self._words(unique), index, chunks)
 
-    @tf.function(input_signature=[_RAGGED_IDS], autograph=False)
+    @tf.function(input_signature=[RAGGED_IDS], autograph=False)
     def _detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         # FastWordpieceTokenizer.detokenize kills the process on an unknown id.
         pieces = ids.with_values(tf.gather(self._pieces, ids.values))
@@ -279,3 +223,50 @@ def _spread(
 ) -> tf.RaggedTensor:
     """Maps one row per distinct chunk to one row per text."""
     return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))
+
+
+def of_word_pieces(
+    text: str,
+    pieces: Sequence[str],
+    unknown: str,
+    normalized: Mapping[str, str],
+) -> list[tuple[int, int]]:
+    """Returns the character offsets of WordPiece's pieces.
+
+    BERT's normalization processes each character separately, so the output of each
+    character is known, and words and pieces are ranges of the output.
+
+    Args:
+        text: The text.
+        pieces: Its pieces.
+        unknown: The piece that represents an unknown word.
+        normalized: The normalized form of each character of the text.
+
+    Example:
+    >>> alone = {"U": "u", "n": "n", "ï": "i", "!": " ! "}
+    >>> of_word_pieces("Unï!", ["un", "##i", "!"], "[UNK]", alone)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    parts = [normalized[character] for character in text]
+    origin = np.repeat(np.arange(len(text)), [len(part) for part in parts])
+    left = iter(pieces)
+    found: list[tuple[int, int]] = []
+    for word in _WORD.finditer("".join(parts)):
+        for start, end in _within(word.start(), word.end(), left, unknown):
+            found.append((int(origin[start]), int(origin[end - 1]) + 1))
+    return found
+
+
+def _within(
+    start: int, end: int, pieces: Iterator[str], unknown: str
+) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of a word's pieces, by their lengths."""
+    at = start
+    while at < end:
+        piece = next(pieces)
+        if piece == unknown:
+            yield at, end
+            return
+        size = len(piece if at == start else piece.removeprefix(CONTINUATION))
+        yield at, at + size
+        at += size

@@ -16,6 +16,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TokenChoiceObjective,
 )
+from transbeam.pipeline.records.packing.document_unpacking import split_documents
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
 
@@ -122,9 +123,7 @@ def _split(
     trained: TrainedRun, record: Record
 ) -> Iterable[tuple[dict[str, np.ndarray], np.ndarray]]:
     """Yields the documents of a record, and the indices of their tokens."""
-    document_ids = record["document_ids"]
-    for document in range(1, int(document_ids.max()) + 1):
-        of_it = np.flatnonzero(document_ids == document)
+    for of_it in split_documents(record["document_ids"]):
         part = {
             name: record[name][of_it]
             for name in ("token_ids", "document_ids", "segment_ids")

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
 
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     CONTINUATION,
@@ -14,12 +15,14 @@ from transbeam.pipeline.tokenizers.base.vocabulary import (
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
-from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
-from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
+from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
+    TokenizerModel,
+)
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     MODEL_FILE,
     SentencePieceModel,
 )
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import read_pieces
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 from transbeam.serving.phone.tokenizer.sources.tokenizer import FORMAT, VERSION
 from transbeam.serving.phone.tokenizer.unicode_tables import (

@@ -1,6 +1,6 @@
 """An error shows what it speaks of: an entry for each of the most frequent reasons."""
 
-from transbeam.pipeline.accounting.quarantine_examples import examples
+from transbeam.pipeline.accounting.document_accounting import examples
 from transbeam.pipeline.documents.document import Rejected
 from transbeam.pipeline.steps.clean_documents import write_quarantine
 

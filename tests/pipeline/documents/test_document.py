@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.pipeline.documents.split_rule import split_of
 from transbeam.configs.schema.cleaning import CleaningConfig
 from transbeam.pipeline.cleaning.text_cleaning import filter_reason, quarantine_reason
-from transbeam.pipeline.documents.document import document_hash
-from transbeam.pipeline.documents.rejection import excerpt
+from transbeam.pipeline.documents.document import document_hash, excerpt
 
 
 def test_split_share_and_growth() -> None:

@@ -20,7 +20,7 @@ from transbeam.configs.schema.table_sources import (
     ConllSourceConfig,
     CsvSourceConfig,
 )
-from transbeam.pipeline.steps.corpus_word_counts import words_of_corpus
+from transbeam.pipeline.steps.count_words import words_of_corpus
 
 
 class Spaces:

@@ -11,7 +11,7 @@ from tests.pipeline.tokenizers.rust_wordpiece import ALL_MODES, rust_words
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_tokenizer import ByteBPETokenizer
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
-from transbeam.pipeline.tokenizers.training.train_byte_bpe import learn_byte_bpe
+from transbeam.pipeline.tokenizers.training.hf_trainer import learn_byte_bpe
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )

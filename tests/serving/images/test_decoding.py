@@ -17,8 +17,7 @@ from tests.serving.images.image_files import (
     wide_png,
 )
 from transbeam.configs.schema.sources import ImagesSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document import Document, SourceFile, Span
 from transbeam.pipeline.sources.decoding.image_decoding import decode_image
 from transbeam.pipeline.sources.readers.images import read
 from transbeam.serving.export.stored_requests import sample_images

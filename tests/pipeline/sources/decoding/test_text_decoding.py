@@ -6,11 +6,15 @@ import pytest
 
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.configs.schema.table_sources import CsvSourceConfig, JsonlSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.decoding.text_decoding import find_codec
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.readers import plain_text
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
@@ -69,8 +73,8 @@ def test_file_that_cannot_be_told(tmp_path: Path) -> None:
     path.write_bytes(b"a very short word: caf\xe9")
     with pytest.raises(BrokenFile) as caught:
         codec(path, "detect")
-    assert caught.value.reason == "encoding cannot be told"
-    assert "declare the source's encoding" in caught.value.detail
+    assert caught.value.damage[-1].reason == "encoding cannot be told"
+    assert "declare the source's encoding" in caught.value.damage[-1].detail
 
 
 @pytest.mark.parametrize("read_as", ["utf-8", "latin-1"])

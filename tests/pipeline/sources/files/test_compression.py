@@ -12,9 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.pipeline.documents.byte_range import SourceFile
+from transbeam.pipeline.documents.document import BrokenFile, Damage, SourceFile
 from transbeam.pipeline.sources.files import compression
-from transbeam.pipeline.sources.files.damage import BrokenFile, Damage
 from transbeam.pipeline.sources.files.file_access import (
     is_compressed,
     open_file,

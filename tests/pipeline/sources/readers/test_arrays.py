@@ -8,8 +8,7 @@ import pytest
 
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.sources import ArraysSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import BrokenFile, SourceFile, Span
 from transbeam.pipeline.sources.readers.arrays import read
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 3), np.uint8)
@@ -66,7 +65,7 @@ def test_damage(tmp_path: Path) -> None:
         path.write_bytes(raw)
         with pytest.raises(BrokenFile) as caught:
             read_all(path)
-        assert caught.value.reason == "damaged .npz archive"
+        assert caught.value.damage[-1].reason == "damaged .npz archive"
 
 
 def test_a_member_of_the_name_that_is_no_array(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from tests.pipeline.sources.readers.read_one_file import (
 )
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.table_sources import ColumnsConfig, CsvSourceConfig
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import BrokenFile, Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers import csv_table
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
@@ -223,7 +222,7 @@ def test_another_delimiter_is_named(tmp_path, content, options, hint):
 def test_another_delimiter_between_quoted_names(tmp_path):
     with pytest.raises(BrokenFile) as told:
         read(tmp_path / "a.csv", b'"text"\t"label"\n')
-    assert told.value.detail.endswith('write data.source.delimiter: "\\t"')
+    assert told.value.damage[-1].detail.endswith('write data.source.delimiter: "\\t"')
 
 
 def test_no_delimiter_is_named_where_none_would_help(tmp_path):

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from transbeam.configs.schema.sources import ImagesSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.documents.document import Document, SourceFile, Span
 from transbeam.pipeline.sources.readers.images import read
 
 

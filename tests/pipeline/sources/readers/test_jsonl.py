@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
 from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.readers import jsonl
 
 

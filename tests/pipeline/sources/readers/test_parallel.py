@@ -7,8 +7,7 @@ import pytest
 from tests.pipeline.sources.readers.read_one_file import notes_while
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.table_sources import ParallelSourceConfig
-from transbeam.pipeline.documents.byte_range import Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.readers import parallel
 

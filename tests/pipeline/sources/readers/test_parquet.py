@@ -9,10 +9,14 @@ import pytest
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.table_sources import ColumnsConfig, ParquetSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers import parquet
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.schema.sources import TextSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.files.damage import BrokenFile
 from transbeam.pipeline.sources.readers.plain_text import read
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 

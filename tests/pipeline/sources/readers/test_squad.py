@@ -7,8 +7,7 @@ import pytest
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons
 from transbeam.configs.schema.table_sources import SquadSourceConfig
-from transbeam.pipeline.documents.document import Document
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import BrokenFile, Document
 from transbeam.pipeline.sources.readers import squad
 
 CONTEXT = "Zürich \U0001f600 lies in Zürich."

@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from tests.pipeline.sources.readers.read_one_file import read_file, reasons, texts
 from transbeam.configs.schema.table_sources import ColumnsConfig, TFRecordSourceConfig
-from transbeam.pipeline.documents.document import Document
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import BrokenFile, Document
 from transbeam.pipeline.sources.readers import tfrecord
 
 

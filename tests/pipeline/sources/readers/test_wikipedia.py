@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.schema.sources import WikipediaSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Filtered, Rejected
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Filtered,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.readers import wikipedia
 from transbeam.pipeline.sources.readers.wikipedia import read

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.schema.sources import ZipSourceConfig
-from transbeam.pipeline.documents.byte_range import SourceFile, Span
-from transbeam.pipeline.documents.document import Document, Rejected
-from transbeam.pipeline.sources.files.damage import BrokenFile
+from transbeam.pipeline.documents.document import (
+    BrokenFile,
+    Document,
+    Rejected,
+    SourceFile,
+    Span,
+)
 from transbeam.pipeline.sources.readers.zip_archive import read
 
 
@@ -87,10 +91,10 @@ def test_no_archive_and_no_such_member(tmp_path: Path) -> None:
     path = archive_of(tmp_path / "a.zip", {"a.txt": b"text"})
     with pytest.raises(BrokenFile) as caught:
         read_all(path, members="*.csv")
-    assert caught.value.reason == "no member matches '*.csv'"
+    assert caught.value.damage[-1].reason == "no member matches '*.csv'"
     whole = path.read_bytes()
     for raw in (b"", b"plain text", whole[:-30]):
         path.write_bytes(raw)
         with pytest.raises(BrokenFile) as caught:
             read_all(path)
-        assert caught.value.reason == "not a zip archive"
+        assert caught.value.damage[-1].reason == "not a zip archive"

@@ -17,7 +17,7 @@ from tests.pipeline.tokenizers.hostile_text_tokenizers import (
 from tests.pipeline.tokenizers.rust_byte_bpe import rust_byte_bpe
 from tests.pipeline.tokenizers.rust_wordpiece import ALL_MODES
 from tests.pipeline.tokenizers.sentencepiece_models import OPTIONS, train
-from transbeam.pipeline.tokenizers.base.offsets import in_characters
+from transbeam.pipeline.tokenizers.base.interface import in_characters
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
 )

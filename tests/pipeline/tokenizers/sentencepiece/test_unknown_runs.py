@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.tokenizers.sentencepiece_models import OPTIONS, train
-from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_rules
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
+from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import read_rules
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import (
     SentencePieceTokenizer,
 )

@@ -16,7 +16,7 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
     ALPHABET,
     check_byte_bpe,
 )
-from transbeam.pipeline.tokenizers.training.train_byte_bpe import learn_byte_bpe
+from transbeam.pipeline.tokenizers.training.hf_trainer import learn_byte_bpe
 
 
 def invented_counts():
@@ -66,8 +66,8 @@ def test_order_of_the_counts_does_not_matter():
 def test_processes_and_threads_do_not_matter():
     script = (
         "import json, sys\n"
-        "from transbeam.pipeline.tokenizers.training import train_byte_bpe\n"
-        "print(json.dumps(train_byte_bpe.learn_byte_bpe(json.load(sys.stdin), 500)))\n"
+        "from transbeam.pipeline.tokenizers.training import hf_trainer\n"
+        "print(json.dumps(hf_trainer.learn_byte_bpe(json.load(sys.stdin), 500)))\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
     pieces, merges = learn_byte_bpe(invented_counts(), 500)

@@ -18,8 +18,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.tokenizer import WordPieceConfig
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
-from transbeam.pipeline.tokenizers.training.hf_trainer import lines_of_words
-from transbeam.pipeline.tokenizers.training.train_wordpiece import learn_wordpiece
+from transbeam.pipeline.tokenizers.training.hf_trainer import (
+    learn_wordpiece,
+    lines_of_words,
+)
 
 SPECIALS = list(SPECIAL_PIECES)
 
@@ -68,10 +70,10 @@ def test_processes_and_threads_do_not_matter():
     script = (
         "import json, sys\n"
         "from transbeam.configs.schema.tokenizer import WordPieceConfig\n"
-        "from transbeam.pipeline.tokenizers.training import train_wordpiece\n"
+        "from transbeam.pipeline.tokenizers.training import hf_trainer\n"
         "config = WordPieceConfig(vocabulary_size=500)\n"
         "counts = json.load(sys.stdin)\n"
-        "print(json.dumps(train_wordpiece.learn_wordpiece(counts, config)))\n"
+        "print(json.dumps(hf_trainer.learn_wordpiece(counts, config)))\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
     counts = invented_counts()

@@ -1,0 +1,36 @@
+"""Framing of served texts: special tokens around tokenized texts, in the graph.
+
+Records (`transbeam.pipeline.records.framing`) and the parity check
+(`transbeam.serving.parity.base.framing`) have their own (ADR 24).
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from transbeam.pipeline.tokenizers.base.interface import SpecialIds
+from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    side_by_side,
+    with_piece_before,
+    with_piece_behind,
+)
+
+
+def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
+    """Makes rows `[CLS] text [SEP]`, or `[CLS] text [SEP] second text [SEP]`.
+
+    Args:
+        texts: int32 (B, None): the texts, or the first and the second texts of pairs.
+        special: Has a token before a text and one after it.
+
+    Example:
+    >>> special = SpecialIds(pad=0, begin=1, end=2)
+    >>> one, two = tf.ragged.constant([[5, 6], []]), tf.ragged.constant([[7], [8]])
+    >>> frame_texts(one, two, special=special).to_list()
+    [[1, 5, 6, 2, 7, 2], [1, 2, 8, 2]]
+    """
+    first, *further = (with_piece_behind(text, special.end) for text in texts)
+    framed = with_piece_before(first, special.begin)
+    for text in further:
+        framed = side_by_side(framed, text)
+    return framed
