@@ -15,7 +15,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.model_files import TOKENIZER, WEIGHTS, training_stage
 from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
-from transbeam.configs.schema.distribution import ModelParallelConfig
+from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
 from transbeam.pipeline.evaluation_set import read_held_out
 from transbeam.pipeline.records.manifest import read_manifest
@@ -38,13 +38,13 @@ from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     describe,
+    evaluate_split,
     means,
     on_host,
     sums_over,
 )
-from transbeam.trainer.evaluation.html_examples import examples
+from transbeam.trainer.evaluation.html_report import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
-from transbeam.trainer.evaluation.split_evaluation import evaluate_split
 from transbeam.trainer.input.batches import training_batches, validation_batches
 from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
@@ -60,15 +60,14 @@ from transbeam.trainer.loop.metrics_log import (
     time_and_tokens,
 )
 from transbeam.trainer.loop.mfu import least_step_seconds
-from transbeam.trainer.loop.more_steps import can_go_on
 from transbeam.trainer.loop.out_of_memory import memory_advice
 from transbeam.trainer.loop.training_loop import run_steps, stop_on_signals
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.targets import make_targets
-from transbeam.trainer.pages.report_files import write_report
+from transbeam.trainer.pages.training_page import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import averaged
-from transbeam.trainer.training_setup import TrainingSetup, prepare
+from transbeam.trainer.training_setup import TrainingSetup, can_go_on, prepare
 
 
 def train(
@@ -142,10 +141,10 @@ def _found(stage: Stage) -> str:
     """Describes the training found in the folder: inputs, progress, checkpoint."""
     if not stage.is_begun:
         return "none"
-    told = "finished" if (stage.path / "stage.json").exists() else "unfinished"
+    text = "finished" if (stage.path / "stage.json").exists() else "unfinished"
     checkpoints = list_checkpoints(stage.path / "checkpoints")
     last = checkpoints[-1].name if checkpoints else "no checkpoint"
-    return f"{fingerprint(stage.inputs())} ({told}, {last})"
+    return f"{fingerprint(stage.inputs())} ({text}, {last})"
 
 
 def _begin_and_train(
@@ -165,8 +164,8 @@ def _begin_and_train(
     with peak_memory() as peak, advice:
         try:
             workers.wait()  # until the chief has started the stage
-            told = f"whether they see that {stage.path} is begun (1) or not (0)"
-            workers.agree(int(stage.is_begun), told)
+            text = f"whether they see that {stage.path} is begun (1) or not (0)"
+            workers.agree(int(stage.is_begun), text)
             training = prepare(invocation, stage.path, workers)
         except BaseException:
             stage.take_back(moved)
@@ -194,10 +193,10 @@ def _train(
     config, console = invocation.config, invocation.console
     training, model, state = config.training, prepared.model, prepared.state
     manifest, counted = prepared.manifest, prepared.parameters
-    told = counted if counted.frozen else f"{counted.total:,} parameters"
+    text = counted if counted.frozen else f"{counted.total:,} parameters"
     console.say(
-        f"{told}, {training.steps:,} steps of {training.batch_size} records, "
-        f"{training.precision}{workers.told()}"
+        f"{text}, {training.steps:,} steps of {training.batch_size} records, "
+        f"{training.precision}{workers.describe()}"
     )
 
     # 1. The steps.
@@ -224,7 +223,7 @@ def _train(
         forward = build_evaluation(model, make_loss(config), workers)
         first = FirstRows(make_targets(config.objective)[0], training.samples)
         evaluation = evaluate_split(
-            config, forward, manifest, masking, watchers=[first]
+            config, forward, manifest, masking, collectors=[first]
         )
         shown = Markup()
         if workers.is_chief:
@@ -326,7 +325,7 @@ def _samples(
         # A copy local to this worker, because the others do not run these predictions.
         model = build_trainable(config, manifest.vocabulary["size"])
         model.set_weights([copy_to_host(v) for v in prepared.model.weights])
-        subject = EvaluationContext(
+        context = EvaluationContext(
             config,
             manifest,
             read_held_out(manifest, config.data),
@@ -334,7 +333,7 @@ def _samples(
             model,
             invocation.console,
         )
-        return examples(samples(subject, rows), subject.held_out)
+        return examples(samples(context, rows), context.held_out)
 
 
 def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from transbeam.configs.loader.run_folder import fingerprint, lock, save_config
 from transbeam.configs.loader.sweep import Sweep, load_sweep
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.signal_handlers import handling
 from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
 from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.pages.sweep_page import sweep_page
@@ -85,8 +85,7 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
     with lock(folder):
         outcomes = {p.folder: _outcome(p) for p in points if _is_finished(p)}
         for number, point in enumerate(points, start=1):
-            told = " ".join(point.replaced)
-            console.heading(f"{number} of {len(points)}: {told}")
+            console.heading(f"{number} of {len(points)}: {' '.join(point.replaced)}")
             _share_records(point, points[: number - 1])
             error = _run(plan, point, console)
             if error is not None:
@@ -199,15 +198,12 @@ def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None,
 
     A SIGTERM that arrives earlier, while the process starts, is forwarded then.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda process: None  # Python hands signals to the main thread alone
-        return
     started: subprocess.Popen | None = None
-    is_asked = False
+    is_stopped = False
 
     def handle(number: int, frame: Any) -> None:
-        nonlocal is_asked
-        is_asked = True
+        nonlocal is_stopped
+        is_stopped = True
         if started is not None:
             started.terminate()
             raise KeyboardInterrupt
@@ -215,14 +211,11 @@ def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None,
     def pass_on_to(process: subprocess.Popen) -> None:
         nonlocal started
         started = process
-        if is_asked:
+        if is_stopped:
             handle(signal.SIGTERM, None)
 
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
+    with handling(handle, signal.SIGTERM):
         yield pass_on_to
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _share_records(point: Point, before: Sequence[Point]) -> None:

@@ -35,13 +35,13 @@ from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.model.weights.safetensors_store import save_weights_by_path, take_over
+from transbeam.pipeline.records.shards import sha256
 from transbeam.pipeline.stage import data_inputs
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,
     read_tokenizer,
     save_tokenizer,
 )
-from transbeam.trainer.base.training_stage import file_sha256
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     RUN_FILE,
@@ -204,7 +204,7 @@ class DerivedRun:
         folder = origin.folder
         inputs = {
             **data_inputs(config),
-            "weights": file_sha256(find_model_weights(folder)),
+            "weights": sha256(find_model_weights(folder)),
             "tokenizer": origin.tokenizer,
             "model": dataclasses.asdict(config.model),
             **decided_by,

@@ -141,9 +141,9 @@ class SeveralRendezvous(Rendezvous):
         self.listener = listen(place.listens_at) if place.listens_at else None
         self.all_are_met = False
         self.has_ended = False
-        self._say = say
+        self.say = say
         self._seconds = seconds
-        self._posted: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._posted: queue.Queue[Callable[[], object]] = queue.Queue()
 
     def missing(self) -> Mapping[int, str]:
         """The missing workers, by number, with the reason where it is known."""
@@ -161,13 +161,9 @@ class SeveralRendezvous(Rendezvous):
         if self.listener is not None:
             self.listener.close()
 
-    def post(self, action: Callable[..., None], *arguments: Any) -> None:
+    def post(self, action: Callable[..., object], *arguments: Any) -> None:
         """Queues an action, from any thread, for the waiting thread to run."""
         self._posted.put(lambda: action(*arguments))
-
-    def say(self, text: str) -> None:
-        """Prints a line to the user."""
-        self._say(text)
 
     def wait(self, is_done: Callable[[], bool]) -> None:
         """Runs posted actions until a condition is true.

@@ -67,8 +67,7 @@ class ChiefRendezvous(SeveralRendezvous):
             connection.send(message)
 
     def leave_port(self) -> None:
-        if self.listener is not None:
-            self.listener.close()
+        super().leave_port()
         if self._acceptor is not None:
             self._acceptor.join()  # the port is in use until its accept() returns
 
@@ -124,13 +123,10 @@ class ChiefRendezvous(SeveralRendezvous):
                 self.post(self._unreached.update, {number: why})
                 time.sleep(_SECONDS_BETWEEN)
             else:
-                self.post(self._reached, number)
+                self.post(self._unreached.pop, number)
                 return
 
     # ------------------------------------------------ in the thread that waits
-
-    def _reached(self, number: int) -> None:
-        del self._unreached[number]
 
     def _welcome(
         self, number: int, connection: JsonConnection, hello: Mapping[str, Any]

@@ -61,8 +61,7 @@ class MemberRendezvous(SeveralRendezvous):
             try:
                 connected = dial(self.place.addresses[0])
             except OSError as error:
-                why = error.strerror or str(error)
-                self.post(self._miss_chief, why)
+                self.post(self._miss_chief, error.strerror or str(error))
             else:
                 self._read(JsonConnection(connected, _SECONDS_TO_ANSWER))
             time.sleep(_SECONDS_BETWEEN)

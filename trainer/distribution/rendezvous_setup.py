@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.signal_handlers import handling
 from transbeam.trainer.distribution.process_info import find_place
 from transbeam.trainer.distribution.rendezvous import SECONDS, Rendezvous
 from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
@@ -43,7 +43,7 @@ def met(
         return
     side = ChiefRendezvous if place.is_chief else MemberRendezvous
     rendezvous = side(place, say, seconds)
-    with _stopped_by_sigterm():
+    with handling(_stop, signal.SIGTERM):
         try:
             backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
             facts = {"version": VERSION, "KERAS_BACKEND": backend}
@@ -55,17 +55,5 @@ def met(
         rendezvous.close()
 
 
-@contextmanager
-def _stopped_by_sigterm() -> Generator[None, None, None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python hands signals to the main thread alone
-        return
-
-    def stop(number: int, frame: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _stop(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt

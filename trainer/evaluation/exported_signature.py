@@ -33,7 +33,7 @@ class ExportedSignature(Protocol):
         ...
 
 
-def asked(path: Path, signature: str) -> "ExportedSignature":
+def load_signature(path: Path, signature: str) -> "ExportedSignature":
     """Loads a signature of an export.
 
     Args:
@@ -98,8 +98,7 @@ class TFLiteSignature:
             details = self._run.get_input_details()
             self.sizes = {name: int(of["shape"][1]) for name, of in details.items()}
             # The first call creates the delegate, and logs that.
-            ones = {n: np.ones(of["shape"], of["dtype"]) for n, of in details.items()}
-            self(ones)
+            self({n: np.ones(of["shape"], of["dtype"]) for n, of in details.items()})
 
     @property
     def inputs(self) -> Collection[str]:

@@ -92,8 +92,7 @@ def import_run(
         )
     files = read_files(folder, console)
     config = config_of_checkpoint(files, run_folder, overrides)
-    command = f"transbeam import {folder} --run {run_folder}"
-    stage = Stage(run_folder, IMPORTED, command)
+    stage = Stage(run_folder, IMPORTED, f"transbeam import {folder} --run {run_folder}")
     keys = dataclasses.asdict(config.model)
     inputs = {
         "reading": _READING,
@@ -245,8 +244,9 @@ def finish_stages(
     inputs = data_inputs(config)
     if tokenizer is not None:
         # An input, so that another tokenizer at the same path makes a new stage.
-        brought = tokenizer_fingerprint(run_folder / IMPORTED / TOKENIZER)
-        inputs["tokenizer_files"] = brought
+        inputs["tokenizer_files"] = tokenizer_fingerprint(
+            run_folder / IMPORTED / TOKENIZER
+        )
     data.begin(inputs)
     save_tokenizer(data.path / TOKENIZER, tokenizer or _WORDLESS)
     print_of_tokenizer = tokenizer_fingerprint(data.path / TOKENIZER)

@@ -194,8 +194,9 @@ def _statistics(
     """Statistics of each pair, from sacrebleu's code for significance tests."""
     if len(predictions) != len(targets):
         raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
-    rows = scorer._extract_corpus_statistics(predictions, [targets])
-    return np.array(rows, np.float64)
+    return np.array(
+        scorer._extract_corpus_statistics(predictions, [targets]), np.float64
+    )
 
 
 def _score(scorer: Any, sums: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import accuracy_score, f1_score
 
-from transbeam.trainer.metrics.multi_label import LabelSetScores
+from transbeam.trainer.metrics.classification import LabelSetScores
 
 LABELS = ("a", "b", "c")
 SETS = arrays(np.int64, (6, 3), elements=st.integers(0, 1))
