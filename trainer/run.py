@@ -1,13 +1,12 @@
 """A training run, step by step."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 from markupsafe import Markup
 
 from transbeam.configs.base.errors import ArtifactError
@@ -29,9 +28,9 @@ from transbeam.trainer.base.training_stage import (
 )
 from transbeam.trainer.base.warm_start import check_origin
 from transbeam.trainer.base.weight_files import copy_to_host, save_weights
-from transbeam.trainer.distribution.initialize import joined
+from transbeam.trainer.distribution.initialize import join_workers
 from transbeam.trainer.distribution.rendezvous import Rendezvous
-from transbeam.trainer.distribution.rendezvous_setup import met
+from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
 from transbeam.trainer.distribution.workers import Workers
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
@@ -78,8 +77,8 @@ def train(
     Args:
         invocation: The command.
         rendezvous: The open rendezvous of all workers, from
-            `transbeam.trainer.distribution.rendezvous_setup.met`; if left out, it is
-            made here.
+            `transbeam.trainer.distribution.rendezvous_sides.open_rendezvous`; if left
+            out, it is made here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.
@@ -92,7 +91,7 @@ def train(
     with ExitStack() as stack:
         if rendezvous is None:
             say = invocation.console.warn
-            rendezvous = stack.enter_context(met(invocation.config, say))
+            rendezvous = stack.enter_context(open_rendezvous(invocation.config, say))
         return _train_stage(invocation, rendezvous)
 
 
@@ -133,7 +132,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
         data_sets(config, manifest)
-    with joined(config.training, rendezvous) as workers:
+    with join_workers(config.training, rendezvous) as workers:
         return _begin_and_train(invocation, stage, inputs, workers, goes_on)
 
 
@@ -273,6 +272,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         training.validation_batches
     )
     forward = build_evaluation(state.model, prepared.loss, workers)
+    is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def validate() -> EvaluationMetrics:
         with averaged(state):
@@ -301,7 +301,8 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         try:
             run_steps(
                 build_step(state, prepared.loss, training, workers),
-                _on_device(batches),
+                # Tensors on TensorFlow, else NumPy arrays.
+                iter(batches) if is_tensorflow else on_host(batches),
                 validate,
                 state=state,
                 config=training,
@@ -334,10 +335,3 @@ def _samples(
             invocation.console,
         )
         return examples(samples(context, rows), context.held_out)
-
-
-def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
-    """Iterates over batches: tensors on TensorFlow, else NumPy arrays."""
-    if keras.backend.backend() == "tensorflow":
-        return iter(batches)
-    return on_host(batches)

@@ -14,7 +14,6 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage, different_keys
 from transbeam.configs.loader.warmup import STEPS
-from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.schedules import ENDLESS, Schedule, common_steps
 from transbeam.model.adaptation.freezing import ParameterCount
 from transbeam.model.kernels.matmul_dtype import (
@@ -124,7 +123,13 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
             is_new=is_new,
         )
         parameters = adapt(model, training.adaptation, config.seed)
-        state = TrainState(trained, _optimizer(config, trained), training)
+        schedule = build_schedule(
+            training.schedule, training.steps, config.model.hidden_dim
+        )
+        optimizer = build_optimizer(
+            training.optimizer, schedule, trained.trainable_variables
+        )
+        state = TrainState(trained, optimizer, training)
     step = _resume(state, folder, rows, console.say, workers)
     return TrainingSetup(
         manifest, model, state, loss, parameters, step, rows, matmul_dtype
@@ -167,14 +172,6 @@ def make_deterministic() -> None:
             f"the environment: XLA_FLAGS={_FLAG}"
         )
     tf.config.experimental.enable_op_determinism()
-
-
-def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    training = config.training
-    schedule = build_schedule(
-        training.schedule, training.steps, config.model.hidden_dim
-    )
-    return build_optimizer(training.optimizer, schedule, model.trainable_variables)
 
 
 def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> str:

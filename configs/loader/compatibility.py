@@ -149,7 +149,7 @@ def _check_prefix(run: RunConfig) -> None:
 
 
 # Keys of `model` that may differ: they change no weight of the body, but for the length
-# where each place has a weight.
+# where each position has a weight.
 FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
@@ -168,7 +168,10 @@ def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
     ['model.num_layers: 4 there, 6 here']
     """
     old, new = (_leaves(plain(run.model), "model") for run in (there, here))
-    if _has_a_weight_per_place(here.model):
+    has_weights_of_positions = isinstance(
+        here.model.position, LearnedPositionConfig
+    ) or isinstance(here.model.attention, LowRankAttentionConfig)
+    if has_weights_of_positions:
         key = "model.max_sequence_length"
         old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
     if _draws_by_seed(here.model):
@@ -179,12 +182,6 @@ def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key)
     ]
-
-
-def _has_a_weight_per_place(model: Model) -> bool:
-    return isinstance(model.position, LearnedPositionConfig) or isinstance(
-        model.attention, LowRankAttentionConfig
-    )
 
 
 def _draws_by_seed(model: Model) -> bool:

@@ -46,9 +46,9 @@ from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     RUN_FILE,
     finish_stages,
+    is_ready,
     keep_edited,
 )
-from transbeam.trainer.importing.next_steps import is_ready
 from transbeam.trainer.importing.run_config import checkpoint_name
 
 

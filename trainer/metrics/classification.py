@@ -1,4 +1,4 @@
-"""Classification metrics, for texts, pairs, images, or the words of a sentence."""
+"""Classification metrics, of one label for each text or word, or any number."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from transbeam.trainer.metrics.counts import (
     ClassCounts,
-    ClassScores,
     mean,
     ratio,
     real_pairs,
@@ -78,10 +77,6 @@ class ClassificationScores:
             "macro_f1": macro_f1(counts),
             "matthews_correlation": matthews_correlation(counts),
         }
-
-    def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of every class, from sums (3C,)."""
-        return ClassCounts.from_sums(sums).table(self.labels)
 
 
 def macro_f1(counts: ClassCounts) -> np.ndarray:
@@ -213,7 +208,3 @@ class LabelSetScores:
             "exact_match": mean(sums[..., -2], sums[..., -1]),
             **{f"f1_{name}": each[..., i] for i, name in enumerate(self.labels)},
         }
-
-    def per_class(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of each label, from sums (3C + 2,)."""
-        return ClassCounts.from_sums(sums[:-2]).table(self.labels)

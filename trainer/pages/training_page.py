@@ -39,6 +39,8 @@ def training_report(
         facts: More to tell, by name.
         samples: What the model says of some documents.
     """
+    limit = config.training.clip_norm
+    clipped = "" if limit is None else f"; clipped to {limit:g}"
     return render(
         Path(__file__).parent / "templates" / "training.html",
         title=f"Training of {config.name}",
@@ -48,7 +50,7 @@ def training_report(
             ("Learning rate", "", _curve(rows, "learning_rate")),
             (
                 "Gradient norm",
-                "before clipping" + _limit_told(config.training.clip_norm),
+                f"before clipping{clipped}",
                 _curve(rows, "gradient_norm"),
             ),
             (
@@ -88,10 +90,6 @@ def _loss(rows: Rows, least: Baseline) -> tuple[str, str, Markup]:
     limit = least.name.partition(" ")[0], least.loss
     told = f"loss in {least.unit} against the step"
     return "Loss", least.unit, curves(loss_curves(rows), told, limit)
-
-
-def _limit_told(clip_norm: float | None) -> str:
-    return "" if clip_norm is None else f"; clipped to {clip_norm:g}"
 
 
 def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
