@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.pairs import heading, row
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.trainer.evaluation.text_scores import text_scores
+from transbeam.trainer.evaluation.generation_eval import text_scores
 
 NAME = re.compile(r"\s*(?:async\s+)?def\s+(\w+)")
 # A run of capitals, a word with or without a capital, or a number.

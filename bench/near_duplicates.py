@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from transbeam.configs.schema.deduplication import NearDuplicatesConfig
+from transbeam.configs.schema.data import NearDuplicatesConfig
 from transbeam.configs.schema.sources import PythonDocsSourceConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh, minhash
 from transbeam.pipeline.documents.document import Document, Span, document_hash

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.cleaning import CleaningConfig
-from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.deduplication import DeduplicationConfig
+from transbeam.configs.schema.data import DataConfig, DeduplicationConfig
 from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source

@@ -24,7 +24,7 @@ from transbeam.trainer.arguments import (
 )
 from transbeam.trainer.distribution.process_info import find_place, one_process_only
 from transbeam.trainer.distribution.rendezvous import SECONDS
-from transbeam.trainer.distribution.rendezvous_setup import met
+from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
 
 
 def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
@@ -34,7 +34,9 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
         invocation: The command.
         seconds: Seconds that several workers wait for each other.
     """
-    with met(invocation.config, invocation.console.warn, seconds) as rendezvous:
+    with open_rendezvous(
+        invocation.config, invocation.console.warn, seconds
+    ) as rendezvous:
         quiet_import("tensorflow", "keras")
         from transbeam.trainer import run
 

@@ -1,13 +1,12 @@
 """A training run, step by step."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 from markupsafe import Markup
 
 from transbeam.configs.base.errors import ArtifactError
@@ -15,7 +14,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.model_files import TOKENIZER, WEIGHTS, training_stage
 from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
-from transbeam.configs.schema.distribution import ModelParallelConfig
+from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
 from transbeam.pipeline.evaluation_set import read_held_out
 from transbeam.pipeline.records.manifest import read_manifest
@@ -29,22 +28,22 @@ from transbeam.trainer.base.training_stage import (
 )
 from transbeam.trainer.base.warm_start import check_origin
 from transbeam.trainer.base.weight_files import copy_to_host, save_weights
-from transbeam.trainer.distribution.initialize import joined
+from transbeam.trainer.distribution.initialize import join_workers
 from transbeam.trainer.distribution.rendezvous import Rendezvous
-from transbeam.trainer.distribution.rendezvous_setup import met
+from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
 from transbeam.trainer.distribution.workers import Workers
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     describe,
+    evaluate_split,
     means,
     on_host,
     sums_over,
 )
-from transbeam.trainer.evaluation.html_examples import examples
+from transbeam.trainer.evaluation.html_report import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
-from transbeam.trainer.evaluation.split_evaluation import evaluate_split
 from transbeam.trainer.input.batches import training_batches, validation_batches
 from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
@@ -60,15 +59,14 @@ from transbeam.trainer.loop.metrics_log import (
     time_and_tokens,
 )
 from transbeam.trainer.loop.mfu import least_step_seconds
-from transbeam.trainer.loop.more_steps import can_go_on
 from transbeam.trainer.loop.out_of_memory import memory_advice
 from transbeam.trainer.loop.training_loop import run_steps, stop_on_signals
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.targets import make_targets
-from transbeam.trainer.pages.report_files import write_report
+from transbeam.trainer.pages.training_page import write_report
 from transbeam.trainer.step.build import build_evaluation, build_step
 from transbeam.trainer.step.state import averaged
-from transbeam.trainer.training_setup import TrainingSetup, prepare
+from transbeam.trainer.training_setup import TrainingSetup, can_go_on, prepare
 
 
 def train(
@@ -79,8 +77,8 @@ def train(
     Args:
         invocation: The command.
         rendezvous: The open rendezvous of all workers, from
-            `transbeam.trainer.distribution.rendezvous_setup.met`; if left out, it is
-            made here.
+            `transbeam.trainer.distribution.rendezvous_sides.open_rendezvous`; if left
+            out, it is made here.
 
     Returns:
         The stage's result: steps, seconds, and the evaluation.
@@ -93,7 +91,7 @@ def train(
     with ExitStack() as stack:
         if rendezvous is None:
             say = invocation.console.warn
-            rendezvous = stack.enter_context(met(invocation.config, say))
+            rendezvous = stack.enter_context(open_rendezvous(invocation.config, say))
         return _train_stage(invocation, rendezvous)
 
 
@@ -134,7 +132,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
         manifest = read_manifest(invocation.run_folder / "data")
         check_origin(config, invocation.run_folder, manifest)
         data_sets(config, manifest)
-    with joined(config.training, rendezvous) as workers:
+    with join_workers(config.training, rendezvous) as workers:
         return _begin_and_train(invocation, stage, inputs, workers, goes_on)
 
 
@@ -142,10 +140,10 @@ def _found(stage: Stage) -> str:
     """Describes the training found in the folder: inputs, progress, checkpoint."""
     if not stage.is_begun:
         return "none"
-    told = "finished" if (stage.path / "stage.json").exists() else "unfinished"
+    text = "finished" if (stage.path / "stage.json").exists() else "unfinished"
     checkpoints = list_checkpoints(stage.path / "checkpoints")
     last = checkpoints[-1].name if checkpoints else "no checkpoint"
-    return f"{fingerprint(stage.inputs())} ({told}, {last})"
+    return f"{fingerprint(stage.inputs())} ({text}, {last})"
 
 
 def _begin_and_train(
@@ -165,8 +163,8 @@ def _begin_and_train(
     with peak_memory() as peak, advice:
         try:
             workers.wait()  # until the chief has started the stage
-            told = f"whether they see that {stage.path} is begun (1) or not (0)"
-            workers.agree(int(stage.is_begun), told)
+            text = f"whether they see that {stage.path} is begun (1) or not (0)"
+            workers.agree(int(stage.is_begun), text)
             training = prepare(invocation, stage.path, workers)
         except BaseException:
             stage.take_back(moved)
@@ -194,10 +192,10 @@ def _train(
     config, console = invocation.config, invocation.console
     training, model, state = config.training, prepared.model, prepared.state
     manifest, counted = prepared.manifest, prepared.parameters
-    told = counted if counted.frozen else f"{counted.total:,} parameters"
+    text = counted if counted.frozen else f"{counted.total:,} parameters"
     console.say(
-        f"{told}, {training.steps:,} steps of {training.batch_size} records, "
-        f"{training.precision}{workers.told()}"
+        f"{text}, {training.steps:,} steps of {training.batch_size} records, "
+        f"{training.precision}{workers.describe()}"
     )
 
     # 1. The steps.
@@ -224,7 +222,7 @@ def _train(
         forward = build_evaluation(model, make_loss(config), workers)
         first = FirstRows(make_targets(config.objective)[0], training.samples)
         evaluation = evaluate_split(
-            config, forward, manifest, masking, watchers=[first]
+            config, forward, manifest, masking, collectors=[first]
         )
         shown = Markup()
         if workers.is_chief:
@@ -274,6 +272,7 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         training.validation_batches
     )
     forward = build_evaluation(state.model, prepared.loss, workers)
+    is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def validate() -> EvaluationMetrics:
         with averaged(state):
@@ -302,7 +301,8 @@ def _fit(prepared: TrainingSetup, invocation: Invocation, workers: Workers) -> N
         try:
             run_steps(
                 build_step(state, prepared.loss, training, workers),
-                _on_device(batches),
+                # Tensors on TensorFlow, else NumPy arrays.
+                iter(batches) if is_tensorflow else on_host(batches),
                 validate,
                 state=state,
                 config=training,
@@ -326,7 +326,7 @@ def _samples(
         # A copy local to this worker, because the others do not run these predictions.
         model = build_trainable(config, manifest.vocabulary["size"])
         model.set_weights([copy_to_host(v) for v in prepared.model.weights])
-        subject = EvaluationContext(
+        context = EvaluationContext(
             config,
             manifest,
             read_held_out(manifest, config.data),
@@ -334,11 +334,4 @@ def _samples(
             model,
             invocation.console,
         )
-        return examples(samples(subject, rows), subject.held_out)
-
-
-def _on_device(batches: tf.data.Dataset) -> Iterator[Any]:
-    """Iterates over batches: tensors on TensorFlow, else NumPy arrays."""
-    if keras.backend.backend() == "tensorflow":
-        return iter(batches)
-    return on_host(batches)
+        return examples(samples(context, rows), context.held_out)

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from transbeam.configs.loader.run_folder import fingerprint, lock, save_config
 from transbeam.configs.loader.sweep import Sweep, load_sweep
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.system.signal_handlers import handling
 from transbeam.pipeline.stage import data_inputs, data_stage, finished_data
 from transbeam.trainer.base.training_stage import training_inputs
 from transbeam.trainer.pages.sweep_page import sweep_page
@@ -85,15 +85,15 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
     with lock(folder):
         outcomes = {p.folder: _outcome(p) for p in points if _is_finished(p)}
         for number, point in enumerate(points, start=1):
-            told = " ".join(point.replaced)
-            console.heading(f"{number} of {len(points)}: {told}")
+            console.heading(f"{number} of {len(points)}: {' '.join(point.replaced)}")
             _share_records(point, points[: number - 1])
             error = _run(plan, point, console)
             if error is not None:
                 console.warn(f"{point.folder}: failed, see above; the sweep goes on")
             outcomes[point.folder] = _outcome(point, error)
             found = [outcomes[p.folder] for p in points if p.folder in outcomes]
-            _write(plan, folder, found)
+            write_json(folder / "sweep.json", {"name": plan.name, "runs": found})
+            write_atomically(folder / "sweep.html", sweep_page(plan, found))
     page = folder / "sweep.html"
     good = [run for run in found if run["error"] is None]
     best = min(good, key=lambda run: run["loss"], default=None)
@@ -104,16 +104,16 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
             f"{' '.join(best['replaced'])}"
         )
     if len(good) < len(found):
-        raise UserError(_told_failures(found, page))
+        raise UserError(_describe_failures(found, page))
     return {"runs": found, "best": best, "page": str(page)}
 
 
-def _told_failures(found: Sequence[dict[str, Any]], page: Path) -> str:
+def _describe_failures(found: Sequence[dict[str, Any]], page: Path) -> str:
     failed = [run for run in found if run["error"] is not None]
     lines = [f"{page}: {len(failed)} of {len(found)} runs failed:"]
     for run in failed[:_MOST_LISTED]:
-        told = f"{' '.join(run['replaced'])}: {run['error']}"
-        lines.append(textwrap.indent(told, "    ")[2:])
+        text = f"{' '.join(run['replaced'])}: {run['error']}"
+        lines.append(textwrap.indent(text, "    ")[2:])
     if len(failed) > _MOST_LISTED:
         lines.append(f"  and {len(failed) - _MOST_LISTED} more, which the page lists")
     lines.append("The same command tries these again, and keeps what is finished.")
@@ -141,15 +141,15 @@ def _run(plan: Sweep, point: Point, console: Console) -> str | None:
         words = [*command, stage, str(plan.base), "--run", str(point.folder)]
         for override in point.overrides:
             words += ["--set", override]
-        code, told = _wait([*words, "--json", *["--quiet"] * console.quiet])
+        code, output = _run_command([*words, "--json", *["--quiet"] * console.quiet])
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         if code:
-            return f"{stage} ended with exit code {code}: {_reason(told)}"
+            return f"{stage} ended with exit code {code}: {_reason(output)}"
     return None
 
 
-def _reason(told: str) -> str:
+def _reason(output: str) -> str:
     """Reads why a command failed from the JSON that it printed last.
 
     Example:
@@ -159,11 +159,11 @@ def _reason(told: str) -> str:
     'it did not say why'
     """
     with suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(told)["error"])
+        return str(json.loads(output)["error"])
     return "it did not say why"
 
 
-def _wait(words: Sequence[str]) -> tuple[int, str]:
+def _run_command(words: Sequence[str]) -> tuple[int, str]:
     """Runs a command and waits for its exit, also after a signal to stop.
 
     The command receives Ctrl-C directly, and SIGTERM from this process; it then saves a
@@ -178,11 +178,11 @@ def _wait(words: Sequence[str]) -> tuple[int, str]:
         )
         try:
             pass_on_to(process)
-            told, _ = process.communicate()
+            output, _ = process.communicate()
         except KeyboardInterrupt:
             process.communicate()
             raise
-    return process.returncode, told
+    return process.returncode, output
 
 
 def _environment() -> dict[str, str]:
@@ -199,15 +199,12 @@ def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None,
 
     A SIGTERM that arrives earlier, while the process starts, is forwarded then.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda process: None  # Python hands signals to the main thread alone
-        return
     started: subprocess.Popen | None = None
-    is_asked = False
+    is_stopped = False
 
     def handle(number: int, frame: Any) -> None:
-        nonlocal is_asked
-        is_asked = True
+        nonlocal is_stopped
+        is_stopped = True
         if started is not None:
             started.terminate()
             raise KeyboardInterrupt
@@ -215,14 +212,11 @@ def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None,
     def pass_on_to(process: subprocess.Popen) -> None:
         nonlocal started
         started = process
-        if is_asked:
+        if is_stopped:
             handle(signal.SIGTERM, None)
 
-    before = signal.signal(signal.SIGTERM, handle)
-    try:
+    with handling(handle, signal.SIGTERM):
         yield pass_on_to
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _share_records(point: Point, before: Sequence[Point]) -> None:
@@ -284,8 +278,3 @@ def _outcome(point: Point, error: str | None = None) -> dict[str, Any]:
         "seconds": result["seconds"],
         "tokens_per_second": result["tokens_per_second"],
     }
-
-
-def _write(plan: Sweep, folder: Path, found: Sequence[dict[str, Any]]) -> None:
-    write_json(folder / "sweep.json", {"name": plan.name, "runs": list(found)})
-    write_atomically(folder / "sweep.html", sweep_page(plan, found))

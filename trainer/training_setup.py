@@ -1,18 +1,27 @@
 """Setup of a training before its first step: records, model, optimizer."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.schema.run import RunConfig
+from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.run_folder import Stage, different_keys
+from transbeam.configs.loader.warmup import STEPS
+from transbeam.configs.schema.schedules import ENDLESS, Schedule, common_steps
 from transbeam.model.adaptation.freezing import ParameterCount
-from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
+from transbeam.model.kernels.matmul_dtype import (
+    MatmulChoice,
+    choose_matmul_dtype,
+    set_matmul_dtype,
+)
+from transbeam.model.kernels.matmul_measurement import DTYPES
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.trainer.base.adaptation import adapt
@@ -25,10 +34,11 @@ from transbeam.trainer.input.batches import check_contract, rows_of_batches
 from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.loop.checkpoint import (
     check_rows,
+    checkpoint_step,
     list_checkpoints,
+    read_matmul_dtype,
     restore_checkpoint,
 )
-from transbeam.trainer.loop.matmul_dtype import agree_on_matmul
 from transbeam.trainer.loop.metrics_log import cut_metrics
 from transbeam.trainer.objectives.losses import Loss, make_loss
 from transbeam.trainer.optimizers.build import build_optimizer
@@ -82,8 +92,8 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
     manifest.check_files()
     check_contract(manifest, contract(config))
     sets = data_sets(config, manifest)
-    for of_another_run, _ in sets[1:]:
-        of_another_run.check_files()
+    for other, _ in sets[1:]:
+        other.check_files()
     parts = training.accumulation * workers.local_replicas
     rows = rows_of_batches(sets, training.batch_size, parts, workers.place.count)
 
@@ -100,10 +110,10 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         set_matmul_dtype(matmul_dtype)
     with workers.scope():
         model = build_trainable(config, manifest.vocabulary["size"])
-        if is_new and (begun := begin(model, config, manifest)):
-            source, new = begun
-            told = f"; new are {', '.join(new)}" if new else ""
-            console.say(f"begun with {source}{told}")
+        if is_new and (warm := begin(model, config, manifest)):
+            source, new = warm
+            more = f"; newly initialized: {', '.join(new)}" if new else ""
+            console.say(f"initialized from {source}{more}")
         trained, loss = learn_from_teacher(
             config,
             model,
@@ -113,7 +123,13 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
             is_new=is_new,
         )
         parameters = adapt(model, training.adaptation, config.seed)
-        state = TrainState(trained, _optimizer(config, trained), training)
+        schedule = build_schedule(
+            training.schedule, training.steps, config.model.hidden_dim
+        )
+        optimizer = build_optimizer(
+            training.optimizer, schedule, trained.trainable_variables
+        )
+        state = TrainState(trained, optimizer, training)
     step = _resume(state, folder, rows, console.say, workers)
     return TrainingSetup(
         manifest, model, state, loss, parameters, step, rows, matmul_dtype
@@ -128,16 +144,15 @@ def _resume(
     workers: Workers,
 ) -> int:
     """Restores the last checkpoint, if there is one; returns its step, or 0."""
-    checkpoints = list_checkpoints(folder / "checkpoints")
-    step = restore_checkpoint(checkpoints[-1], state) if checkpoints else 0
+    checkpoints, step = list_checkpoints(folder / "checkpoints"), 0
     if checkpoints:
+        step = restore_checkpoint(checkpoints[-1], state)
         check_rows(checkpoints[-1], rows)
     workers.agree(step, f"the step of the last checkpoint in {folder}")
     if workers.is_chief:
         cut_metrics(folder, step)
-    if not checkpoints:
-        return 0
-    say(f"going on from step {step:,} ({checkpoints[-1]})")
+    if checkpoints:
+        say(f"going on from step {step:,} ({checkpoints[-1]})")
     return step
 
 
@@ -159,9 +174,74 @@ def make_deterministic() -> None:
     tf.config.experimental.enable_op_determinism()
 
 
-def _optimizer(config: RunConfig, model: keras.Model) -> keras.optimizers.Optimizer:
-    training = config.training
-    schedule = build_schedule(
-        training.schedule, training.steps, config.model.hidden_dim
-    )
-    return build_optimizer(training.optimizer, schedule, model.trainable_variables)
+def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> str:
+    """Chooses the dtype in which all workers multiply bfloat16 matrices.
+
+    A resumed training keeps the dtype of its last checkpoint: otherwise its results
+    would not be bitwise equal to an uninterrupted training. A new one takes the dtype
+    that is faster on the chief's machine.
+
+    Args:
+        checkpoints: The folder of the training's checkpoints.
+        workers: All workers of the training.
+        console: Prints the choice, as a warning if the measurement failed.
+
+    Returns:
+        `bfloat16`, or `float32` if the factors are widened.
+
+    Raises:
+        ArtifactError: The last checkpoint is damaged.
+        ConfigError: See `choose_matmul_dtype`.
+    """
+    dtype = DTYPES[0]
+    if workers.is_chief:
+        choice = _kept(checkpoints) or choose_matmul_dtype()
+        (console.warn if choice.failed else console.say)(str(choice))
+        dtype = choice.dtype
+    return DTYPES[workers.from_chief(DTYPES.index(dtype))]
+
+
+def _kept(folder: Path) -> MatmulChoice | None:
+    for path in list_checkpoints(folder)[-1:]:
+        if (dtype := read_matmul_dtype(path)) is not None:
+            return MatmulChoice(dtype, f"they were for {path}")
+    return None
+
+
+def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
+    """Tells if an earlier training can be continued to another number of steps.
+
+    It can if only the number of steps differs, and every step up to the last checkpoint
+    has the same learning rate in both plans.
+
+    Args:
+        stage: The training's stage, finished or not.
+        inputs: The inputs of the new plan.
+        schedule: The schedule of the new plan, with its warm-up as a number of steps.
+
+    Raises:
+        ArtifactError: The training is finished, the new plan has more steps, and the
+            learning rate has already decayed toward the earlier plan's end.
+    """
+    there = stage.inputs()
+    checkpoints = list_checkpoints(stage.path / "checkpoints")
+    differs_in_steps = different_keys(there, inputs) == [STEPS] and stage.is_resumable
+    if not checkpoints or not differs_in_steps:
+        return False
+    before, steps = there[STEPS], inputs[STEPS]
+    if checkpoint_step(checkpoints[-1]) <= common_steps(schedule, before, steps):
+        return True
+    if stage.is_finished and steps > before:
+        run, endless = stage.run_folder, ", ".join(kind.kind for kind in ENDLESS)
+        raise ArtifactError(
+            f"{stage.path}: its {before:,} steps are done, and the learning rate went "
+            f"down to their end (training.schedule.kind={schedule.kind}): going on to "
+            f"{steps:,} would not give what so many steps in one go give. Instead, "
+            "either\n"
+            f"  train all {steps:,} anew: rename {stage.path} first, and it is kept;\n"
+            f"  or begin another run with its weights, for {steps - before:,} steps: "
+            f"--run OTHER --set model.init_from={run} --set {STEPS}={steps - before};\n"
+            f"  or leave {STEPS}={before}. With a schedule of the kinds {endless}, "
+            "more steps go on where a training ended"
+        )
+    return False

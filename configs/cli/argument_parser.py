@@ -136,8 +136,7 @@ def at_least_one(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        message = f"{text!r} is not a whole number"
-        raise argparse.ArgumentTypeError(message) from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number

@@ -158,18 +158,15 @@ def read_invocation(
     file = arguments.config
     assert file is not None
     config = load_run(file, arguments.overrides, with_model=with_model, rules=rules)
+    folder = file if file.is_dir() else Path("runs", config.name)
     return Invocation(
         config=config,
         config_file=file,
         overrides=arguments.overrides,
-        run_folder=arguments.run_folder or _default_folder(file, config.name),
+        run_folder=arguments.run_folder or folder,
         console=arguments.console,
         workers=getattr(arguments, "workers", None) or usable_cores(),
     )
-
-
-def _default_folder(config_file: Path, name: str) -> Path:
-    return config_file if config_file.is_dir() else Path("runs", name)
 
 
 def usable_cores() -> int:

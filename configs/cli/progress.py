@@ -6,12 +6,65 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from transbeam.configs.cli.throughput import Pace
-
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import RenderableType
     from rich.progress import Task
+from bisect import bisect_right
+
+_SETTLING = 3.0  # seconds
+_MOST_UNLIKE = 1.5
+_MOST_RATIO = _MOST_UNLIKE**2
+_MOST_SAMPLES = 256
+
+
+class Pace:
+    """The speed of some work, once it is stable.
+
+    The first piece of work includes one-time costs, such as compilation, and does not
+    count. The speed is reported once the last half of the time and the last quarter
+    have about the same speed.
+
+    Example:
+    >>> pace = Pace()
+    >>> for step in range(1, 9):
+    ...     pace.add(60.0 + step, step)  # the first one compiled for a minute
+    ...     if step in (2, 8):
+    ...         pace.speed(60.0 + step)
+    1.0
+    """
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._counts: list[float] = []
+        self._is_settled = False
+
+    def add(self, now: float, completed: float) -> None:
+        """Records the total of finished units at a time in seconds."""
+        self._times.append(now)
+        self._counts.append(completed)
+        if len(self._times) > _MOST_SAMPLES:  # keeps the first and the last
+            del self._times[1:-1:2], self._counts[1:-1:2]
+
+    def speed(self, now: float) -> float | None:
+        """Units per second; None while the speed is not stable."""
+        if len(self._times) < 2 or now - self._times[0] < _SETTLING:
+            return None
+        places = [self._begin(now, share) for share in (2, 4)]
+        half, quarter = (
+            (self._counts[-1] - self._counts[place]) / (now - self._times[place])
+            for place in places
+        )
+        # With a single piece of work in both periods, both speeds would be equal.
+        if places[0] < places[1] and half < _MOST_UNLIKE * quarter < _MOST_RATIO * half:
+            self._is_settled = True
+        return half if self._is_settled and half > 0 else None
+
+    def _begin(self, now: float, share: int) -> int:
+        """Index of the sample at which the last 1/`share` of the time begins."""
+        begin = now - (now - self._times[0]) / share
+        return bisect_right(self._times, begin, hi=len(self._times) - 1) - 1
+
 
 SECONDS_BETWEEN_LINES = 10.0
 _SHORTEST_BAR = 5
@@ -76,15 +129,11 @@ class LogBar:
 
     def advance(self, count: float = 1) -> None:
         with self._lock:
-            self._completed += count
-            self._pace.add(self._clock(), self._completed)
-            self._print_if_due()
+            self._update(self._completed + count)
 
     def set(self, completed: float) -> None:
         with self._lock:
-            self._completed = completed
-            self._pace.add(self._clock(), self._completed)
-            self._print_if_due()
+            self._update(completed)
 
     def describe(self, text: str) -> None:
         with self._lock:
@@ -92,10 +141,11 @@ class LogBar:
 
     def close(self, *, finished: bool) -> None:
         with self._lock:
-            ending = "" if finished else "stopped at "
-            self._print(ending, is_last=True)
+            self._print("" if finished else "stopped at ", is_last=True)
 
-    def _print_if_due(self) -> None:
+    def _update(self, completed: float) -> None:
+        self._completed = completed
+        self._pace.add(self._clock(), completed)
         if self._clock() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._print()
 
@@ -113,8 +163,7 @@ class LogBar:
             parts.append(f"left {duration(left)}")
         if self._remark:
             parts.append(self._remark)
-        line = f"{self._label}: {', '.join(parts)}"
-        print(line, file=sys.stderr, flush=True)
+        print(f"{self._label}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def _count_text(self) -> str:
         if not self._total:

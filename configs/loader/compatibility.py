@@ -1,12 +1,26 @@
-"""Checks that a run's model fits its objective and its records.
+"""Checks that a run's model fits its records, and another run's weights.
 
 These rules are not part of `RunConfig`, because a run that only makes records, or
 scores texts with another model, has no `model` section. `transbeam check` applies these
 rules, and so does every command that uses the model.
 """
 
+from typing import Any, cast
+
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, PatchesConfig
+from transbeam.configs.base.reflection import plain
+from transbeam.configs.schema.attention import (
+    BlockSparseAttentionConfig,
+    KernelAttentionConfig,
+    LowRankAttentionConfig,
+)
+from transbeam.configs.schema.block import LearnedPositionConfig
+from transbeam.configs.schema.model import (
+    DecoderConfig,
+    EncoderConfig,
+    Model,
+    PatchesConfig,
+)
 from transbeam.configs.schema.objectives.language_modeling import (
     PrefixConfig,
     SpanCorruptionConfig,
@@ -132,3 +146,60 @@ def _check_prefix(run: RunConfig) -> None:
             "whose tokens all see the whole prefix, before them and after them. Write "
             "`kind: full`"
         )
+
+
+# Keys of `model` that may differ: they change no weight of the body, but for the length
+# where each position has a weight.
+FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
+
+
+def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
+    """Lists keys of `model` that differ and must not, for weights to mean the same.
+
+    Example:
+    >>> from dataclasses import replace
+    >>> from transbeam.configs.schema.data import DataConfig
+    >>> from transbeam.configs.schema.model import EncoderConfig
+    >>> from transbeam.configs.schema.sources import TextSourceConfig
+    >>> data = DataConfig(source=TextSourceConfig(path="corpus.txt"))
+    >>> four = RunConfig(name="bert", data=data, model=EncoderConfig(dropout=0.1))
+    >>> six = replace(four, model=EncoderConfig(num_layers=6, dropout=0.0))
+    >>> model_differences(four, six)
+    ['model.num_layers: 4 there, 6 here']
+    """
+    old, new = (_leaves(plain(run.model), "model") for run in (there, here))
+    has_weights_of_positions = isinstance(
+        here.model.position, LearnedPositionConfig
+    ) or isinstance(here.model.attention, LowRankAttentionConfig)
+    if has_weights_of_positions:
+        key = "model.max_sequence_length"
+        old[key], new[key] = (run.model.max_sequence_length for run in (there, here))
+    if _draws_by_seed(here.model):
+        # Features and blocks that are drawn by the seed are no weights.
+        old["seed"], new["seed"] = there.seed, here.seed
+    return [
+        f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _draws_by_seed(model: Model) -> bool:
+    match model.attention:
+        case KernelAttentionConfig(feature_map=features):
+            return features != "elu"
+        case BlockSparseAttentionConfig(num_random_blocks=number):
+            return number > 0
+        case _:
+            return False
+
+
+def _leaves(value: Any, path: str) -> dict[str, Any]:
+    """Dotted keys and their values, without those that may differ."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found: dict[str, Any] = {}
+    for name, inner in cast("dict[str, Any]", value).items():
+        if name not in FREE:
+            found |= _leaves(inner, f"{path}.{name}")
+    return found

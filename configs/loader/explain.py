@@ -93,7 +93,11 @@ def _find(dotted: str) -> ConfigKey:
     if wanted in keys:
         return keys[wanted]
     parent, _, name = dotted.rpartition(".")
-    siblings = {key.name: path for path, key in keys.items() if _is_in(parent, path)}
+    siblings = {
+        key.name: path
+        for path, key in keys.items()
+        if path.rpartition(".")[0] == parent
+    }
     namesakes = [path for path, key in keys.items() if key.name == name]
     if near := nearest(name, siblings):
         hint = f"Did you mean {siblings[near]!r}?"
@@ -104,10 +108,6 @@ def _find(dotted: str) -> ConfigKey:
     raise complain("", dotted, f"unknown key. {hint}")
 
 
-def _is_in(section: str, path: str) -> bool:
-    return path.rpartition(".")[0] == section
-
-
 def _all_rows() -> Iterator[tuple[str, str]]:
     for key in written_keys(RunConfig).values():
         yield from _key_rows(key, key.name, "")
@@ -116,23 +116,24 @@ def _all_rows() -> Iterator[tuple[str, str]]:
 def _key_rows(key: ConfigKey, name: str, indent: str) -> Iterator[tuple[str, str]]:
     kinds = section_kinds(key.annotation)
     if not kinds:
-        yield f"{indent}{name}: {_default_text(key)}", _plain_key_text(key)
+        allowed = f"{type_text(key.annotation)} {key.range_text}".strip()
+        yield f"{indent}{name}: {_default_text(key)}", f"{key.doc} [{allowed}]"
         return
     required = " Required." if key.required else ""
     yield f"{indent}{name}:", f"{key.doc}{required}"
     indent += _INDENT
-    told: list[_Told] = []
+    described: list[_DescribedKey] = []
     for kind, section in kinds.items():
         inner = indent
         if kind:
             yield f"{indent}kind: {kind}", _kind_text(kind, section, key)
             # If there are several kinds, the keys of each are indented below its name.
             inner += _INDENT if len(kinds) > 1 else ""
-        yield from _rows_below(section, kind, inner, told)
+        yield from _rows_below(section, kind, inner, described)
 
 
 @dataclass(frozen=True)
-class _Told:
+class _DescribedKey:
     """A key that has been described already, and the kind under which it was."""
 
     key: ConfigKey
@@ -144,7 +145,7 @@ class _Told:
 
 
 def _rows_below(
-    section: type, kind: str, indent: str, told: list[_Told]
+    section: type, kind: str, indent: str, described: list[_DescribedKey]
 ) -> Iterator[tuple[str, str]]:
     """Yields rows for the keys of a section, with references to earlier descriptions.
 
@@ -152,10 +153,10 @@ def _rows_below(
         section: The section.
         kind: Its kind.
         indent: The indentation of each row.
-        told: The keys described so far; those described here are appended.
+        described: The keys described so far; those described here are appended.
     """
     keys = _own_keys(section)
-    before = {one.key.name: one for one in told if one.kind != kind}
+    before = {one.key.name: one for one in described if one.kind != kind}
     again = {
         key.name: before[key.name].kind
         for key in keys
@@ -168,20 +169,18 @@ def _rows_below(
         if key.name in again:
             continue
         sections = section_kinds(key.annotation)
-        known = next((one for one in told if _has_all(one, sections)), None)
-        if known is None:
+        known = next(
+            (one for one in described if sections.items() <= one.sections.items()), None
+        )
+        if known is None or not sections:
             yield from _key_rows(key, key.name, indent)
         else:
             yield _row_referring(key, known, kind, indent)
-        told.append(_Told(key, kind))
-
-
-def _has_all(told: _Told, sections: dict[str, type]) -> bool:
-    return bool(sections) and sections.items() <= told.sections.items()
+        described.append(_DescribedKey(key, kind))
 
 
 def _row_referring(
-    key: ConfigKey, known: _Told, kind: str, indent: str
+    key: ConfigKey, known: _DescribedKey, kind: str, indent: str
 ) -> tuple[str, str]:
     """A row that refers to another key's kinds, with its own default if it differs."""
     sections = section_kinds(key.annotation)
@@ -205,11 +204,6 @@ def _first_line(section: type) -> str:
     return (section.__doc__ or "").partition("\n")[0]
 
 
-def _plain_key_text(key: ConfigKey) -> str:
-    allowed = f"{type_text(key.annotation)} {key.range_text}".strip()
-    return f"{key.doc} [{allowed}]"
-
-
 def _default_text(key: ConfigKey) -> str:
     if key.default is REQUIRED:
         return "(required)"
@@ -218,8 +212,7 @@ def _default_text(key: ConfigKey) -> str:
 
 def _yaml_text(value: Any) -> str:
     if isinstance(value, list):
-        elements = cast("list[Any]", value)
-        return f"[{', '.join(map(_yaml_text, elements))}]"
+        return f"[{', '.join(map(_yaml_text, cast('list[Any]', value)))}]"
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         return f"{{{', '.join(f'{key}: {_yaml_text(of)}' for key, of in pairs)}}}"

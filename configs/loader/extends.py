@@ -1,13 +1,20 @@
-"""`extends: other.yaml`: a file's keys, over those of another."""
+"""`extends: other.yaml`: a file's keys, merged over those of another, node by node."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from transbeam.configs.base.reflection import section_keys
 from transbeam.configs.loader.parse_dataclasses import bind_section
-from transbeam.configs.loader.yaml_merge import put_over
-from transbeam.configs.loader.yaml_nodes import YamlSection, complain, compose, found
-from transbeam.configs.loader.yaml_text import read_text
+from transbeam.configs.loader.yaml_nodes import (
+    Node,
+    YamlScalar,
+    YamlSection,
+    complain,
+    compose,
+    found,
+    is_blank,
+    read_text,
+)
 from transbeam.configs.schema.inheritance import FileInheritanceConfig
 
 Chain = tuple[Path, ...]
@@ -34,8 +41,9 @@ def read_root(
             file, "", "the file is empty; `transbeam explain` lists the keys"
         )
     if not isinstance(root, YamlSection):
-        what = f"expected a section (keys and values), found {found(root)}"
-        raise complain(root.where, "", what)
+        raise complain(
+            root.where, "", f"expected a section (keys and values), found {found(root)}"
+        )
     given = {name: node for name, node in root.nodes.items() if name in _KEYS}
     taken = bind_section(FileInheritanceConfig, replace(root, nodes=given), path="")
     own = {name: node for name, node in root.nodes.items() if name not in _KEYS}
@@ -58,8 +66,117 @@ def _extended(name: str, where: str, file: str, chain: Chain) -> YamlSection:
         raise complain(where, "extends", f"leads back to a file before it: {names}")
     if not path.is_file():
         is_folder = "is a folder" if path.is_dir() else "there is no such file"
-        what = f"{path}: {is_folder}; expected a YAML file, relative to {file}"
-        raise complain(where, "extends", what)
+        raise complain(
+            where,
+            "extends",
+            f"{path}: {is_folder}; expected a YAML file, relative to {file}",
+        )
     root = read_root(read_text(path), str(path), chain)
     kept = {key: node for key, node in root.nodes.items() if key != "name"}
     return replace(root, nodes=kept)
+
+
+# Keys of `model` that name a whole model, and what a training may begin with.
+MODEL_SOURCES = ("preset", "init_from")
+_BEGINNINGS = ("init_from", "initial_weights")
+
+
+def merge(under: Node, over: Node) -> Node:
+    """Merges sections key by key; of anything else what is over replaces the other.
+
+    Each node keeps its place. A section of which nothing is written leaves the one
+    under it as it is.
+
+    Example:
+    >>> from transbeam.configs.loader.yaml_nodes import compose
+    >>> under = compose("norm: {kind: rms, epsilon: 1e-6}", "a.yaml:{}".format)
+    >>> over = compose("norm: {kind: layer_norm}", "b.yaml:{}".format)
+    >>> norm = merge(under, over).nodes["norm"]
+    >>> [(name, node.text, node.where) for name, node in norm.nodes.items()]
+    [('kind', 'layer_norm', 'b.yaml:1'), ('epsilon', '1e-6', 'a.yaml:1')]
+    >>> norm.outdated
+    frozenset({'epsilon'})
+    """
+    if not isinstance(under, YamlSection):
+        return over
+    if is_blank(over):
+        return replace(under, where=over.where)
+    if not isinstance(over, YamlSection):
+        return over
+    nodes = dict(under.nodes)
+    for name, node in over.nodes.items():
+        nodes[name] = merge(nodes[name], node) if name in nodes else node
+    older = under.outdated
+    if _scalar_text(over, "kind") not in (None, _scalar_text(under, "kind")):
+        older = frozenset(under.nodes)
+    outdated = older.difference(over.nodes) | over.outdated
+    return YamlSection(over.where, nodes, outdated)
+
+
+def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Merges two configurations.
+
+    Where the upper one names a whole model, a model that the lower one describes key by
+    key makes room for it. Keys beside another preset stay, under a preset, and those
+    beside another run under a run: the changes to that one are changes to this.
+    """
+    return merge_sections(make_room(under, over), over)
+
+
+def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Merges two sections; see `merge`."""
+    merged = merge(under, over)
+    assert isinstance(merged, YamlSection)
+    return merged
+
+
+def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
+    """Takes out of a configuration what the model that another names stands for."""
+    named = find_model_source(over)
+    if named is None:
+        return under
+    if named == find_model_source(under):
+        return under
+    gone = {"model"}
+    if named == "init_from":
+        gone.add("tokenizer")  # which comes with the weights
+        under = without_keys(under, "training", _BEGINNINGS)
+    kept = {name: node for name, node in under.nodes.items() if name not in gone}
+    return replace(under, nodes=kept)
+
+
+def find_model_source(root: YamlSection) -> str | None:
+    """Returns the key of `model` that names a whole model, if one does.
+
+    Example:
+    >>> from transbeam.configs.loader.yaml_nodes import compose
+    >>> find_model_source(compose("model: {preset: bert_base}", str))
+    'preset'
+    >>> find_model_source(compose("model: {preset: null, num_layers: 2}", str)) is None
+    True
+    """
+    model = root.nodes.get("model")
+    for name in MODEL_SOURCES:
+        node = model.nodes.get(name) if isinstance(model, YamlSection) else None
+        if node is not None and not is_null(node):
+            return name
+    return None
+
+
+def is_null(node: Node) -> bool:
+    """Tells a key that says nothing: it is left empty, or null."""
+    return isinstance(node, YamlScalar) and node.value is None
+
+
+def _scalar_text(section: YamlSection, name: str) -> str | None:
+    node = section.nodes.get(name)
+    return node.text if isinstance(node, YamlScalar) else None
+
+
+def without_keys(root: YamlSection, name: str, keys: tuple[str, ...]) -> YamlSection:
+    """The same without some keys of one section."""
+    section = root.nodes.get(name)
+    if not isinstance(section, YamlSection):
+        return root
+    kept = {key: node for key, node in section.nodes.items() if key not in keys}
+    return replace(root, nodes={**root.nodes, name: replace(section, nodes=kept)})

@@ -12,20 +12,25 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.base.local_paths import local_path
 from transbeam.configs.base.reflection import did_you_mean, section_keys
-from transbeam.configs.loader.extends import Chain, read_root
-from transbeam.configs.loader.model_differences import FREE, model_differences
+from transbeam.configs.loader.compatibility import FREE, model_differences
+from transbeam.configs.loader.extends import (
+    Chain,
+    is_null,
+    merge_sections,
+    read_root,
+    without_keys,
+)
 from transbeam.configs.loader.model_files import ModelFiles, find_model_files
 from transbeam.configs.loader.parse_dataclasses import bind_section
-from transbeam.configs.loader.preset_files import preset_files
-from transbeam.configs.loader.yaml_merge import is_null, merge, without_keys
+from transbeam.configs.loader.run_file import preset_files
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlScalar,
     YamlSection,
     complain,
     compose,
+    read_text,
 )
-from transbeam.configs.loader.yaml_text import read_text
 from transbeam.configs.schema.inheritance import ModelInheritanceConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
@@ -59,9 +64,12 @@ def with_model_source(
     own = {name: node for name, node in model.nodes.items() if name not in _KEYS}
     root = replace(root, nodes={**root.nodes, "model": replace(model, nodes=own)})
     if source.preset is not None and source.init_from is not None:
-        what = f"stands for a whole model, as does `init_from: {source.init_from}` "
-        what += f"({given['init_from'].where}). Take one of them away"
-        raise complain(given["preset"].where, "model.preset", what)
+        raise complain(
+            given["preset"].where,
+            "model.preset",
+            f"stands for a whole model, as does `init_from: {source.init_from}` "
+            f"({given['init_from'].where}). Take one of them away",
+        )
     if source.preset is not None:
         return _over_preset(root, source.preset, given["preset"].where), ()
     if source.init_from is not None:
@@ -73,13 +81,16 @@ def _over_preset(root: YamlSection, name: str, where: str) -> YamlSection:
     presets = preset_files()
     if name not in presets:
         hint = did_you_mean(Path(name).stem, presets)
-        what = f"no such preset: {name!r}.{hint} Known here: {', '.join(presets)}."
-        raise complain(where, "model.preset", what)
+        raise complain(
+            where,
+            "model.preset",
+            f"no such preset: {name!r}.{hint} Known here: {', '.join(presets)}.",
+        )
     # By the name that it has in the project, wherever that is installed.
     file = f"configs/presets/{name}.yaml"
     preset = compose(read_text(presets[name]), lambda line: f"{file}:{line}")
     assert isinstance(preset, YamlSection)
-    return _merged(replace(preset, nodes={"model": preset.nodes["model"]}), root)
+    return merge_sections(replace(preset, nodes={"model": preset.nodes["model"]}), root)
 
 
 def _over_run(
@@ -90,14 +101,16 @@ def _over_run(
     if isinstance(training, YamlSection):
         older = training.nodes.get("init_from")
         if older is not None and not is_null(older):
-            what = "a training begins once, and `training.init_from` is the older "
-            what += f"spelling of the same ({older.where}). Take one of them away"
-            raise complain(where, "model.init_from", what)
+            raise complain(
+                where,
+                "model.init_from",
+                "a training begins once, and `training.init_from` is the older "
+                f"spelling of the same ({older.where}). Take one of them away",
+            )
     # One that is null says nothing, and must not take the weights away.
     root = without_keys(root, "training", ("init_from",))
     try:
-        folder = _expanded(name)
-        files = _model_files(folder, chain)
+        files = _model_files(_expanded(name), chain)
         there_root, there = _configuration(files.config, chain)
     except UserError as error:
         raise complain(where, "model.init_from", str(error)) from None
@@ -122,19 +135,13 @@ def _over_run(
                 f"that run's model, which these keys change. Take them away; {_FREE}"
             )
 
-    return _merged(YamlSection(where, nodes), root), (rule,)
+    return merge_sections(YamlSection(where, nodes), root), (rule,)
 
 
 _FREE = (
     f"only {', '.join(FREE)} may differ, and max_sequence_length not where positions "
     "have weights"
 )
-
-
-def _merged(under: YamlSection, over: YamlSection) -> YamlSection:
-    merged = merge(under, over)
-    assert isinstance(merged, YamlSection)
-    return merged
 
 
 def _expanded(name: str) -> Path:
@@ -194,15 +201,21 @@ def _refuse_other_tokenizer(
     given = root.nodes.get("tokenizer")
     if not isinstance(given, YamlSection) or not given.nodes:
         if theirs is None:
-            what = f"{name} was imported without a tokenizer, so none comes with its "
-            what += "weights. Name the one it was trained with: `tokenizer: {kind: "
-            what += "pretrained, path: ...}`"
-            raise complain(where, "model.init_from", what)
+            raise complain(
+                where,
+                "model.init_from",
+                f"{name} was imported without a tokenizer, so none comes with its "
+                "weights. Name the one it was trained with: `tokenizer: {kind: "
+                "pretrained, path: ...}`",
+            )
         return
     kind = given.nodes.get("kind")
     if theirs is None or kind is None:
         return
     if isinstance(kind, YamlScalar) and kind.value != "pretrained":
-        what = f"a tokenizer that is learned anew gives other ids than that of {name}, "
-        what += f"which model.init_from brings ({where}). Take `tokenizer` away"
-        raise complain(kind.where, "tokenizer.kind", what)
+        raise complain(
+            kind.where,
+            "tokenizer.kind",
+            f"a tokenizer that is learned anew gives other ids than that of {name}, "
+            f"which model.init_from brings ({where}). Take `tokenizer` away",
+        )

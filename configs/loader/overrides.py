@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, make_room
+from transbeam.configs.loader.extends import MODEL_SOURCES, make_room
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
@@ -43,8 +43,9 @@ def _override(root: YamlSection, text: str) -> YamlSection:
     dotted, equals, written = text.partition("=")
     names = dotted.strip().split(".")
     if not equals or not all(names):
-        what = "expected KEY=VALUE, such as --set training.steps=100"
-        raise complain(where, "", what)
+        raise complain(
+            where, "", "expected KEY=VALUE, such as --set training.steps=100"
+        )
     if names == ["extends"]:
         what = "is a key of a file, which the other one's place is relative to"
         raise complain(where, "extends", f"{what}. Write it there")
@@ -70,17 +71,19 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
     if isinstance(node, YamlList):
         place = int(name) if name.isdecimal() else -1
         if not 0 <= place < len(node.nodes):
-            what = (
+            raise complain(
+                where,
+                path,
                 f"{name!r} is no place in the list that stands there ({node.where}). "
-                f"It has {len(node.nodes)}, counted from 0"
+                f"It has {len(node.nodes)}, counted from 0",
             )
-            raise complain(where, path, what)
         nodes = list(node.nodes)
         nodes[place] = _put(nodes[place], rest, value, where, inner_path)
         return YamlList(node.where, tuple(nodes))
     if not isinstance(node, YamlSection):
-        what = f"{found(node)} stands there ({node.where}), not a section"
-        raise complain(where, path, what)
+        raise complain(
+            where, path, f"{found(node)} stands there ({node.where}), not a section"
+        )
     inner = node.nodes.get(name)
     if inner is None or is_blank(inner):
         inner = YamlSection(where, {})

@@ -65,8 +65,11 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
             values[name] = _bind_key(keys[name], child, _join(path, name))
     for key in keys.values():
         if key.required and key.name not in values:
-            what = f"this required key is missing. {key.doc}".strip()
-            raise complain(node.where, _join(path, key.name), what)
+            raise complain(
+                node.where,
+                _join(path, key.name),
+                f"this required key is missing. {key.doc}".strip(),
+            )
     return hold_rules(lambda: section(**values), node, path)
 
 
@@ -134,8 +137,11 @@ def _bind_key(key: ConfigKey, node: Node, path: str) -> Any:
         too_small = key.minimum is not None and value < key.minimum
         too_large = key.maximum is not None and value > key.maximum
         if too_small or too_large:
-            what = f"{value} is out of range: it must be {key.range_text}"
-            raise complain(node.where, path, what)
+            raise complain(
+                node.where,
+                path,
+                f"{value} is out of range: it must be {key.range_text}",
+            )
     return value
 
 
@@ -184,13 +190,19 @@ def _selected_kind(
         near = did_you_mean(given.text, kinds) if isinstance(given, YamlScalar) else ""
         # The key's description may explain why a kind of another key is not allowed.
         doc = f" {key.doc}" if key else ""
-        what = f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}"
-        raise complain(given.where, _join(path, "kind"), what)
+        raise complain(
+            given.where,
+            _join(path, "kind"),
+            f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}",
+        )
     if len(kinds) == 1:
         return listed
     if default is REQUIRED or default is None:
-        what = f"this required key is missing. Known here: {listed}."
-        raise complain(node.where, _join(path, "kind"), what)
+        raise complain(
+            node.where,
+            _join(path, "kind"),
+            f"this required key is missing. Known here: {listed}.",
+        )
     return default.kind
 
 
@@ -219,9 +231,11 @@ def _refuse_keys_of_other_kinds(
         ]
         if not owners or chosen in owners:
             continue
-        what = f"is a key of kind {owners[0]!r}, but the kind here is {chosen!r} "
-        what += f"({kind.where if kind else 'the default'}). "
-        what += f"Write `kind: {owners[0]}`, or take this key away."
+        what = (
+            f"is a key of kind {owners[0]!r}, but the kind here is {chosen!r} "
+            f"({kind.where if kind else 'the default'}). "
+            f"Write `kind: {owners[0]}`, or take this key away."
+        )
         if kind and kind.where.startswith("--set"):
             what += f" --set '{path}={{kind: {chosen}}}' replaces the whole section."
         raise complain(child.where, _join(path, name), what)
@@ -245,30 +259,26 @@ def _bind_literal(annotation: Any, node: Node, path: str) -> Any:
     if isinstance(node, YamlScalar) and node.value in known:
         return node.value
     near = did_you_mean(node.text, known) if isinstance(node, YamlScalar) else ""
-    what = f"expected {type_text(annotation)}, found {found(node)}.{near}"
-    raise complain(node.where, path, what)
+    raise complain(
+        node.where,
+        path,
+        f"expected {type_text(annotation)}, found {found(node)}.{near}",
+    )
 
 
 def _bind_value(annotation: type, node: Node, path: str) -> Any:
     value = node.value if isinstance(node, YamlScalar) else None
     if annotation is float and type(value) is int:
-        value = _to_float(value)
+        value = float(value) if abs(value) < 2**1023 else math.inf
     if type(value) is not annotation:
-        what = f"expected {_article(annotation)}, found {found(node)}."
+        article = "a " if annotation in (int, float) else ""
+        what = f"expected {article}{type_text(annotation)}, found {found(node)}."
         raise complain(node.where, path, what + _type_hint(annotation, node))
     if isinstance(value, float) and not math.isfinite(value):
         raise complain(node.where, path, f"{found(node)} is not finite")
     if type(value) is int and abs(value) >= 2**63:
         raise complain(node.where, path, f"{found(node)} does not fit 64 bits")
     return value
-
-
-def _to_float(value: int) -> float:
-    return float(value) if abs(value) < 2**1023 else math.inf
-
-
-def _article(annotation: type) -> str:
-    return ("a " if annotation in (int, float) else "") + type_text(annotation)
 
 
 def _type_hint(annotation: type, node: Node) -> str:

@@ -1,5 +1,6 @@
-"""Finds the YAML file of a run from the argument CONFIG: a file or a run's folder."""
+"""Finds YAML files: that of a run, by the argument CONFIG, and those of the presets."""
 
+from functools import cache
 from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError
@@ -37,3 +38,17 @@ def run_file(path: str | Path) -> Path:
             "a YAML file, or the folder of a run of which a stage is done"
         )
     return max(of_stages, key=lambda file: (file.stat().st_mtime_ns, file))
+
+
+FOLDER = Path(__file__).parents[1] / "presets"
+
+
+@cache
+def preset_files() -> dict[str, Path]:
+    """Returns the file of each preset, in the order of their names.
+
+    Example:
+    >>> preset_files()["bert_base"].name
+    'bert_base.yaml'
+    """
+    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}

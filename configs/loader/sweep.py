@@ -13,6 +13,7 @@ This example has four runs:
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ from transbeam.configs.loader.yaml_nodes import (
     complain,
     compose,
     found,
+    read_text,
 )
-from transbeam.configs.loader.yaml_text import read_text
 from transbeam.configs.schema.run import FOLDER_NAME
 
 _KEYS = ("name", "base", "set", "grid")
@@ -75,24 +76,32 @@ def load_sweep(path: str | Path) -> Sweep:
         raise complain(str(path), "", "expected the keys of a sweep: name, base, grid")
     for key, node in root.nodes.items():
         if key not in _KEYS:
-            what = f"is no key of a sweep.{did_you_mean(key, _KEYS)}"
-            raise complain(node.where, key, what)
+            raise complain(
+                node.where, key, f"is no key of a sweep.{did_you_mean(key, _KEYS)}"
+            )
     none: Mapping[str, Node] = {}
     fixed = _section(root, "set") if "set" in root.nodes else none
     grid = {key: _values(key, node) for key, node in _section(root, "grid").items()}
     for key in fixed.keys() & grid.keys():
-        what = f"stands in `set` too ({fixed[key].where}). Take one of them away"
-        raise complain(root.nodes["grid"].where, f"grid.{key}", what)
+        raise complain(
+            root.nodes["grid"].where,
+            f"grid.{key}",
+            f"stands in `set` too ({fixed[key].where}). Take one of them away",
+        )
     name = _text(root, "name")
     if not FOLDER_NAME.fullmatch(name):
-        what = "expected letters, digits, '.', '_' and '-': it is a folder's name"
-        raise complain(root.nodes["name"].where, "name", what)
-    runs = 1
-    for values in grid.values():
-        runs *= len(values)
+        raise complain(
+            root.nodes["name"].where,
+            "name",
+            "expected letters, digits, '.', '_' and '-': it is a folder's name",
+        )
+    runs = math.prod(map(len, grid.values()))
     if runs > _MOST_RUNS:
-        what = f"{runs:,} runs; a sweep has {_MOST_RUNS:,} at most"
-        raise complain(root.nodes["grid"].where, "grid", what)
+        raise complain(
+            root.nodes["grid"].where,
+            "grid",
+            f"{runs:,} runs; a sweep has {_MOST_RUNS:,} at most",
+        )
     return Sweep(
         name,
         Path(_text(root, "base")),
@@ -115,15 +124,21 @@ def _section(root: YamlSection, key: str) -> Mapping[str, Node]:
     if node is None:
         raise complain(root.where, key, "is missing; a sweep needs it")
     if not isinstance(node, YamlSection) or not node.nodes:
-        what = f"expected dotted keys and their values, found {found(node)}"
-        raise complain(node.where, key, what)
+        raise complain(
+            node.where,
+            key,
+            f"expected dotted keys and their values, found {found(node)}",
+        )
     return node.nodes
 
 
 def _values(key: str, node: Node) -> tuple[str, ...]:
     if not isinstance(node, YamlList) or not node.nodes:
-        what = f"expected a list of values, such as [1, 2], found {found(node)}"
-        raise complain(node.where, f"grid.{key}", what)
+        raise complain(
+            node.where,
+            f"grid.{key}",
+            f"expected a list of values, such as [1, 2], found {found(node)}",
+        )
     return tuple(map(_flow, node.nodes))
 
 

@@ -19,8 +19,7 @@ from transbeam.configs.loader.model_source import with_model_source
 from transbeam.configs.loader.overrides import override
 from transbeam.configs.loader.parse_dataclasses import bind_section, hold_rules
 from transbeam.configs.loader.run_file import run_file
-from transbeam.configs.loader.yaml_nodes import YamlSection
-from transbeam.configs.loader.yaml_text import read_text
+from transbeam.configs.loader.yaml_nodes import YamlSection, read_text
 from transbeam.configs.schema.run import RunConfig
 
 Rule = Callable[[RunConfig], None]
@@ -160,7 +159,6 @@ def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
 def _leaves(values: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, dict):
-            inner = cast("dict[str, Any]", value)
-            yield from _leaves(inner, f"{prefix}{name}.")
+            yield from _leaves(cast("dict[str, Any]", value), f"{prefix}{name}.")
         else:
             yield prefix + name, value

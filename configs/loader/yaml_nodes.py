@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import yaml
@@ -170,8 +171,9 @@ def _events(text: str, locate: Callable[[int], str]) -> deque[yaml.Event]:
         mark = error.context_mark if is_unclosed else error.problem_mark
         line = mark.line + 1 if mark else 1
         hints = [hint for part, hint in _HINTS.items() if part in said]
-        what = " ".join([f"not valid YAML: {said}.", *hints[:1]])
-        raise complain(locate(line), "", what) from None
+        raise complain(
+            locate(line), "", " ".join([f"not valid YAML: {said}.", *hints[:1]])
+        ) from None
     except ValueError:  # PyYAML passes "\U99999999" to chr() unchecked
         line = events[-1].end_mark.line + 1
         raise complain(locate(line), "", "not valid YAML: no such character") from None
@@ -237,3 +239,27 @@ def _refuse_references(event: yaml.Event, where: str, path: str) -> None:
     if tag is not None:
         what = f"tags such as {tag} are not used here"
         raise complain(where, path, f"{what}. {_QUOTES_HINT}")
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a YAML file.
+
+    Raises:
+        ConfigError: There is none, or it is not UTF-8.
+    """
+    try:
+        # A byte order mark is no part of the text.
+        return Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise complain(str(path), "", "there is no such file") from None
+    except IsADirectoryError:
+        raise complain(str(path), "", "is a folder; a YAML file is needed") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"0x{error.object[error.start]:02x}"
+        raise complain(
+            f"{path}:{line}", "", f"byte {byte} is not UTF-8; save the file as UTF-8"
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or str(error)
+        raise complain(str(path), "", f"cannot be read: {reason}") from None

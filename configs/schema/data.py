@@ -1,18 +1,102 @@
 """`data`: the corpus, its filters, and the form of the records."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 from transbeam.configs.schema.cleaning import CleaningConfig
-from transbeam.configs.schema.deduplication import DeduplicationConfig
-from transbeam.configs.schema.record_layout import (
-    BucketedLayoutConfig,
-    Layout,
-    PackedLayoutConfig,
-)
 from transbeam.configs.schema.sources import Source, check_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedLayoutConfig:
+    """Packing: several documents per record, with little padding."""
+
+    kind: Literal["packed"] = "packed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketedLayoutConfig:
+    """One document per record, in buckets by length; not for all objectives.
+
+    For `masked`, `causal` and `prefix`, and for classification and regression of texts,
+    pairs and tokens. A document goes into the shortest record that holds it; one longer
+    than all is truncated.
+    """
+
+    kind: Literal["bucketed"] = "bucketed"
+    lengths: tuple[int, ...] = option(
+        "Tokens per record, ascending; the last is data.sequence_length. A document "
+        "goes into the shortest record that holds it; longer ones are truncated."
+    )
+
+    def __post_init__(self) -> None:
+        ascending = all(short < long for short, long in pairwise(self.lengths))
+        if not self.lengths or self.lengths[0] < 4 or not ascending:
+            raise ConfigError(
+                f"lengths={list(self.lengths)}: expected ascending numbers from 4 on, "
+                "such as [32, 64, 128]"
+            )
+
+
+Layout = PackedLayoutConfig | BucketedLayoutConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicatesConfig:
+    """Near-duplicate detection with MinHash.
+
+    A document is represented by the set of its shingles, sequences of a few words. The
+    similarity of two documents is the Jaccard index of their sets.
+    """
+
+    similarity: float = option(
+        "Smallest estimated Jaccard similarity of near duplicates: the share of "
+        "shingles (word n-grams) that two documents have in common.",
+        default=0.8,
+        minimum=0.3,
+        maximum=1.0,
+    )
+    shingle_words: int = option(
+        "Words per shingle. With more words only long verbatim copies count.",
+        default=5,
+        minimum=1,
+        maximum=100,
+    )
+    num_hashes: int = option(
+        "Number of MinHash values per document, 4 bytes each. The standard deviation "
+        "of the estimated similarity s is sqrt(s * (1 - s) / num_hashes).",
+        default=128,
+        minimum=16,
+        maximum=1024,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeduplicationConfig:
+    """Removal of exact and near-duplicate documents.
+
+    One document of each group of duplicates is kept: one of the validation split, if
+    there is any; among several, the one with the smallest hash.
+    """
+
+    exact: bool = option(
+        "Drop exact duplicates: documents with equal text and labels.", default=True
+    )
+    near: NearDuplicatesConfig | None = option(
+        "Drop near duplicates; only for objectives without labels or targets. Left "
+        "out: near duplicates are kept; `{}` uses the defaults below.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.near and not self.exact:
+            raise ConfigError(
+                "exact: false would keep the literal copies of a text while `near` "
+                "drops those that differ a little. Take `exact` away, or `near`"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

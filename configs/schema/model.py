@@ -149,23 +149,19 @@ class StackConfig:
 
     def _check_position(self, attention: Attention, key: str, *, causal: bool) -> None:
         """Checks that the attention supports the kind of position encoding."""
-        match self.position:
-            case (
-                RelativeBiasPositionConfig()
-                | AlibiPositionConfig()
-                | DirectedAlibiPositionConfig()
-            ):
-                if isinstance(
-                    attention, LowRankAttentionConfig | KernelAttentionConfig
-                ):
-                    raise ConfigError(
-                        f"position.kind={self.position.kind} is added to the scores of "
-                        f"pairs of tokens, and {key}.kind={attention.kind} makes none"
-                    )
-            case RopePositionConfig():
-                self._check_rotation(attention, key)
-            case _:
-                pass
+        biases = (
+            RelativeBiasPositionConfig
+            | AlibiPositionConfig
+            | DirectedAlibiPositionConfig
+        )
+        scoreless = LowRankAttentionConfig | KernelAttentionConfig
+        if isinstance(self.position, biases) and isinstance(attention, scoreless):
+            raise ConfigError(
+                f"position.kind={self.position.kind} is added to the scores of "
+                f"pairs of tokens, and {key}.kind={attention.kind} makes none"
+            )
+        if isinstance(self.position, RopePositionConfig):
+            self._check_rotation(attention, key)
         if not isinstance(self.position, DirectedAlibiPositionConfig):
             return
         if causal:
@@ -196,17 +192,17 @@ class StackConfig:
         """Checks that no size of the attention exceeds the maximum length."""
         longest = f"max_sequence_length={self.max_sequence_length}"
         match attention:
-            case GlobalWindowAttentionConfig(num_global_tokens=number):
-                if number > self.max_sequence_length:
-                    raise ConfigError(
-                        f"{key}.num_global_tokens={number} is more than {longest}"
-                    )
-            case LowRankAttentionConfig(rank=rank):
-                if rank > self.max_sequence_length:
-                    raise ConfigError(
-                        f"{key}.rank={rank} is more than {longest}: nothing would be "
-                        "summed up"
-                    )
+            case GlobalWindowAttentionConfig(num_global_tokens=number) if (
+                number > self.max_sequence_length
+            ):
+                raise ConfigError(
+                    f"{key}.num_global_tokens={number} is more than {longest}"
+                )
+            case LowRankAttentionConfig(rank=rank) if rank > self.max_sequence_length:
+                raise ConfigError(
+                    f"{key}.rank={rank} is more than {longest}: nothing would be "
+                    "summed up"
+                )
             case BlockSparseAttentionConfig(block_size=size, num_random_blocks=number):
                 blocks = -(-self.max_sequence_length // size)
                 if number >= blocks:

@@ -42,8 +42,25 @@ def _not_decayed() -> Any:
     )
 
 
+class OptimizerConfig:
+    """Base class: checks the regular expressions in `not_decayed`."""
+
+    not_decayed: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for pattern in self.not_decayed:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigError(
+                    f"not_decayed={pattern!r} is not a regular expression: {error}. A "
+                    "point, a bracket or another sign that is meant as it stands needs "
+                    "a \\ before it"
+                ) from None
+
+
 @dataclass(frozen=True, kw_only=True)
-class AdamWConfig:
+class AdamWConfig(OptimizerConfig):
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
 
     kind: Literal["adamw"] = "adamw"
@@ -57,12 +74,9 @@ class AdamWConfig:
     weight_decay: float = _weight_decay(0.01)
     not_decayed: tuple[str, ...] = _not_decayed()
 
-    def __post_init__(self) -> None:
-        _check_patterns(self.not_decayed)
-
 
 @dataclass(frozen=True, kw_only=True)
-class AdafactorConfig:
+class AdafactorConfig(OptimizerConfig):
     """Adafactor: factored second moments (Shazeer & Stern, 2018).
 
     Its state is small. The learning rate is relative to the root mean square of each
@@ -95,12 +109,9 @@ class AdafactorConfig:
     weight_decay: float = _weight_decay(0.0)
     not_decayed: tuple[str, ...] = _not_decayed()
 
-    def __post_init__(self) -> None:
-        _check_patterns(self.not_decayed)
-
 
 @dataclass(frozen=True, kw_only=True)
-class LionConfig:
+class LionConfig(OptimizerConfig):
     """Lion: sign of the momentum, half of Adam's memory (Chen et al., 2023).
 
     Every weight changes by the learning rate itself: use a peak 3 to 10 times smaller
@@ -120,12 +131,9 @@ class LionConfig:
     weight_decay: float = _weight_decay(0.1, maximum=100.0)
     not_decayed: tuple[str, ...] = _not_decayed()
 
-    def __post_init__(self) -> None:
-        _check_patterns(self.not_decayed)
-
 
 @dataclass(frozen=True, kw_only=True)
-class MuonConfig:
+class MuonConfig(OptimizerConfig):
     """Muon: orthogonalized momentum for hidden matrices (Jordan et al., 2024).
 
     Embeddings, output layers, biases and norms are updated by Adam. Updates are scaled
@@ -144,20 +152,5 @@ class MuonConfig:
     weight_decay: float = _weight_decay(0.1)
     not_decayed: tuple[str, ...] = _not_decayed()
 
-    def __post_init__(self) -> None:
-        _check_patterns(self.not_decayed)
-
 
 Optimizer = AdamWConfig | AdafactorConfig | LionConfig | MuonConfig
-
-
-def _check_patterns(patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ConfigError(
-                f"not_decayed={pattern!r} is not a regular expression: {error}. A "
-                "point, a bracket or another sign that is meant as it stands needs a "
-                "\\ before it"
-            ) from None

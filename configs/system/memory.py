@@ -44,8 +44,11 @@ def peak_memory() -> Generator[Peak, None, None]:
         _RESET.write_text("5")
     peak = Peak()
     yield peak
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    peak.megabytes = max(_own_kilobytes(), workers) // 1000
+    so_far, workers = (
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    peak.megabytes = max(_status_kilobytes("VmHWM") or so_far, workers) // 1000
 
 
 def give_back_memory() -> None:
@@ -83,19 +86,16 @@ def resident_bytes() -> int | None:
     >>> (resident_bytes() or 2**30) > 2**20
     True
     """
-    with suppress(OSError):
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return 1024 * int(line.split()[1])
-    return None
+    kilobytes = _status_kilobytes("VmRSS")
+    return None if kilobytes is None else 1024 * kilobytes
 
 
-def _own_kilobytes() -> int:
+def _status_kilobytes(name: str) -> int | None:
     with suppress(OSError):
         for line in _STATUS.read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return None
 
 
 @dataclass(frozen=True)

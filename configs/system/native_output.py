@@ -2,40 +2,48 @@
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Generator
 
-_STDOUT, _STDERR = 1, 2
+_STDOUT, STDERR = 1, 2
 
 
 @contextlib.contextmanager
-def output_held_back() -> Generator[None, None, None]:
+def output_held_back(*descriptors: int) -> Generator[None, None, None]:
     """Discards output to the process's stdout and stderr; shows it on an error.
 
     The TFLite converter and interpreter write there, and it cannot be switched off.
+
+    Args:
+        descriptors: File descriptors to discard; stdout's and stderr's if left out.
 
     Example:
     >>> with output_held_back():
     ...     _ = os.write(2, b"INFO: Created a delegate for CPU")
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (_STDOUT, _STDERR)}
+    _flush()
+    kept = {number: os.dup(number) for number in descriptors or (_STDOUT, STDERR)}
     with tempfile.TemporaryFile() as held:
         for number in kept:
             os.dup2(held.fileno(), number)
         try:
             yield
-        except BaseException:
-            sys.stdout.flush()
-            sys.stderr.flush()
+        except Exception:  # not Ctrl-C, which is no error of the libraries
+            _flush()
             held.seek(0)
-            os.write(kept[_STDERR], held.read())
+            with open(kept[STDERR], "wb", closefd=False) as shown:
+                shutil.copyfileobj(held, shown)
             raise
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            _flush()
             for number, original in kept.items():
                 os.dup2(original, number)
                 os.close(original)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # the process was started with it closed
+            stream.flush()

@@ -10,14 +10,13 @@ import gc
 import importlib
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Generator, Sequence
 
 from transbeam.configs.system.cpu_features import processor_environment
 from transbeam.configs.system.keras_backend import chosen_backend
+from transbeam.configs.system.native_output import STDERR, output_held_back
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
 
@@ -66,7 +65,8 @@ def _import_quietly(modules: Sequence[str]) -> None:
         needless.append("jax")
     with (
         _garbage_ignored(),
-        _stderr_held_back(),
+        # Started with stderr closed, there is nothing to redirect.
+        output_held_back(STDERR) if sys.stderr else contextlib.nullcontext(),
         _root_logger_untouched(),
         _hidden(*needless),
     ):
@@ -117,29 +117,6 @@ def _hidden(*modules: str) -> Generator[None, None, None]:
     finally:
         for module in hidden:
             del sys.modules[module]
-
-
-@contextlib.contextmanager
-def _stderr_held_back() -> Generator[None, None, None]:
-    if sys.stderr is None:  # started with stderr closed: there is nothing to redirect
-        yield
-        return
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        except Exception:  # not Ctrl-C, which is no error of the import
-            sys.stderr.flush()
-            held.seek(0)
-            with open(stderr, "wb", closefd=False) as shown:
-                shutil.copyfileobj(held, shown)
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
 
 
 @contextlib.contextmanager

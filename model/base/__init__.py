@@ -1,1 +1,1 @@
-"""Seeds, initializers, weight paths and tensor checks."""
+"""Seeds, initializers, weight paths, tensor checks and answer spans."""

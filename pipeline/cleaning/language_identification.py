@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.languages import LANGUAGES, LanguageRulesConfig
+from transbeam.configs.schema.cleaning import LANGUAGES, LanguageRulesConfig
 
 # The class of content without a language: tables of numbers, markup, identifiers.
 NO_LANGUAGE = "zxx"

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.configs.schema.deduplication import NearDuplicatesConfig
+from transbeam.configs.schema.data import NearDuplicatesConfig
 from transbeam.pipeline.documents.document import document_hash
 from transbeam.pipeline.documents.randomness import mix
 

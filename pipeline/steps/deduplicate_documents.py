@@ -13,8 +13,7 @@ import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.base.errors import DataError
-from transbeam.configs.schema.data import DataConfig
-from transbeam.configs.schema.deduplication import NearDuplicatesConfig
+from transbeam.configs.schema.data import DataConfig, NearDuplicatesConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh
 from transbeam.pipeline.deduplication.duplicate_clusters import (

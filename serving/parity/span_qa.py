@@ -9,6 +9,7 @@ import numpy as np
 
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import input_names
+from transbeam.model.base.answer_spans import best_spans
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.framing import frame_texts
@@ -43,13 +44,12 @@ class ParityWindow:
 
     def best(self, longest: int) -> float:
         """Returns the score of the best answer; minus infinity if there is none."""
-        inside = range(self.begin, len(self.start) - 1)
-        scores = (
-            self.start[first] + self.end[last]
-            for first in inside
-            for last in range(first, min(first + longest, len(self.start) - 1))
+        positions = np.arange(len(self.start))
+        inside = (positions >= self.begin) & (positions < len(positions) - 1)
+        _, _, score = best_spans(
+            self.start[None], self.end[None], inside[None], longest
         )
-        return max(scores, default=-np.inf)
+        return float(score[0])
 
     @property
     def none(self) -> float:

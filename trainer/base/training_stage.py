@@ -1,11 +1,11 @@
 """The training stage of a run: what decides it, and its model."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
+from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.loader.model_files import (
     IMPORTED,
@@ -76,7 +76,7 @@ def training_inputs(
     for name, path in _weights_of_others(config.training).items():
         key = f"{name}_sha256"
         gone = there.get(key, "missing")
-        keys[key] = file_sha256(path) if path.is_file() else gone
+        keys[key] = sha256(path) if path.is_file() else gone
     for number, dataset in enumerate(config.training.datasets):
         key = f"datasets[{number}].records"
         gone = there.get(key, "missing")
@@ -118,12 +118,6 @@ def is_as_imported(run_folder: Path) -> bool:
     if stage.is_begun:
         return (stage.path / "stage.json").is_file() and not was_trained(run_folder)
     return (run_folder / IMPORTED / "stage.json").is_file()
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file, in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def build_trainable(config: RunConfig, vocabulary_size: int) -> keras.Model:

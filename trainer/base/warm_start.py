@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     TOKENIZER,

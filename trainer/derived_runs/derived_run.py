@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
@@ -41,14 +42,13 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     read_tokenizer,
     save_tokenizer,
 )
-from transbeam.trainer.base.training_stage import file_sha256
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
     RUN_FILE,
     finish_stages,
+    is_ready,
     keep_edited,
 )
-from transbeam.trainer.importing.next_steps import is_ready
 from transbeam.trainer.importing.run_config import checkpoint_name
 
 
@@ -204,7 +204,7 @@ class DerivedRun:
         folder = origin.folder
         inputs = {
             **data_inputs(config),
-            "weights": file_sha256(find_model_weights(folder)),
+            "weights": sha256(find_model_weights(folder)),
             "tokenizer": origin.tokenizer,
             "model": dataclasses.asdict(config.model),
             **decided_by,

@@ -7,16 +7,17 @@ pruned model differ: train it further, for example with the source run as its te
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.console import Console
-from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     TOKENIZER,
@@ -28,10 +29,13 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.adaptation.pruned_config import pruned_config
 from transbeam.model.adaptation.structured_pruning import (
+    OUTPUT,
     choose,
+    importances,
     of_some_parts,
     part_widths,
 )
+from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import take_over
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
@@ -46,10 +50,10 @@ from transbeam.trainer.derived_runs.derived_run import (
     folder_for,
     origin_tokenizer,
 )
-from transbeam.trainer.derived_runs.head_importance import measure
 from transbeam.trainer.input.batches import check_contract, training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
-from transbeam.trainer.objectives.losses import make_loss
+from transbeam.trainer.objectives.losses import Loss, make_loss
+from transbeam.trainer.step.batch import Batch, outputs_to_learn_from
 
 # Small, because gradients of opposite sign cancel within a batch.
 _RECORDS = 8
@@ -96,8 +100,9 @@ def prune_run(
     run_folder = folder_for(folder, run_folder, "pruned")
     origin = find_initial_weights(folder)
     model = pruned_config(origin.config.model, heads=heads, intermediate=intermediate)
-    smaller_config = dataclasses.replace(origin.config, model=model)
-    config = _config(smaller_config, run_folder, overrides)
+    config = _config(
+        dataclasses.replace(origin.config, model=model), run_folder, overrides
+    )
     records = _records(origin)
     run = DerivedRun.from_origin(
         origin,
@@ -238,3 +243,63 @@ def _summary(
         f"{smaller.parameters:,} parameters (of {smaller.parameters_before:,}) in "
         f"{run.stage.run_folder}; what went had {shares} importance; {next_step}"
     )
+
+
+def measure(
+    model: keras.Model,
+    loss: Loss,
+    batches: Iterable[Batch],
+    widths: Mapping[str, int],
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, np.ndarray]:
+    """Computes the importance of each head and unit: a batch mean, without dropout.
+
+    Importance uses the magnitude of a batch's gradient. Gradients of opposite sign
+    cancel within a batch, so a unit that helps one record and harms another counts only
+    if batches are small.
+
+    Args:
+        model: A model for the records; it is not changed.
+        loss: Its training loss.
+        batches: Batches of the records.
+        widths: Width per head or unit of each sub-layer; see
+            `transbeam.model.adaptation.structured_pruning.part_widths`.
+        advance: Called after each batch.
+
+    Returns:
+        Importances of each sub-layer, float64 `(N,)`; see `importances`.
+
+    Raises:
+        ArtifactError: The gradients are not finite.
+    """
+    weights = variables_by_path(model)
+    kernels = {part: weights[f"{part}/{OUTPUT}"].value for part in widths}
+    outputs_of = outputs_to_learn_from(model, loss, training=False)
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def of_batch(batch: Batch) -> dict[str, Any]:
+        counts = loss.counts(batch)
+        with tf.GradientTape() as tape:
+            value, _ = loss(outputs_of(batch), batch, counts)
+        gradients = tape.gradient(
+            value, kernels, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        return {
+            part: importances(kernels[part], gradients[part], width)
+            for part, width in widths.items()
+        }
+
+    sums, number = dict.fromkeys(widths, np.float64(0.0)), 0
+    for batch in batches:
+        found = of_batch(batch)
+        sums = {part: sums[part] + found[part].numpy() for part in widths}
+        number += 1
+        advance()
+    means = {part: np.asarray(total / number) for part, total in sums.items()}
+    if wrong := [part for part, mean in means.items() if not np.isfinite(mean).all()]:
+        raise ArtifactError(
+            f"{wrong[0]}: the loss's gradient is not finite on the records, so nothing "
+            "tells what may go. Train the run again, with a smaller "
+            "training.schedule.peak"
+        )
+    return means

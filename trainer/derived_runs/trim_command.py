@@ -112,8 +112,9 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
 def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedModel:
     pieces = len(trimmed.old_ids)
     old = origin.values()
-    rows = table_rows(config.model, pieces)
-    weights = dict(of_some_tokens(old, trimmed.old_ids, rows))
+    weights = dict(
+        of_some_tokens(old, trimmed.old_ids, table_rows(config.model, pieces))
+    )
     return build_smaller(
         config, pieces, old, weights, str(find_model_weights(origin.folder))
     )

@@ -20,7 +20,7 @@ _PORT_TAKEN = ("Could not start gRPC server", "Failed to start RPC server")
 
 
 @contextmanager
-def joined(
+def join_workers(
     config: TrainingConfig, rendezvous: Rendezvous
 ) -> Generator[Workers, None, None]:
     """A context in which this process is one of the workers of a training.
@@ -52,17 +52,17 @@ def joined(
         workers.wait()
         log.drop()
     except BaseException as error:
-        known = _as_user_error(error, place, workers)
-        code = 2 if isinstance(known, UserError) else 1
+        converted = _convert_error(error, place, workers)
+        code = 2 if isinstance(converted, UserError) else 1
         code = 130 if isinstance(error, KeyboardInterrupt) else code
         # At exit the backends would wait for workers that cannot come.
         atexit.register(_leave, code, place.is_chief, log)
-        if known is error:
+        if converted is error:
             raise
-        raise known from error
+        raise converted from error
 
 
-def _as_user_error(
+def _convert_error(
     error: BaseException, place: ProcessInfo, workers: Workers | None
 ) -> BaseException:
     """Converts an error of the backend to a `UserError` if its cause is known."""
@@ -103,5 +103,5 @@ def _connect(place: ProcessInfo, config: TrainingConfig) -> Workers:
 def _first_line(error: BaseException) -> str:
     """The most informative line of a backend's error message, which may be long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "onnection" in line or "abort" in line]
-    return f"{type(error).__name__}: {[*telling, *lines, ''][0]}"[:300]
+    informative = [line for line in lines if "onnection" in line or "abort" in line]
+    return f"{type(error).__name__}: {[*informative, *lines, ''][0]}"[:300]

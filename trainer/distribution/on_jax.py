@@ -16,7 +16,7 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
+from transbeam.configs.schema.training import Distribution, ModelParallelConfig
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers

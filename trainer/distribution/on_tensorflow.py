@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.distribution import Distribution, ModelParallelConfig
+from transbeam.configs.schema.training import Distribution, ModelParallelConfig
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers
 

@@ -99,9 +99,9 @@ def _by_jax(environment: Mapping[str, str]) -> ProcessInfo:
     except ValueError:
         count, number = 0, 0
     if ":" not in address or not 0 <= number < count:
-        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        values = ", ".join(f"{name}={value}" for name, value in given.items())
         raise ConfigError(
-            f"{told}: does not say which worker this is. Expected the HOST:PORT of "
+            f"{values}: does not say which worker this is. Expected the HOST:PORT of "
             "worker 0, how many there are, and which one this is, from 0; or none of "
             "the three, for a single one"
         )

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 SECONDS = 600  # to wait for others, by default
 _SECONDS_TO_START = 240  # JAX aborts the process after 300
-_SAID_AFTER, _SAID_AGAIN = 1.5, 15.0
-_SAID_LATER = 10.0  # once all have connected: some import their libraries slowly
+_NOTICE_AFTER, _NOTICE_AGAIN = 1.5, 15.0
+_NOTICE_LATER = 10.0  # once all have connected: some import their libraries slowly
 _TICK = 0.2
 _MOST_NAMED = 8
 
@@ -105,11 +105,11 @@ def differences(facts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _listed(holders: Mapping[str, Sequence[str]]) -> str:
-    told = []
+    parts = []
     for value, numbers in holders.items():
         more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-        told.append(f"{value[:80]} at worker {numbers[0]}{more}")
-    return ", ".join(told)
+        parts.append(f"{value[:80]} at worker {numbers[0]}{more}")
+    return ", ".join(parts)
 
 
 def _keep_sigterm() -> None:
@@ -141,9 +141,9 @@ class SeveralRendezvous(Rendezvous):
         self.listener = listen(place.listens_at) if place.listens_at else None
         self.all_are_met = False
         self.has_ended = False
-        self._say = say
+        self.say = say
         self._seconds = seconds
-        self._posted: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._posted: queue.Queue[Callable[[], object]] = queue.Queue()
 
     def missing(self) -> Mapping[int, str]:
         """The missing workers, by number, with the reason where it is known."""
@@ -161,13 +161,9 @@ class SeveralRendezvous(Rendezvous):
         if self.listener is not None:
             self.listener.close()
 
-    def post(self, action: Callable[..., None], *arguments: Any) -> None:
+    def post(self, action: Callable[..., object], *arguments: Any) -> None:
         """Queues an action, from any thread, for the waiting thread to run."""
         self._posted.put(lambda: action(*arguments))
-
-    def say(self, text: str) -> None:
-        """Prints a line to the user."""
-        self._say(text)
 
     def wait(self, is_done: Callable[[], bool]) -> None:
         """Runs posted actions until a condition is true.
@@ -215,7 +211,7 @@ class SeveralRendezvous(Rendezvous):
 
     def close(self, error: BaseException | None = None) -> None:
         if error is not None:
-            self.broadcast({"ended": self._told(error)})
+            self.broadcast({"ended": self._message_of(error)})
         self.has_ended = True
         self.leave_port()
 
@@ -223,13 +219,13 @@ class SeveralRendezvous(Rendezvous):
         self, is_done: Callable[[], bool], seconds: float, gave_up: Callable[[], str]
     ) -> None:
         began = time.monotonic()
-        say_at = began + (_SAID_LATER if self.all_are_met else _SAID_AFTER)
+        say_at = began + (_NOTICE_LATER if self.all_are_met else _NOTICE_AFTER)
         while not is_done():
             now = time.monotonic()
             if now > began + seconds:
                 raise LostWorkerError(gave_up())
             if now > say_at and (named := self._named()):
-                say_at = now + _SAID_AGAIN
+                say_at = now + _NOTICE_AGAIN
                 self.say(f"waiting for {named}, for {seconds:g} s at most")
             self.tick()
             try:
@@ -250,7 +246,7 @@ class SeveralRendezvous(Rendezvous):
             named.append(f"{len(missing) - _MOST_NAMED} more")
         return ", ".join(named)
 
-    def _told(self, error: BaseException) -> str:
+    def _message_of(self, error: BaseException) -> str:
         """The message that the others show when this worker ends with an error."""
         if isinstance(error, LostWorkerError):
             return str(error)

@@ -21,7 +21,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.process_info import ProcessInfo
 
 # After this many steps a sum is complete, so reading it does not wait for a device.
-_STEPS_TO_HEAR = 2
+_STEPS_OF_A_SUM = 2
 _ONLY = ProcessInfo()
 
 
@@ -36,7 +36,7 @@ class Workers:
     def __init__(self, place: ProcessInfo = _ONLY, replicas: int = 1):
         self.place = place
         self.replicas = replicas
-        self._heard: deque[Any] = deque()
+        self._stops: deque[Any] = deque()
 
     @property
     def is_chief(self) -> bool:
@@ -60,22 +60,22 @@ class Workers:
         """
         parts = self.replicas * config.accumulation
         if config.batch_size % parts:
-            told = f"{self.replicas} replicas of the model"
+            parties = f"{self.replicas} replicas of the model"
             if self.place.count > 1:
-                told += f" ({self.place.count} workers, {self.local_replicas} each)"
+                parties += f" ({self.place.count} workers, {self.local_replicas} each)"
             if config.accumulation > 1:
-                told += f" in {config.accumulation} micro-batches each"
+                parties += f" in {config.accumulation} micro-batches each"
             raise ConfigError(
                 f"training.batch_size: {config.batch_size} records cannot be shared "
-                f"equally by {told}. Choose a multiple of {parts}"
+                f"equally by {parties}. Choose a multiple of {parts}"
             )
 
-    def agree(self, fact: int, told: str) -> None:
+    def agree(self, fact: int, meaning: str) -> None:
         """Waits for all workers, and raises an error if a number differs among them.
 
         Args:
             fact: This worker's number, below 2^31.
-            told: The meaning of the number, for the error message.
+            meaning: The meaning of the number, for the error message.
 
         Raises:
             ArtifactError: The workers differ.
@@ -84,7 +84,7 @@ class Workers:
         if len(set(facts)) > 1:
             listed = ", ".join(f"{x} at worker {i}" for i, x in enumerate(facts))
             raise ArtifactError(
-                f"the workers differ in {told}: {listed}. They must be started with "
+                f"the workers differ in {meaning}: {listed}. They must be started with "
                 "the same configuration, version and records, on one run folder that "
                 "all of them see"
             )
@@ -93,7 +93,7 @@ class Workers:
         """Waits for all workers; returns the chief's number, below 2^31, on each."""
         return self.gather(fact)[0]
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describes the replicas for a progress line; empty for a single one."""
         if self.replicas == 1:
             return ""
@@ -112,18 +112,18 @@ class Workers:
         mine[self.place.number] = fact
         return self.read(self.start_sum(mine))
 
-    def hears(self, asked: bool) -> bool:
-        """Tells if any worker was asked to stop, with the same result on all of them.
+    def any_stop(self, is_requested: bool) -> bool:
+        """Returns if a stop is requested at any worker, the same on all of them.
 
         Call it at each step. With several workers the result is two steps old, so that
         it does not wait for a device.
         """
         if self.place.count == 1:
-            return asked
-        self._heard.append(self.start_sum([int(asked)]))
-        if len(self._heard) <= _STEPS_TO_HEAR:
+            return is_requested
+        self._stops.append(self.start_sum([int(is_requested)]))
+        if len(self._stops) <= _STEPS_OF_A_SUM:
             return False
-        return self.read(self._heard.popleft())[0] > 0
+        return self.read(self._stops.popleft())[0] > 0
 
     # The methods from here to `own_randomness` are called in TensorFlow graphs; see
     # `StrategyWorkers`.

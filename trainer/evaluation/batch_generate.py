@@ -134,11 +134,10 @@ def _encoded(
 
 def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.ndarray]:
     """Right-padded ids and mask of a group, both int32 (B, width)."""
-    place = np.arange(group.width)
-    mask = place < rows.lengths[group.rows, np.newaxis]
-    cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + place, 0)
-    ids = np.where(mask, rows.ids[cells], pad)
-    return ids.astype(np.int32), mask.astype(np.int32)
+    columns = np.arange(group.width)
+    mask = columns < rows.lengths[group.rows, np.newaxis]
+    cells = np.where(mask, rows.row_splits[group.rows, np.newaxis] + columns, 0)
+    return np.where(mask, rows.ids[cells], pad).astype(np.int32), mask.astype(np.int32)
 
 
 def _writer(
@@ -172,12 +171,7 @@ def _writer(
 def _decoded(answers: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
     special = tokenizer.special
     silent = {special.pad, special.begin, *special.ends}
-    told = [[token for token in answer if token not in silent] for answer in answers]
-    ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
-    return [
-        text.decode("utf-8", "replace") for text in _decode_texts(ragged, tokenizer)
-    ]
-
-
-def _decode_texts(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> list[bytes]:
-    return tokenizer.detokenize(ids).numpy().tolist()
+    ids = [[token for token in answer if token not in silent] for answer in answers]
+    ragged = tf.ragged.constant(ids, dtype=tf.int32, ragged_rank=1)
+    texts: list[bytes] = tokenizer.detokenize(ragged).numpy().tolist()
+    return [text.decode("utf-8", "replace") for text in texts]

@@ -35,13 +35,12 @@ def added_bytes(
     added = [np.zeros(0, np.int64)]
     for block in blocks(texts):
         tokens = tokenizer.tokenize(block)
-        told = tokenizer.detokenize(tokens).numpy().tolist()
+        decoded = tokenizer.detokenize(tokens).numpy().tolist()
         ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
         ends = np.concatenate([[0], np.cumsum(table[ids])])[splits]
         found = np.diff(ends) - np.array([len(text) for text in block])
-        is_same = [
-            a.lstrip(b" ") == b.lstrip(b" ") for a, b in zip(told, block, strict=True)
-        ]
+        pairs = zip(decoded, block, strict=True)
+        is_same = [a.lstrip(b" ") == b.lstrip(b" ") for a, b in pairs]
         added.append(np.where(is_same & (found >= 0), found, -1))
     return np.concatenate(added)
 
@@ -70,21 +69,21 @@ def bits_per_byte(
         return None
     added = added_bytes(texts, tokenizer, table)
     begin, end = tokenizer.special.begin, tokenizer.special.end
-    first_is_asked = begin is not None and begin != end
+    first_is_target = begin is not None and begin != end
     # A text with and without a leading space has the same tokens, so the number of
     # added bytes may differ between texts.
     is_uneven = added.size > 0 and added.min() != added.max()
-    if added.min(initial=0) < 0 or (first_is_asked and is_uneven):
+    if added.min(initial=0) < 0 or (first_is_target and is_uneven):
         return None
-    before_text = int(added.max(initial=0)) if first_is_asked else 0
-    (ask,) = make_targets(objective)
+    before_text = int(added.max(initial=0)) if first_is_target else 0
+    (target,) = make_targets(objective)
     metric = BitsPerByte()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
-        bytes_of = table[batch[ask.targets]]
+        bytes_of = table[batch[target.targets]]
         if before_text:
             bytes_of -= before_text * (batch["token_ids"] == begin)
-        asked = bytes_of * (batch[str(ask.weights)] > 0)
-        return metric.statistics(answers[ask.output]["cost"], asked.sum(axis=1))
+        counted = bytes_of * (batch[str(target.weights)] > 0)
+        return metric.statistics(answers[target.output]["cost"], counted.sum(axis=1))
 
     return Scorer(metric, statistics)

@@ -15,12 +15,12 @@ class Confusions:
     """Accumulates a confusion matrix.
 
     Attributes:
-        ask: The target.
+        target: The target.
         labels: The names of the classes.
         table: int64 (C, C), targets in rows and predictions in columns.
     """
 
-    ask: Target
+    target: Target
     labels: tuple[str, ...]
     table: np.ndarray = field(init=False)
 
@@ -28,9 +28,11 @@ class Confusions:
         self.table = np.zeros((len(self.labels),) * 2, np.int64)
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
-        weights = None if self.ask.weights is None else batch[self.ask.weights]
-        guesses = answers[self.ask.output]["guesses"]
-        self.table += confusion(guesses, batch[self.ask.targets], self.labels, weights)
+        weights = None if self.target.weights is None else batch[self.target.weights]
+        guesses = answers[self.target.output]["guesses"]
+        self.table += confusion(
+            guesses, batch[self.target.targets], self.labels, weights
+        )
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class WorstRows:
     """Collects a given number of records with the highest loss.
 
     Attributes:
-        ask: The target.
+        target: The target.
         most: Number of records to keep.
         wrong_only: If true, records whose predictions are all correct are ignored.
         per_target: If true, records are ranked by their mean loss per target, else by
@@ -71,7 +73,7 @@ class WorstRows:
         rows: The kept records, the highest loss first.
     """
 
-    ask: Target
+    target: Target
     most: int
     wrong_only: bool
     per_target: bool = False
@@ -79,15 +81,15 @@ class WorstRows:
     _seen: int = 0
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
-        answer = answers[self.ask.output]
+        answer = answers[self.target.output]
         cost, count = answer["cost"], answer["count"]
         rank = cost / np.maximum(count, 1) if self.per_target else cost
         counts = (answer["correct"] < count) if self.wrong_only else count > 0
         order = np.argsort(-rank, kind="stable")
         chosen = order[counts[order]][: self.most]
         self.rows += [
-            make_evaluated_record(self.ask, self._seen + place, place, answers, batch)
-            for place in chosen.tolist()
+            make_evaluated_record(self.target, self._seen + row, row, answers, batch)
+            for row in chosen.tolist()
         ]
         key = "cost_per_target" if self.per_target else "cost"
         self.rows.sort(key=lambda row: -getattr(row, key))
@@ -96,39 +98,39 @@ class WorstRows:
 
 
 def make_evaluated_record(
-    ask: Target, number: int, place: int, answers: Answers, batch: Batch
+    target: Target, number: int, row: int, answers: Answers, batch: Batch
 ) -> EvaluatedRecord:
     """Extracts a record of a batch with its targets and predictions.
 
     Args:
-        ask: The target.
+        target: The target.
         number: Its row, counted over all batches.
-        place: Its row in the batch.
+        row: Its row in the batch.
         answers: The result of `Loss.answers` for the batch.
         batch: The batch's features.
     """
-    answer = answers[ask.output]
-    targets = np.atleast_1d(batch[ask.targets][place])
+    answer = answers[target.output]
+    targets = np.atleast_1d(batch[target.targets][row])
     real = (
         np.ones(targets.shape, bool)
-        if ask.weights is None
-        else batch[ask.weights][place] > 0
+        if target.weights is None
+        else batch[target.weights][row] > 0
     )
     return EvaluatedRecord(
         number,
-        float(answer["cost"][place]),
+        float(answer["cost"][row]),
         targets[real],
-        np.atleast_1d(answer["guesses"][place])[real],
-        np.atleast_1d(answer["costs"][place])[real],
-        _tokens(batch, place),
+        np.atleast_1d(answer["guesses"][row])[real],
+        np.atleast_1d(answer["costs"][row])[real],
+        _tokens(batch, row),
     )
 
 
-def _tokens(batch: Batch, place: int) -> np.ndarray:
+def _tokens(batch: Batch, row: int) -> np.ndarray:
     for prefix in ("", "encoder_"):
         if f"{prefix}token_ids" in batch:
-            real = batch[f"{prefix}document_ids"][place] > 0
-            return batch[f"{prefix}token_ids"][place][real]
+            real = batch[f"{prefix}document_ids"][row] > 0
+            return batch[f"{prefix}token_ids"][row][real]
     return np.zeros(0, np.int32)
 
 
@@ -137,22 +139,22 @@ class CostsByDocument:
     """Accumulates the summed loss of each document in packed records.
 
     Attributes:
-        asks: The targets; their losses are added.
+        targets: The targets; their losses are added.
         document_ids: Name of the feature with the document of each target; None if a
             record has one document.
     """
 
-    asks: Sequence[Target]
+    targets: Sequence[Target]
     document_ids: str | None = None
     _costs: list[np.ndarray] = field(default_factory=list)
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
         if self.document_ids is None:
-            total = sum(answers[ask.output]["cost"] for ask in self.asks)
+            total = sum(answers[target.output]["cost"] for target in self.targets)
             self._costs.append(np.asarray(total, np.float64)[:, np.newaxis])
             return
-        (ask,) = self.asks
-        nats = answers[ask.output]["costs"].astype(np.float64)
+        (target,) = self.targets
+        nats = answers[target.output]["costs"].astype(np.float64)
         documents = batch[self.document_ids]
         columns = int(documents.max(initial=0)) + 1
         cells = np.arange(len(documents))[:, np.newaxis] * columns + documents

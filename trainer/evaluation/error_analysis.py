@@ -22,10 +22,12 @@ from transbeam.trainer.evaluation.collectors import (
     CostsByDocument,
     WorstRows,
 )
-from transbeam.trainer.evaluation.document_index import DocumentIndex
 from transbeam.trainer.evaluation.evaluate_export import outputs_by, written_by_export
-from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
-from transbeam.trainer.evaluation.evaluation_loop import Watcher, on_host
+from transbeam.trainer.evaluation.evaluation_context import (
+    DocumentIndex,
+    EvaluationContext,
+)
+from transbeam.trainer.evaluation.evaluation_loop import Collector, on_host
 from transbeam.trainer.evaluation.examples import (
     Example,
     question_examples,
@@ -51,7 +53,7 @@ from transbeam.trainer.objectives.targets import make_targets
 
 
 @dataclass(frozen=True)
-class Findings:
+class ErrorAnalysis:
     """Results of the error analysis.
 
     Attributes:
@@ -67,87 +69,93 @@ class Findings:
     answered: Answered | None = None
 
 
-def make_watchers(config: RunConfig) -> tuple[Watcher, ...]:
-    """Builds the collectors of an objective, which `find_out` reads afterwards."""
-    asks, most = make_targets(config.objective), config.evaluation.errors
+def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
+    """Builds the collectors of an objective, for `analyze_errors`."""
+    targets, most = make_targets(config.objective), config.evaluation.errors
     objective = config.objective
     if isinstance(objective, TextPairObjective):
-        return (CostsByDocument(asks, "decoder_document_ids"),)
+        return (CostsByDocument(targets, "decoder_document_ids"),)
     if isinstance(objective, SpanObjective):
-        return (CostsByDocument(asks),)
+        return (CostsByDocument(targets),)
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
-        return (WorstRows(asks[0], most, wrong_only=False, per_target=True),)
-    worst = WorstRows(asks[0], most, wrong_only=asks[0].judged == "correct")
+        return (WorstRows(targets[0], most, wrong_only=False, per_target=True),)
+    worst = WorstRows(targets[0], most, wrong_only=targets[0].judged == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
-        return Confusions(asks[0], objective.labels), worst
+        return Confusions(targets[0], objective.labels), worst
     if isinstance(objective, PooledObjective):
         return (worst,)
     assert_never(objective)
 
 
-def find_out(subject: EvaluationContext, watchers: Sequence[Watcher]) -> Findings:
+def analyze_errors(
+    context: EvaluationContext, collectors: Sequence[Collector]
+) -> ErrorAnalysis:
     """Builds examples and further scores from the collectors.
 
     Args:
-        subject: The evaluated model and records.
-        watchers: The collectors of `make_watchers`, after all batches.
+        context: The evaluated model and records.
+        collectors: The collectors of `make_collectors`, after all batches.
     """
-    match watchers:
+    match collectors:
         case (Confusions() as table, WorstRows(rows=rows)):
-            return Findings(examples=record_examples(subject, rows), confusions=table)
+            return ErrorAnalysis(
+                examples=record_examples(context, rows), confusions=table
+            )
         case (WorstRows(rows=rows),):
-            return Findings(examples=record_examples(subject, rows))
+            return ErrorAnalysis(examples=record_examples(context, rows))
         case (CostsByDocument() as costs,):
-            places = subject.places()
-            each = costs.select(places.row, places.ordinal)
-            nats = np.bincount(places.document, each, len(subject.held_out))
-            if isinstance(subject.config.objective, SpanObjective):
-                return _questions(subject, places, nats)
-            return _written(subject, nats)
+            index = context.document_index()
+            each = costs.select(index.row, index.ordinal)
+            nats = np.bincount(index.document, each, len(context.held_out))
+            if isinstance(context.config.objective, SpanObjective):
+                return _analyze_questions(context, index, nats)
+            return _analyze_texts(context, nats)
         case _:
-            raise ValueError(f"{watchers}: not those of watchers_of")
+            raise ValueError(f"{collectors}: not those of `make_collectors`")
 
 
-def _written(subject: EvaluationContext, nats: np.ndarray) -> Findings:
-    config = subject.config
+def _analyze_texts(context: EvaluationContext, nats: np.ndarray) -> ErrorAnalysis:
+    config = context.config
     if not writes_answers(config):
-        return Findings()
-    if subject.export is not None:
-        write = written_by_export(subject.export, config, subject.held_out)
+        return ErrorAnalysis()
+    if context.export is not None:
+        write = written_by_export(context.export, config, context.held_out)
     else:
-        assert subject.model is not None
-        write = written_by_model(config, subject.model, subject.tokenizer)
-    answered = answer(config, subject.held_out, write, subject.console)
-    most = config.evaluation.errors
-    examples = written_examples(answered, nats, subject.held_out, most)
-    return Findings(answered.scores, examples, answered=answered)
+        assert context.model is not None
+        write = written_by_model(config, context.model, context.tokenizer)
+    answered = answer(config, context.held_out, write, context.console)
+    examples = written_examples(
+        answered, nats, context.held_out, config.evaluation.errors
+    )
+    return ErrorAnalysis(answered.scores, examples, answered=answered)
 
 
-def _questions(
-    subject: EvaluationContext, places: DocumentIndex, nats: np.ndarray
-) -> Findings:
-    config, held_out = subject.config, subject.held_out
-    batches = validation_batches(subject.manifest, config.training.batch_size)
-    if subject.export is not None:
-        size = subject.tokenizer.vocabulary_size
-        outputs = outputs_by(subject.export, config, size)
+def _analyze_questions(
+    context: EvaluationContext, index: DocumentIndex, nats: np.ndarray
+) -> ErrorAnalysis:
+    config, held_out = context.config, context.held_out
+    batches = validation_batches(context.manifest, config.training.batch_size)
+    if context.export is not None:
+        outputs = outputs_by(context.export, config, context.tokenizer.vocabulary_size)
     else:
-        assert subject.model is not None
-        outputs = make_span_outputs(subject.model)
+        assert context.model is not None
+        outputs = make_span_outputs(context.model)
     windows = read_windows(
         outputs, on_host(batches), config.evaluation.max_answer_length
     )
     golds = [[a["text"] for a in answers] for answers in held_out.values("answers")]
     first, last = best_of_windows(
         windows,
-        places.first_document(),
+        index.first_document(),
         len(held_out),
         may_be_none=not all(golds),
     )
-    said = answer_texts(held_out.texts(), first, last, subject.tokenizer)
+    answers = answer_texts(held_out.texts(), first, last, context.tokenizer)
     metric = SpanAnswerScores()
-    statistics = metric.statistics(said, golds)
+    statistics = metric.statistics(answers, golds)
     scores = intervals(statistics, metric.scores, config.seed)
     right = statistics[:, 0] > 0
     most = config.evaluation.errors
-    return Findings(scores, question_examples(said, right, nats, held_out, most))
+    return ErrorAnalysis(
+        scores, question_examples(answers, right, nats, held_out, most)
+    )

@@ -20,32 +20,35 @@ from transbeam.pipeline.accounting.reading_summary import (
     unread_named,
 )
 from transbeam.pipeline.evaluation_set import (
-    HeldOut,
     make_evaluation_set,
     read_held_out,
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
-from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
-    Findings,
-    find_out,
-    make_watchers,
+    ErrorAnalysis,
+    analyze_errors,
+    make_collectors,
 )
-from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
+from transbeam.trainer.evaluation.evaluate_export import (
+    build_exported,
+    compare,
+    find_export,
+    records_sha256,
+)
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
     Evaluation,
     Forward,
     describe,
-    told_scores,
+    evaluate_split,
+    format_scores,
 )
 from transbeam.trainer.evaluation.examples import save_examples
 from transbeam.trainer.evaluation.generation_eval import check_libraries
 from transbeam.trainer.evaluation.html_report import report
 from transbeam.trainer.evaluation.run_model import RunModel, find_run_model
-from transbeam.trainer.evaluation.split_evaluation import evaluate_split
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.step.build import build_evaluation
@@ -105,8 +108,8 @@ def evaluate_run(
     """
     config, console = invocation.config, invocation.console
     check_libraries(config)
-    own = find_run_model(invocation, on_test=on_test)
-    tokenizer = own.tokenizer()
+    run_model = find_run_model(invocation, on_test=on_test)
+    tokenizer = run_model.tokenizer()
     name = "test" if on_test else "validation"
     evaluations = invocation.run_folder / "evaluation"
     folder, exported = evaluations / name, None
@@ -118,74 +121,70 @@ def evaluate_run(
         folder.mkdir(parents=True, exist_ok=True)
 
     # 1. The records.
-    examined = (
+    evaluated = (
         _test(invocation, tokenizer, folder)
         if on_test
-        else EvaluatedModel(name, config, read_manifest(own.texts))
+        else EvaluatedModel(name, config, read_manifest(run_model.texts))
     )
-    examined.manifest.check_files()
-    if not examined.manifest.has_validation:
+    evaluated.manifest.check_files()
+    if not evaluated.manifest.has_validation:
         console.warn(
             "no record is held out: this is measured on training records, and says "
             "nothing about new text"
         )
-    for reason, count in examined.left_out.items():
+    for reason, count in evaluated.left_out.items():
         console.warn(f"left out of the test set: {count:,} documents: {reason}")
-    show_reading(console, examined.reading)
+    show_reading(console, evaluated.reading)
 
     # 2. Predictions and scores.
-    held_out = read_held_out(examined.manifest, examined.config.data)
-    subject = EvaluationContext(
-        examined.config,
-        examined.manifest,
+    held_out = read_held_out(evaluated.manifest, evaluated.config.data)
+    context = EvaluationContext(
+        evaluated.config,
+        evaluated.manifest,
         held_out,
         tokenizer,
-        None if exported else own.load(tokenizer.vocabulary_size),
+        None if exported else run_model.load(tokenizer.vocabulary_size),
         console,
         model,
     )
-    evaluation, findings = _evaluate(subject, exported, examined, own)
-    summary = describe(evaluation, examined.measured_on)
-    if findings.scores:
-        summary += f"; {told_scores(findings.scores)}{_part(findings, held_out)}"
-    summary += not_read(examined.reading)
-    evaluation = replace(evaluation, scores={**evaluation.scores, **findings.scores})
+    evaluation, analysis, summary = _evaluate(context, exported, evaluated, run_model)
+    evaluation = replace(evaluation, scores={**evaluation.scores, **analysis.scores})
 
     # 3. Files of the evaluation.
     result: dict[str, Any] = {
         "summary": summary,
         "path": str(folder),
-        "model": str(model or own.weights),
+        "model": str(model or run_model.weights),
         "made_from": {
-            "records": records_sha256(examined.manifest),
-            "training": own.fingerprint,
+            "records": records_sha256(evaluated.manifest),
+            "training": run_model.fingerprint,
         },
         "documents": len(held_out),
-        "left_out": dict(examined.left_out),
-        **examined.reading,
+        "left_out": dict(evaluated.left_out),
+        **evaluated.reading,
         **evaluation.as_json(),
     }
     beside = None
     if exported:
         beside = compare(evaluations / name, result)
-        console.result(beside.told() if beside else _nothing_beside(invocation, name))
+        console.result(str(beside or _nothing_beside(invocation, name)))
         result["run_scores"] = beside.run_scores if beside else None
         result["differences"] = beside.differences if beside else None
     (folder / "answers.jsonl").unlink(missing_ok=True)  # from earlier settings
-    if findings.answered is not None:
-        findings.answered.save(folder / "answers.jsonl")
-        result["signatures"] = dict(findings.answered.signatures)
+    if analysis.answered is not None:
+        analysis.answered.save(folder / "answers.jsonl")
+        result["signatures"] = dict(analysis.answered.signatures)
         result["answers"] = {
-            "documents": len(findings.answered.answers),
+            "documents": len(analysis.answered.answers),
             "method": plain(config.evaluation.method),
         }
-    save_examples(folder / "errors.jsonl", findings.examples)
+    save_examples(folder / "errors.jsonl", analysis.examples)
     page = report(
-        _title(examined, result),
+        _title(evaluated, result),
         summary,
-        _facts(examined, result),
+        _facts(evaluated, result),
         evaluation.scores,
-        findings,
+        analysis,
         held_out,
         beside,
     )
@@ -193,13 +192,6 @@ def evaluate_run(
     write_json(folder / "scores.json", result)
     console.say(f"written to {folder}: report.html, scores.json, errors.jsonl")
     return result
-
-
-def _part(findings: Findings, held_out: HeldOut) -> str:
-    """States for how many documents texts were generated, if not for all."""
-    if findings.answered is None or len(findings.answered.answers) == len(held_out):
-        return ""
-    return f" of the first {len(findings.answered.answers):,} documents"
 
 
 def _folder_name(model: Path) -> str:
@@ -217,34 +209,37 @@ def _folder_name(model: Path) -> str:
 
 
 def _evaluate(
-    subject: EvaluationContext,
+    context: EvaluationContext,
     exported: Forward | None,
-    examined: EvaluatedModel,
-    own: RunModel,
-) -> tuple[Evaluation, Findings]:
-    """Computes the scores of the targets, and the error analysis."""
-    config, console = subject.config, subject.console
-    watchers = make_watchers(config)
-    more = ()
+    evaluated: EvaluatedModel,
+    run_model: RunModel,
+) -> tuple[Evaluation, ErrorAnalysis, str]:
+    """Computes the scores of the targets, the error analysis, and a summary of both."""
+    config, console = context.config, context.console
+    collectors = make_collectors(config)
+    bits = None
     if isinstance(config.objective, CausalConfig | PrefixConfig):
-        texts = subject.held_out.texts()
-        bits = bits_per_byte(config.objective, subject.tokenizer, texts)
-        more = (bits,) if bits else ()
+        texts = context.held_out.texts()
+        bits = bits_per_byte(config.objective, context.tokenizer, texts)
     evaluation = evaluate_split(
         config,
-        exported or build_evaluation(subject.model, make_loss(config)),
-        subject.manifest,
-        dynamic_masking(config, own.texts),
-        more,
-        watchers,
+        exported or build_evaluation(context.model, make_loss(config)),
+        context.manifest,
+        dynamic_masking(config, run_model.texts),
+        (bits,) if bits else (),
+        collectors,
     )
-    unread = not_read(examined.reading)
-    console.result(describe(evaluation, examined.measured_on) + unread)
-    findings = find_out(subject, watchers)
-    if findings.scores:
-        part = _part(findings, subject.held_out)
-        console.result(told_scores(findings.scores) + part)
-    return evaluation, findings
+    summary = describe(evaluation, evaluated.measured_on)
+    unread = not_read(evaluated.reading)
+    console.result(summary + unread)
+    analysis = analyze_errors(context, collectors)
+    if analysis.scores:
+        scores = format_scores(analysis.scores)
+        if analysis.answered and len(analysis.answered.answers) < len(context.held_out):
+            scores += f" of the first {len(analysis.answered.answers):,} documents"
+        console.result(scores)
+        summary += f"; {scores}"
+    return evaluation, analysis, summary + unread
 
 
 def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> EvaluatedModel:
@@ -271,30 +266,31 @@ def _nothing_beside(invocation: Invocation, name: str) -> str:
     )
 
 
-def _title(examined: EvaluatedModel, result: Mapping[str, Any]) -> str:
-    name = examined.config.name
+def _title(evaluated: EvaluatedModel, result: Mapping[str, Any]) -> str:
+    name = evaluated.config.name
     of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
-    return f"{of} on its {examined.measured_on} documents"
+    return f"{of} on its {evaluated.measured_on} documents"
 
 
-def _facts(examined: EvaluatedModel, result: Mapping[str, Any]) -> dict[str, str]:
+def _facts(evaluated: EvaluatedModel, result: Mapping[str, Any]) -> dict[str, str]:
     """Facts on the evaluated model, records and settings, for the report."""
-    config, wanted = examined.config, examined.config.evaluation
+    config, evaluation_config = evaluated.config, evaluated.config.evaluation
     source = config.data.validation_source or config.data.source
+    records = sum(s.records for s in evaluated.manifest.split("validation"))
     facts = {
         "documents": f"{result['documents']:,}",
-        "records": f"{sum(s.records for s in examined.manifest.split('validation')):,}",
+        "records": f"{records:,}",
         "source": source.kind,
         "objective": config.objective.kind,
         "model": result["model"],
-        **{f"left out: {why}": f"{n:,}" for why, n in examined.left_out.items()},
+        **{f"left out: {why}": f"{n:,}" for why, n in evaluated.left_out.items()},
     }
-    if unread := unread_named(examined.reading):
+    if unread := unread_named(evaluated.reading):
         facts["not read"] = unread
     if "signatures" in result:
         written = result["answers"]["documents"]
         facts["answers written"] = f"to {written:,} of {result['documents']:,}"
-        method = plain(wanted.method)
+        method = plain(evaluation_config.method)
         facts["method"] = ", ".join(f"{key}={value}" for key, value in method.items())
-        facts |= {f"{name}": told for name, told in result["signatures"].items()}
+        facts |= {f"{name}": value for name, value in result["signatures"].items()}
     return facts

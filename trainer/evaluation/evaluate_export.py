@@ -1,11 +1,14 @@
-"""Evaluates an exported model on the records of its run.
+"""Evaluates an exported model on the records of its run, and compares it with that.
 
 The model is called through the signature of its task that takes ids and returns all
 logits. The signatures for text return only the best results, from which losses cannot
 be computed.
 """
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.records.manifest import Manifest
 from transbeam.trainer.evaluation.evaluation_loop import Forward
 from transbeam.trainer.evaluation.exported_signature import (
     Arrays,
@@ -34,7 +38,7 @@ from transbeam.trainer.evaluation.exported_signature import (
 from transbeam.trainer.evaluation.generation_eval import Write
 from transbeam.trainer.evaluation.unpacked_documents import DocumentRows, Unpacked
 from transbeam.trainer.objectives.losses import make_loss
-from transbeam.trainer.objectives.objective_metrics import Answers, Batch
+from transbeam.trainer.objectives.objective_metrics import Batch
 from transbeam.trainer.objectives.targets import make_targets
 
 _AS_THEY_ARE = ("token_ids", "segment_ids", "image")
@@ -66,13 +70,8 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
         ArtifactError: The export cannot be loaded, or has no signature with the outputs
             that the objective's metrics need.
     """
-    outputs_of = outputs_by(path, config, vocabulary_size)
-    loss = make_loss(config)
-
-    def forward(batch: Batch) -> Answers:
-        return loss.answers(outputs_of(batch), batch)
-
-    return forward
+    outputs_of, loss = outputs_by(path, config, vocabulary_size), make_loss(config)
+    return lambda batch: loss.answers(outputs_of(batch), batch)
 
 
 def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
@@ -86,27 +85,27 @@ def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
     Raises:
         ArtifactError: As in `build_exported`.
     """
-    objective, signature = config.objective, traits(config.objective).ids_signature
-    if signature is None:
+    objective, name = config.objective, traits(config.objective).ids_signature
+    if name is None:
         raise ArtifactError(
             f"{path}: no signature of an export gives the scores by which "
             f"objective.kind={objective.kind} is evaluated. Leave --model out: the "
             "run itself is evaluated"
         )
-    ask = load_signature(path, signature)
+    signature = load_signature(path, name)
     if isinstance(objective, FillsObjective):
-        return _of_packed(path, ask, vocabulary_size)
+        return _of_packed(path, signature, vocabulary_size)
     if isinstance(objective, TextObjective):
         both = isinstance(objective, Seq2SeqObjective)
         sides = ("encoder_", "decoder_") if both else ("",)
-        return _of_all_tokens(path, ask, vocabulary_size, sides)
+        return _of_all_tokens(path, signature, vocabulary_size, sides)
     names = tuple(target.output for target in make_targets(objective))
-    return _of_records(path, ask, names, getattr(objective, "labels", None))
+    return _of_records(path, signature, names, getattr(objective, "labels", None))
 
 
 def _of_records(
     path: Path,
-    ask: ExportedSignature,
+    signature: ExportedSignature,
     names: tuple[str, ...],
     labels: Sequence[str] | None,
 ) -> Outputs:
@@ -117,7 +116,7 @@ def _of_records(
         if "document_ids" in batch:
             features["padding_mask"] = batch["document_ids"] > 0
         inputs = {}
-        for name in ask.inputs:
+        for name in signature.inputs:
             if features.get(name) is None:
                 raise ArtifactError(
                     f"{path}: wants {name}, which the records of this run do not have: "
@@ -125,7 +124,7 @@ def _of_records(
                 )
             dtype = np.uint8 if name == "image" else np.int32
             inputs[name] = features[name].astype(dtype)
-        answers = ask(inputs)
+        answers = signature(inputs)
         found = {name: answers[name] for name in names}
         size = found[names[0]].shape[-1]
         if labels is not None and size != len(labels):
@@ -139,13 +138,16 @@ def _of_records(
 
 
 def _of_all_tokens(
-    path: Path, ask: ExportedSignature, vocabulary_size: int, sides: tuple[str, ...]
+    path: Path,
+    signature: ExportedSignature,
+    vocabulary_size: int,
+    sides: tuple[str, ...],
 ) -> Outputs:
     """A model that says after each token what comes next, asked document by document.
 
     Args:
         path: The export.
-        ask: Its signature.
+        signature: Its signature.
         vocabulary_size: Of the run's tokenizer.
         sides: What the names of its inputs begin with; the last side's are scored.
     """
@@ -158,7 +160,7 @@ def _of_all_tokens(
             inputs[f"{side}padding_mask"] = of.padding_mask
         if "prefix_mask" in batch:
             inputs["prefix_mask"] = documents[""].take_out(batch["prefix_mask"])
-        logits = ask(inputs)["logits"]
+        logits = signature(inputs)["logits"]
         _check_vocabulary(path, logits, vocabulary_size)
         return {"logits": documents[sides[-1]].put_back(logits)}
 
@@ -173,7 +175,9 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
         )
 
 
-def _of_packed(path: Path, ask: ExportedSignature, vocabulary_size: int) -> Outputs:
+def _of_packed(
+    path: Path, signature: ExportedSignature, vocabulary_size: int
+) -> Outputs:
     """A masked language model, asked at some places of packed records.
 
     A record packs several documents, and an export reads one per row. So the documents
@@ -183,25 +187,25 @@ def _of_packed(path: Path, ask: ExportedSignature, vocabulary_size: int) -> Outp
 
     def outputs(batch: Batch) -> Arrays:
         documents = DocumentRows.from_batch(batch)
-        logits = _at_masks(ask, documents)
+        logits = _at_masks(signature, documents)
         _check_vocabulary(path, logits, vocabulary_size)
         return {"logits": documents.put_back(logits)}
 
     return outputs
 
 
-def _at_masks(ask: ExportedSignature, documents: DocumentRows) -> np.ndarray:
+def _at_masks(signature: ExportedSignature, documents: DocumentRows) -> np.ndarray:
     """Logits at the documents' masked positions, float32 (D, M, V)."""
     positions, masks = documents.masked_positions, documents.masks
     # A TFLite file takes a fixed number of positions per call.
     most = positions.shape[1]
-    if isinstance(ask, TFLiteSignature):
-        most = ask.sizes["masked_positions"]
+    if isinstance(signature, TFLiteSignature):
+        most = signature.sizes["masked_positions"]
     found = np.zeros((*positions.shape, 0), np.float32)
     for start in range(0, positions.shape[1], most):
         rows = np.flatnonzero(masks > start)
         some = positions[rows, start : start + most]
-        logits = ask(
+        logits = signature(
             {
                 "token_ids": documents.token_ids[rows],
                 "padding_mask": documents.padding_mask[rows],
@@ -225,7 +229,7 @@ def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
-        ask = SavedModelSignature(path, "serving_default")
+        signature = SavedModelSignature(path, "serving_default")
         answers = [""] * len(texts)
         # Sorted by length, so that short texts do not wait for long ones.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
@@ -235,10 +239,71 @@ def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write
                 name: np.array([column[row] for row in rows], object)
                 for name, column in columns.items()
             }
-            found = ask(inputs)["generated_text"]
-            for row, text in zip(rows, found, strict=True):
+            for row, text in zip(
+                rows, signature(inputs)["generated_text"], strict=True
+            ):
                 answers[row] = text.decode("utf-8")
             progress.advance(len(rows))
         return answers
 
     return write
+
+
+def records_sha256(manifest: Manifest) -> str:
+    """A fingerprint of the records of the validation split."""
+    sums = sorted(shard.sha256 for shard in manifest.split("validation"))
+    return hashlib.sha256("\n".join(sums).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of a run's model, and the differences of an export's scores.
+
+    Attributes:
+        run_scores: Scores of the run's own model, by name; None for a NaN.
+        differences: The export's scores minus those, by name.
+    """
+
+    run_scores: Mapping[str, float | None]
+    differences: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """Formats the differences as one line.
+
+        Example:
+        >>> print(Comparison({"macro_f1": 0.75}, {"macro_f1": -0.0125}))
+        beside the run's own model on the same records: macro f1 -0.0125
+        """
+        listed = ", ".join(
+            f"{name.replace('_', ' ')} {difference:+.4f}"
+            for name, difference in self.differences.items()
+        )
+        return f"beside the run's own model on the same records: {listed}"
+
+
+def compare(folder: Path, result: Mapping[str, Any]) -> Comparison | None:
+    """Compares an export's scores with those of the run's own model.
+
+    Args:
+        folder: Folder of the evaluation of the run's own model, if it was made.
+        result: The result of the export's evaluation, with `scores` and `made_from`.
+
+    Returns:
+        The comparison; None if the run's own evaluation is missing, or was made with
+        different records or weights.
+    """
+    try:
+        own = json.loads((folder / "scores.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    if own.get("made_from") != result["made_from"]:
+        return None
+    run_scores = {name: of["score"] for name, of in own["scores"].items()}
+    return Comparison(
+        run_scores,
+        {
+            name: of["score"] - run_scores[name]
+            for name, of in result["scores"].items()
+            if None not in (of["score"], run_scores.get(name))
+        },
+    )

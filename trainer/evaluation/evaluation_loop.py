@@ -10,17 +10,26 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import UserError
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.records.manifest import Manifest
+from transbeam.trainer.input.batches import validation_batches
+from transbeam.trainer.input.dynamic_masking import DynamicMasking
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.objectives.losses import Sums
-from transbeam.trainer.objectives.objective_metrics import Answers, Batch, Scorer
-from transbeam.trainer.objectives.targets import NumberTarget, Target
+from transbeam.trainer.objectives.objective_metrics import (
+    Answers,
+    Batch,
+    Scorer,
+    make_scorers,
+)
+from transbeam.trainer.objectives.targets import NumberTarget, Target, make_targets
 
 Forward = Callable[[Batch], Any]  # the `answers` of `Loss`, as the backend's tensors
-Watcher = Callable[[Answers, Batch], None]
+Collector = Callable[[Answers, Batch], None]
 
 # The summed metric of each kind of target, and the name of its mean.
-_JUDGED = {"correct": "accuracy", "absolute_error": "mae"}
-_SUMS = ("cost", "count", *_JUDGED)
+_METRICS = {"correct": "accuracy", "absolute_error": "mae"}
+_SUMS = ("cost", "count", *_METRICS)
 
 
 class NotFiniteError(UserError):
@@ -46,8 +55,8 @@ class EvaluationMetrics:
     mae: float | None = None
 
     def as_json(self) -> dict[str, float]:
-        judged = {"accuracy": self.accuracy, "mae": self.mae}
-        known = {name: value for name, value in judged.items() if value is not None}
+        metrics = {"accuracy": self.accuracy, "mae": self.mae}
+        known = {name: value for name, value in metrics.items() if value is not None}
         parts = {f"loss_{name}": loss for name, loss in self.parts.items()}
         return {"loss": self.loss, **known, **parts}
 
@@ -65,16 +74,16 @@ def means(sums: Sums) -> EvaluationMetrics:
         name: float(of["cost"]) / max(float(of["count"]), 1.0)
         for name, of in sums.items()
     }
-    answers = {name: of for name, of in sums.items() if of.keys() & _JUDGED.keys()}
+    answers = {name: of for name, of in sums.items() if of.keys() & _METRICS.keys()}
     first = next(iter(answers.values()))
-    judged = {
-        told: float(first[name]) / max(float(first["count"]), 1.0)
-        for name, told in _JUDGED.items()
+    metrics = {
+        mean: float(first[name]) / max(float(first["count"]), 1.0)
+        for name, mean in _METRICS.items()
         if name in first
     }
     loss = sum(found[name] for name in answers)
     parts = found if len(found) > 1 else {}
-    return EvaluationMetrics(loss, judged.get("accuracy"), parts, judged.get("mae"))
+    return EvaluationMetrics(loss, metrics.get("accuracy"), parts, metrics.get("mae"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,37 +151,39 @@ def sums_over(forward: Forward, batches: Iterable[Batch]) -> Sums:
 
 def evaluate(
     forward: Forward,
-    asks: Sequence[Target],
+    targets: Sequence[Target],
     scorers: Sequence[Scorer],
     batches: tf.data.Dataset,
     seed: int,
-    watchers: Sequence[Watcher] = (),
+    collectors: Sequence[Collector] = (),
 ) -> Evaluation:
     """Evaluates a model on every batch of a finite dataset.
 
     Args:
         forward: From `transbeam.trainer.step.build.build_evaluation`.
-        asks: The objective's targets.
+        targets: The objective's targets.
         scorers: The objective's metrics.
         batches: Features by name.
         seed: Seed of the bootstrap.
-        watchers: Collectors, called with the results and features of each batch.
+        collectors: Collectors, called with the results and features of each batch.
 
     Raises:
         NotFiniteError: The loss is not finite.
     """
     total: dict[str, dict[str, float]] = {}
-    asked = {ask.output: np.zeros(1, np.int64) for ask in asks}
+    input_free = {target.output: np.zeros(1, np.int64) for target in targets}
     statistics: list[list[np.ndarray]] = [[] for _ in scorers]
     for batch in on_host(batches):
         answers = _fetch(forward(batch))
         _add_sums(total, answers)
-        for ask in asks:
-            asked[ask.output] = _add(asked[ask.output], ask.input_free_sums(batch))
+        for target in targets:
+            input_free[target.output] = _add(
+                input_free[target.output], target.input_free_sums(batch)
+            )
         for scorer, rows in zip(scorers, statistics, strict=True):
             rows.append(scorer.statistics(answers, batch))
-        for watch in watchers:
-            watch(answers, batch)
+        for collect in collectors:
+            collect(answers, batch)
     found = means(total)
     if not math.isfinite(found.loss):
         raise NotFiniteError(
@@ -182,7 +193,7 @@ def evaluate(
     scores: dict[str, Interval] = {}
     for scorer, rows in zip(scorers, statistics, strict=True):
         scores |= scorer.intervals(rows, seed)
-    first = asks[0]
+    first = targets[0]
     common = Evaluation(
         loss=found.loss,
         predictions=int(total[first.output]["count"]),
@@ -190,8 +201,10 @@ def evaluate(
         scores=scores,
     )
     if isinstance(first, NumberTarget):
-        return replace(common, variance=first.input_free_loss(asked[first.output]))
-    entropy = sum(ask.input_free_loss(asked[ask.output]) for ask in asks)
+        return replace(common, variance=first.input_free_loss(input_free[first.output]))
+    entropy = sum(
+        target.input_free_loss(input_free[target.output]) for target in targets
+    )
     return replace(
         common,
         # exp overflows a float beyond about 709.
@@ -235,20 +248,22 @@ def describe(evaluation: Evaluation, split: str = "validation") -> str:
         learned = "so the model has NOT learned from context"
     else:  # a classifier that is too sure of itself may be right all the same
         learned = "so its probabilities are worse than the targets' shares alone"
-    told = [
+    parts = [
         f"{split} loss {evaluation.loss:.3f} nats, unigram entropy "
         f"{evaluation.unigram_entropy:.3f}: {gained:+.3f} nats below it, {learned}"
     ]
     if "perplexity" in scores:
-        told.append(
+        parts.append(
             f"perplexity {evaluation.perplexity:.1f}, accuracy "
             f"{evaluation.accuracy:.1%} of {evaluation.predictions:,} predictions"
         )
         if "bits_per_byte" in scores:
-            told.append(told_scores({"bits_per_byte": scores["bits_per_byte"]}))
+            parts.append(format_scores({"bits_per_byte": scores["bits_per_byte"]}))
     else:
-        told.append(f"{told_scores(scores)} of {evaluation.predictions:,} predictions")
-    return "; ".join(told)
+        parts.append(
+            f"{format_scores(scores)} of {evaluation.predictions:,} predictions"
+        )
+    return "; ".join(parts)
 
 
 def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
@@ -256,12 +271,12 @@ def _describe_numbers(evaluation: Evaluation, least: float, split: str) -> str:
     scores = {n: of for n, of in evaluation.scores.items() if n != "mse"}
     return (
         f"{split} mean squared error {evaluation.loss:.4g}, variance of the targets "
-        f"{least:.4g}: the model {learned} more than their mean; {told_scores(scores)} "
-        f"of {evaluation.predictions:,} predictions"
+        f"{least:.4g}: the model {learned} more than their mean; "
+        f"{format_scores(scores)} of {evaluation.predictions:,} predictions"
     )
 
 
-def told_scores(scores: Mapping[str, Interval]) -> str:
+def format_scores(scores: Mapping[str, Interval]) -> str:
     """Formats scores with their intervals, for the console.
 
     Example:
@@ -271,4 +286,34 @@ def told_scores(scores: Mapping[str, Interval]) -> str:
     return ", ".join(
         f"{name.replace('_', ' ')} {of.score:.3f} ({of.low:.3f} to {of.high:.3f})"
         for name, of in scores.items()
+    )
+
+
+def evaluate_split(
+    config: RunConfig,
+    forward: Forward,
+    manifest: Manifest,
+    masking: DynamicMasking | None,
+    more: Sequence[Scorer] = (),
+    collectors: Sequence[Collector] = (),
+) -> Evaluation:
+    """Evaluates a model on every validation record.
+
+    Args:
+        config: The run.
+        forward: From `build_evaluation`.
+        manifest: The records.
+        masking: Dynamic masking, for records without static masks.
+        more: Metrics beside those of the objective.
+        collectors: See `evaluate`.
+    """
+    batches = validation_batches(manifest, config.training.batch_size, masking)
+    strict = config.evaluation.strict_entities
+    return evaluate(
+        forward,
+        make_targets(config.objective),
+        (*make_scorers(config.objective, strict_entities=strict), *more),
+        batches,
+        config.seed,
+        collectors,
     )

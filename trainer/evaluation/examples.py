@@ -23,8 +23,10 @@ from transbeam.configs.schema.objectives.objective import (
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
-from transbeam.trainer.evaluation.document_index import DocumentIndex
-from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
+from transbeam.trainer.evaluation.evaluation_context import (
+    DocumentIndex,
+    EvaluationContext,
+)
 from transbeam.trainer.evaluation.generation_eval import Answered
 
 _TARGETS_SHOWN = 12
@@ -62,39 +64,39 @@ def save_examples(path: Path, examples: Sequence[Example]) -> None:
     """Writes a line of JSON per example."""
     lines = []
     for example in examples:
-        told = {
+        values = {
             name: value
             for name, value in asdict(example).items()
             if name != "document" and value is not None
         }
         if not example.second_text:
-            del told["second_text"]
-        lines.append(json.dumps(told, ensure_ascii=False) + "\n")
+            del values["second_text"]
+        lines.append(json.dumps(values, ensure_ascii=False) + "\n")
     write_atomically(path, "".join(lines))
 
 
 def record_examples(
-    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
+    context: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
     """Makes examples for an objective whose records are evaluated one by one.
 
     Args:
-        subject: The evaluated model and records.
+        context: The evaluated model and records.
         rows: Records with the model's predictions.
 
     Raises:
         ValueError: Predictions for a document are combined from several records.
     """
-    objective, held_out = subject.config.objective, subject.held_out
-    places = subject.places()
+    objective, held_out = context.config.objective, context.held_out
+    index = context.document_index()
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
-        return token_examples(rows, places, held_out, subject.tokenizer)
+        return token_examples(rows, index, held_out, context.tokenizer)
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
-        return class_examples(rows, places, held_out, objective.labels)
+        return class_examples(rows, index, held_out, objective.labels)
     if isinstance(objective, LabelSetObjective):
-        return label_set_examples(rows, places, held_out, objective.labels)
+        return label_set_examples(rows, index, held_out, objective.labels)
     if isinstance(objective, NumberObjective):
-        return number_examples(rows, places, held_out)
+        return number_examples(rows, index, held_out)
     if isinstance(objective, SpanObjective):
         raise ValueError("answers to questions are read from all windows of a text")
     assert_never(objective)
@@ -102,7 +104,7 @@ def record_examples(
 
 def class_examples(
     rows: Iterable[EvaluatedRecord],
-    places: DocumentIndex,
+    index: DocumentIndex,
     held_out: HeldOut,
     labels: Sequence[str],
 ) -> list[Example]:
@@ -110,7 +112,7 @@ def class_examples(
     return [
         make_example(
             held_out,
-            number := int(places.first_document()[row.number]),
+            number := int(index.first_document()[row.number]),
             row.cost,
             target=_labels(row.targets, labels, held_out.one(number)["words"]),
             guess=_labels(row.guesses, labels, held_out.one(number)["words"]),
@@ -121,7 +123,7 @@ def class_examples(
 
 def label_set_examples(
     rows: Iterable[EvaluatedRecord],
-    places: DocumentIndex,
+    index: DocumentIndex,
     held_out: HeldOut,
     labels: Sequence[str],
 ) -> list[Example]:
@@ -130,7 +132,7 @@ def label_set_examples(
     return [
         make_example(
             held_out,
-            int(places.first_document()[row.number]),
+            int(index.first_document()[row.number]),
             row.cost,
             target=", ".join(names[row.targets > 0]),
             guess=", ".join(names[row.guesses > 0]),
@@ -140,12 +142,12 @@ def label_set_examples(
 
 
 def number_examples(
-    rows: Iterable[EvaluatedRecord], places: DocumentIndex, held_out: HeldOut
+    rows: Iterable[EvaluatedRecord], index: DocumentIndex, held_out: HeldOut
 ) -> list[Example]:
     """Examples of regression, with the target as written in the corpus."""
     examples = []
     for row in rows:
-        number = int(places.first_document()[row.number])
+        number = int(index.first_document()[row.number])
         (target,), (guess,) = row.targets.tolist(), row.guesses.tolist()
         example = make_example(
             held_out,
@@ -168,7 +170,7 @@ def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str
 
 def token_examples(
     rows: Iterable[EvaluatedRecord],
-    places: DocumentIndex,
+    index: DocumentIndex,
     held_out: HeldOut,
     tokenizer: Tokenizer,
 ) -> list[Example]:
@@ -180,16 +182,14 @@ def token_examples(
             " ".join(tokenizer.pieces[token] for token in ids[worst])
             for ids in (row.targets, row.guesses)
         )
-        number = int(places.first_document()[row.number])
-        text = decoded(row.tokens, tokenizer)
         examples.append(
             make_example(
                 held_out,
-                number,
+                int(index.first_document()[row.number]),
                 row.cost_per_target,
                 target=target,
                 guess=guess,
-                text=text,
+                text=decoded(row.tokens, tokenizer),
             )
         )
     return examples
@@ -248,20 +248,16 @@ def question_examples(
     """
     order = np.argsort(-nats, kind="stable")
     wrong: list[int] = order[~right[order]][:most].tolist()
-    examples = []
-    for number in wrong:
-        golds = [answer["text"] for answer in held_out.one(number)["answers"]]
-        target = " | ".join(golds)
-        examples.append(
-            make_example(
-                held_out,
-                number,
-                float(nats[number]),
-                target=target,
-                guess=answers[number],
-            )
+    return [
+        make_example(
+            held_out,
+            number,
+            float(nats[number]),
+            target=" | ".join(a["text"] for a in held_out.one(number)["answers"]),
+            guess=answers[number],
         )
-    return examples
+        for number in wrong
+    ]
 
 
 def make_example(

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.templates import template_parts
 from transbeam.configs.cli.console import Console
 from transbeam.configs.cli.progress import Bar
+from transbeam.configs.schema.evaluation import TextScore
 from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.objectives.supervised import (
     TextToTextConfig,
@@ -22,8 +24,9 @@ from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.objectives.text_to_text import filled
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
-from transbeam.trainer.evaluation.text_scores import signatures, text_scores
-from transbeam.trainer.metrics.confidence_intervals import Interval
+from transbeam.trainer.metrics.confidence_intervals import Interval, intervals
+from transbeam.trainer.metrics.generated_text import BLEU, ChrF, Rouge
+from transbeam.trainer.metrics.language_modeling import TokenAccuracy
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,7 @@ class Answered:
 
 def writes_answers(config: RunConfig) -> bool:
     """Tells if an evaluation of the run generates texts and scores them."""
-    objective = config.objective
-    is_pair = isinstance(objective, TextPairObjective)
+    is_pair = isinstance(config.objective, TextPairObjective)
     return is_pair and bool(config.evaluation.text_scores)
 
 
@@ -134,17 +136,25 @@ def written_by_model(
     """
 
     def write(texts: Sequence[bytes], progress: Bar) -> list[str]:
-        model = build_model(
-            config.model,
-            config.objective,
-            tokenizer.vocabulary_size,
-            dtype=config.training.precision,
-            seed=config.seed,
-        )
-        model.set_weights(trained.get_weights())
+        model = build_unpacked(config, trained, tokenizer.vocabulary_size)
         return write_answers(texts, model, tokenizer, config, progress)
 
     return write
+
+
+def build_unpacked(
+    config: RunConfig, trained: keras.Model, vocabulary_size: int
+) -> keras.Model:
+    """Builds the model for single documents, with the weights of that for records."""
+    model = build_model(
+        config.model,
+        config.objective,
+        vocabulary_size,
+        dtype=config.training.precision,
+        seed=config.seed,
+    )
+    model.set_weights(trained.get_weights())
+    return model
 
 
 def texts_and_references(
@@ -162,6 +172,76 @@ def texts_and_references(
 
 
 def _filled(held_out: HeldOut, template: str) -> list[bytes]:
-    fields = [field for _, field in template_parts(template) if field]
-    batches = held_out.batches(*fields)
+    batches = held_out.batches(
+        *[field for _, field in template_parts(template) if field]
+    )
     return [text for batch in batches for text in filled(batch, template)]
+
+
+TextMetric = BLEU | ChrF | Rouge
+
+
+def signatures(names: Sequence[TextScore]) -> dict[str, str]:
+    """The signature of each score's settings, in the library's own notation.
+
+    Raises:
+        ConfigError: The library of a score is missing.
+
+    Example:
+    >>> signatures(["bleu", "exact_match"])
+    {'bleu': 'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2...'}
+    """
+    metrics = {name: _metric(name) for name in names}
+    return {name: of.signature for name, of in metrics.items() if of is not None}
+
+
+def text_scores(
+    answers: Sequence[str],
+    references: Sequence[str],
+    names: Sequence[TextScore],
+    seed: int,
+) -> dict[str, Interval]:
+    """Computes scores, each with a 95% confidence interval over the texts.
+
+    Args:
+        answers: The generated texts.
+        references: The reference of each.
+        names: Names of the scores; `rouge` gives three.
+        seed: Seed of the bootstrap.
+
+    Example:
+    >>> found = text_scores(["a dog", "cats"], ["a dog", "cat"], ["exact_match"], 1)
+    >>> found["exact_match"].score
+    0.5
+    """
+    found: dict[str, Interval] = {}
+    for name in names:
+        metric = _metric(name)
+        if metric is None:
+            right = np.array([a == r for a, r in zip(answers, references, strict=True)])
+            metric = TokenAccuracy()
+            statistics = metric.statistics(right, np.ones(len(right), bool))
+        else:
+            statistics = metric.statistics(answers, references)
+        scores = intervals(statistics, metric.scores, seed)
+        if len(scores) == 1:
+            (interval,) = scores.values()
+            found[name] = interval
+        else:
+            found |= scores
+    return found
+
+
+def _metric(name: TextScore) -> TextMetric | None:
+    """The metric of a name; None for `exact_match`."""
+    match name:
+        case "bleu":
+            return BLEU()
+        case "bleu_lowercase":
+            return BLEU(lowercase=True)
+        case "chrf":
+            return ChrF()
+        case "rouge":
+            return Rouge()
+        case "exact_match":
+            return None

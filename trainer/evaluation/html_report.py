@@ -1,17 +1,21 @@
 """The report of an evaluation, as one self-contained HTML page."""
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
+from PIL import Image
 
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.evaluation.collectors import Confusions
-from transbeam.trainer.evaluation.comparison import Comparison
-from transbeam.trainer.evaluation.error_analysis import Findings
-from transbeam.trainer.evaluation.html_examples import examples
+from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
+from transbeam.trainer.evaluation.evaluate_export import Comparison
+from transbeam.trainer.evaluation.examples import Example
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.metrics.counts import ClassCounts
 
@@ -22,57 +26,57 @@ _MOST_PAIRS = 30
 
 def report(
     title: str,
-    told: str,
+    summary: str,
     facts: Mapping[str, str],
     scores: Mapping[str, Interval],
-    findings: Findings,
+    analysis: ErrorAnalysis,
     held_out: HeldOut,
-    beside: Comparison | None = None,
+    comparison: Comparison | None = None,
 ) -> str:
     """Renders the page.
 
     Args:
         title: Its heading.
-        told: A summary of the results.
+        summary: A summary of the results.
         facts: Facts on the evaluation, by name.
         scores: All scores.
-        findings: Examples and confusions.
+        analysis: Examples and confusions.
         held_out: The documents, whose images are shown.
-        beside: For an export, the comparison with the run's own model.
+        comparison: For an export, the comparison with the run's own model.
     """
     columns = ["value", "interval"]
-    if beside is not None:
+    if comparison is not None:
         columns += ["the run's own", "difference"]
     return render(
         Path(__file__).parent / "templates" / "evaluation.html",
         title=title,
-        told=told,
+        summary=summary,
         columns=columns,
         scores=[
             {
                 "name": name.replace("_", " "),
-                "numbers": [*_interval(of), *_beside(name, beside)],
+                "numbers": [
+                    _number(of.score),
+                    f"{_number(of.low)} to {_number(of.high)}",
+                    *_compared(name, comparison),
+                ],
                 "bar": _bar(name, of),
             }
             for name, of in scores.items()
         ],
-        confusions=findings.confusions and _confusions(findings.confusions),
-        examples=examples(findings.examples[:_MOST_EXAMPLES], held_out),
+        confusions=analysis.confusions and _confusions(analysis.confusions),
+        examples=examples(analysis.examples[:_MOST_EXAMPLES], held_out),
         about=facts,
     )
 
 
-def _interval(of: Interval) -> list[str]:
-    return [_number(of.score), f"{_number(of.low)} to {_number(of.high)}"]
-
-
-def _beside(name: str, beside: Comparison | None) -> list[str]:
+def _compared(name: str, comparison: Comparison | None) -> list[str]:
     """Returns the score of the run's own model, and the difference."""
-    if beside is None:
+    if comparison is None:
         return []
-    own, difference = beside.run_scores.get(name), beside.differences.get(name)
-    told = "–" if difference is None else f"{difference:+.4f}"
-    return [_number(np.nan if own is None else own), told]
+    own, difference = comparison.run_scores.get(name), comparison.differences.get(name)
+    summary = "–" if difference is None else f"{difference:+.4f}"
+    return [_number(np.nan if own is None else own), summary]
 
 
 def _number(value: float) -> str:
@@ -128,9 +132,50 @@ def _pairs(labels: Sequence[str], table: np.ndarray) -> list[tuple[str, str, str
     """Returns the most frequent mistakes: the right class, the guess and the count."""
     wrong = table * (1 - np.eye(len(labels), dtype=np.int64))
     order: list[int] = np.argsort(-wrong, axis=None, kind="stable").tolist()
-    places = [divmod(place, len(labels)) for place in order[:_MOST_PAIRS]]
+    cells = [divmod(cell, len(labels)) for cell in order[:_MOST_PAIRS]]
     return [
         (labels[row], labels[column], f"{wrong[row, column]:,}")
-        for row, column in places
+        for row, column in cells
         if wrong[row, column]
     ]
+
+
+_LONGEST_TEXT = 600
+
+
+def examples(chosen: Sequence[Example], held_out: HeldOut) -> Markup:
+    """A part of a page for each.
+
+    Args:
+        chosen: The examples.
+        held_out: The documents, whose images are shown.
+    """
+    shown = []
+    for example in chosen:
+        document = held_out.one(example.document)
+        texts = {
+            "text": _shortened(example.text),
+            "second": _shortened(example.second_text),
+            "target": _shortened(example.target),
+            "guess": _shortened(example.guess),
+        }
+        picture = {"label": document["label"], "picture": _picture(document)}
+        shown.append({**vars(example), **picture, "texts": texts})
+    template = Path(__file__).parent / "templates" / "examples.html"
+    return Markup(render(template, examples=shown))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
+
+
+def _picture(document: Mapping) -> str:
+    """Returns a document's image as PNG in base64, if it is one."""
+    if not document["image"]:
+        return ""
+    pixels = np.frombuffer(document["image"], np.uint8)
+    shape = tuple(document["image_shape"])
+    image = Image.fromarray(pixels.reshape(shape[:2] if shape[-1] == 1 else shape))
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    return base64.b64encode(sink.getvalue()).decode()

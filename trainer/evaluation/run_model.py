@@ -12,7 +12,7 @@ import keras
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import (
     IMPORTED,
     INITIAL_WEIGHTS,

@@ -16,7 +16,6 @@ from transbeam.configs.schema.objectives.objective import (
     SpanObjective,
     TextPairObjective,
 )
-from transbeam.model.build import build_model
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.model.generation.ragged import unpad
@@ -33,7 +32,10 @@ from transbeam.trainer.evaluation.examples import (
     make_example,
     record_examples,
 )
-from transbeam.trainer.evaluation.generation_eval import texts_and_references
+from transbeam.trainer.evaluation.generation_eval import (
+    build_unpacked,
+    texts_and_references,
+)
 from transbeam.trainer.evaluation.span_qa import (
     answer_texts,
     best_of_windows,
@@ -53,31 +55,31 @@ class FirstRows:
     """Collects the first records of an evaluation.
 
     Attributes:
-        ask: The target.
+        target: The target.
         most: Number of records to keep.
         rows: The kept records.
     """
 
-    ask: Target
+    target: Target
     most: int
     rows: list[EvaluatedRecord] = field(default_factory=list)
 
     def __call__(self, answers: Answers, batch: Batch) -> None:
-        here = len(answers[self.ask.output]["cost"])
+        here = len(answers[self.target.output]["cost"])
         before = len(self.rows)
-        for place in range(min(here, self.most - before)):
+        for row in range(min(here, self.most - before)):
             self.rows.append(
-                make_evaluated_record(self.ask, before + place, place, answers, batch)
+                make_evaluated_record(self.target, before + row, row, answers, batch)
             )
 
 
 def samples(
-    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
+    context: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
     """Builds examples of a few documents, with targets and predictions.
 
     Args:
-        subject: The model and its validation split.
+        context: The model and its validation split.
         rows: The first records of the split.
 
     Returns:
@@ -85,59 +87,50 @@ def samples(
         continuations of the records' beginnings; for other language models, top-1
         predictions of tokens.
     """
-    objective = subject.config.objective
+    objective = context.config.objective
     if isinstance(objective, TextPairObjective):
-        return _written(subject, len(rows))
+        return _written(context, len(rows))
     if isinstance(objective, SpanObjective):
-        return _answered(subject, len(rows))
-    if isinstance(objective, CausalConfig) and (found := _continued(subject, rows)):
+        return _answered(context, len(rows))
+    if isinstance(objective, CausalConfig) and (found := _continued(context, rows)):
         return found
-    return record_examples(subject, rows)
+    return record_examples(context, rows)
 
 
-def _unpacked(subject: EvaluationContext) -> keras.Model:
-    """The model for single documents, without packing, with its weights."""
-    config = subject.config
-    model = build_model(
-        config.model,
-        config.objective,
-        subject.tokenizer.vocabulary_size,
-        dtype=config.training.precision,
-        seed=config.seed,
-    )
-    assert subject.model is not None
-    model.set_weights(subject.model.get_weights())
-    return model
+def _unpacked(context: EvaluationContext) -> keras.Model:
+    assert context.model is not None
+    size = context.tokenizer.vocabulary_size
+    return build_unpacked(context.config, context.model, size)
 
 
 def _continued(
-    subject: EvaluationContext, rows: Sequence[EvaluatedRecord]
+    context: EvaluationContext, rows: Sequence[EvaluatedRecord]
 ) -> list[Example]:
     """Continuations of prompts; none if the model has no cache or records are short."""
     rows = [row for row in rows if len(row.tokens) > _PROMPT]
-    most = min(_WRITTEN, subject.config.model.max_sequence_length - _PROMPT)
+    most = min(_WRITTEN, context.config.model.max_sequence_length - _PROMPT)
     if not rows or most < 1:
         return []
-    end = subject.tokenizer.special.end
+    end = context.tokenizer.special.end
     config = GenerationConfig(
         method=SampleConfig(temperature=0.8, top_k=40),
         max_new_tokens=most,
-        stop_token_ids=subject.tokenizer.special.ends,
+        stop_token_ids=context.tokenizer.special.ends,
     )
     prompts = np.stack([row.tokens[:_PROMPT] for row in rows]).astype(np.int32)
     try:
-        steps = decoder_steps(_unpacked(subject))
+        steps = decoder_steps(_unpacked(context))
     except ValueError:  # an attention without a cache
         return []
-    seeds = np.arange(len(rows), dtype=np.int32) + subject.config.seed
+    seeds = np.arange(len(rows), dtype=np.int32) + context.config.seed
     found = generate(steps, prompts, config=config, seeds=seeds)
     new, lengths = (
         keras.ops.convert_to_numpy(found[name]) for name in ("token_ids", "lengths")
     )
-    documents, tokenizer = subject.places().first_document(), subject.tokenizer
+    documents, tokenizer = context.document_index().first_document(), context.tokenizer
     return [
         make_example(
-            subject.held_out,
+            context.held_out,
             int(documents[row.number]),
             None,
             text=decoded(row.tokens[:_PROMPT], tokenizer),
@@ -153,18 +146,18 @@ def _to(end: int | None, tokens: np.ndarray) -> np.ndarray:
     return tokens[: np.argmax(tokens == end)] if end in tokens else tokens
 
 
-def _written(subject: EvaluationContext, count: int) -> list[Example]:
+def _written(context: EvaluationContext, count: int) -> list[Example]:
     """The first texts with their generated outputs."""
     texts, references = (
         column[:count]
-        for column in texts_and_references(subject.config, subject.held_out)
+        for column in texts_and_references(context.config, context.held_out)
     )
     answers = write_answers(
-        texts, _unpacked(subject), subject.tokenizer, subject.config, SilentBar()
+        texts, _unpacked(context), context.tokenizer, context.config, SilentBar()
     )
     return [
         make_example(
-            subject.held_out,
+            context.held_out,
             number,
             None,
             text=text.decode("utf-8"),
@@ -177,27 +170,28 @@ def _written(subject: EvaluationContext, count: int) -> list[Example]:
     ]
 
 
-def _answered(subject: EvaluationContext, count: int) -> list[Example]:
+def _answered(context: EvaluationContext, count: int) -> list[Example]:
     """The first questions with predicted answers, from the windows of one batch."""
-    config, held_out = subject.config, subject.held_out
-    batch = validation_batches(subject.manifest, config.training.batch_size).take(1)
-    assert subject.model is not None
+    config, held_out = context.config, context.held_out
+    batch = validation_batches(context.manifest, config.training.batch_size).take(1)
+    assert context.model is not None
     windows = read_windows(
-        make_span_outputs(subject.model),
+        make_span_outputs(context.model),
         on_host(batch),
         config.evaluation.max_answer_length,
     )
-    documents = subject.places().first_document()[: len(windows.score)]
+    documents = context.document_index().first_document()[: len(windows.score)]
     numbers, question = np.unique(documents, return_inverse=True)
-    chosen = [held_out.one(number) for number in numbers.tolist()]
+    shown = [held_out.one(number) for number in numbers.tolist()]
     first, last = best_of_windows(
         windows,
         question,
         len(numbers),
-        may_be_none=not all(one["answers"] for one in chosen),
+        may_be_none=not all(one["answers"] for one in shown),
     )
-    texts = [one["text"] for one in chosen]
-    answers = answer_texts(texts, first, last, subject.tokenizer)
+    answers = answer_texts(
+        [one["text"] for one in shown], first, last, context.tokenizer
+    )
     return [
         make_example(
             held_out,
@@ -206,5 +200,5 @@ def _answered(subject: EvaluationContext, count: int) -> list[Example]:
             target=" | ".join(answer["text"] for answer in one["answers"]),
             guess=answer,
         )
-        for number, one, answer in zip(numbers.tolist(), chosen, answers, strict=True)
+        for number, one, answer in zip(numbers.tolist(), shown, answers, strict=True)
     ][:count]

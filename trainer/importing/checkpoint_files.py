@@ -1,8 +1,10 @@
 """Reads all files of a checkpoint that determine the imported run."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.evaluation import EvaluationConfig
@@ -11,13 +13,11 @@ from transbeam.configs.schema.model import EncoderConfig, Seq2SeqModelConfig
 from transbeam.configs.schema.objectives.supervised import PairRegressionConfig
 from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
-from transbeam.model.weights.checkpoints.hf_config import shown
+from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 from transbeam.model.weights.checkpoints.tensor_sources import PICKLES
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.trainer.importing.framing import with_framing
 from transbeam.trainer.importing.generation_config import Generation, read_generation
-from transbeam.trainer.importing.image_processor import FILE as PREPROCESSOR
-from transbeam.trainer.importing.image_processor import image_differences
 from transbeam.trainer.importing.sentence_transformer import (
     read_sentence_transformer,
     score_activation,
@@ -75,9 +75,9 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     patches = getattr(checkpoint.config, "patches", None)
     if patches and (others := image_differences(body, patches.image_size)):
         console.warn(
-            f"{body / PREPROCESSOR}: not taken over: {', '.join(others)}. Images are "
-            f"resized to {patches.image_size} pixels by a bilinear filter and their "
-            "values are -1 to 1, so answers are others. Train it on with yours"
+            f"{body / PREPROCESSOR_FILE}: not taken over: {', '.join(others)}. Images "
+            f"are resized to {patches.image_size} pixels by a bilinear filter and "
+            "their values are -1 to 1, so answers are others. Train it on with yours"
         )
     is_scorer = isinstance(checkpoint.objective, PairRegressionConfig)
     if is_scorer and (activation := score_activation(body)):
@@ -130,7 +130,72 @@ def checksums(folder: Path) -> dict[str, str]:
     sums = {}
     for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
         if path.is_file() and path.suffix not in PICKLES:
-            with path.open("rb") as stream:
-                name = path.relative_to(folder).as_posix()
-                sums[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            sums[path.relative_to(folder).as_posix()] = sha256(path)
     return sums
+
+
+# Ours resizes images to the model's size with a bilinear filter and scales values to -1
+# to 1, which is the default of ViT in transformers.
+PREPROCESSOR_FILE = "preprocessor_config.json"
+
+# The settings of our preprocessing, which are also the defaults of missing keys.
+_OURS: dict[str, Any] = {
+    "do_resize": True,
+    "do_rescale": True,
+    "do_normalize": True,
+    "do_center_crop": False,
+    "resample": 2,  # bilinear, in Pillow's numbering
+}
+_HALF = 0.5
+_CLOSE = 1e-6
+
+
+def image_differences(folder: Path, image_size: int) -> list[str]:
+    """Lists the settings of `preprocessor_config.json` that differ from ours.
+
+    Args:
+        folder: The checkpoint's folder.
+        image_size: Height and width of the model's input.
+
+    Returns:
+        Keys with their values; empty if there is no such file.
+
+    Raises:
+        ArtifactError: The file is damaged.
+    """
+    file = folder / PREPROCESSOR_FILE
+    if not file.is_file():
+        return []
+    told = HFConfig.of_file(file).values
+    others = {
+        key: told[key]
+        for key, ours in _OURS.items()
+        if key in told and told[key] != ours
+    }
+    if told.get("do_normalize", True) is not False:
+        for key in ("image_mean", "image_std"):
+            if key in told and not _is_all(told[key], _HALF):
+                others[key] = told[key]
+    if told.get("do_rescale", True) is not False:
+        factor = told.get("rescale_factor", 1 / 255)
+        if not _is_all(factor, 1 / 255):
+            others["rescale_factor"] = factor
+    if told.get("do_resize", True) is not False and "size" in told:
+        size = told["size"]
+        sides = list(size.values()) if isinstance(size, dict) else size
+        if not _is_all(sides, image_size) or "shortest_edge" in str(size):
+            others["size"] = size
+    return [f"{key}={shown(value)}" for key, value in others.items()]
+
+
+def _is_all(value: Any, wanted: float) -> bool:
+    """Tells if a number, or every number of a list, has a given value.
+
+    Example:
+    >>> _is_all([0.5, 0.5], 0.5), _is_all(0.5, 0.5), _is_all([0.5, 0.4], 0.5)
+    (True, True, False)
+    """
+    values = value if isinstance(value, list) else [value]
+    return all(
+        isinstance(each, int | float) and abs(each - wanted) < _CLOSE for each in values
+    )

@@ -11,7 +11,6 @@ from transbeam.configs.schema.generation import (
     BeamConfig,
     ContrastiveConfig,
     GreedyConfig,
-    Method,
     SampleConfig,
 )
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
@@ -146,31 +145,25 @@ def _method(told: HFConfig) -> tuple[Any, dict[str, Any]]:
         if draws:
             if beams > 1:
                 left_out["num_beams"] = beams
-            return _sampling(told), left_out
+            method = SampleConfig(
+                temperature=told.number("temperature", 1.0),
+                top_k=told.integer("top_k", _TOP_K, minimum=0),
+                top_p=told.number("top_p", 1.0),
+                min_p=told.number("min_p", 0.0),
+            )
+            return method, left_out
         if beams > 1:
             if not isinstance(early, bool):
                 left_out["early_stopping"] = early
-            return _beams(told, beams, early is True), left_out
+            method = BeamConfig(
+                num_beams=beams,
+                length_penalty=told.number("length_penalty", 1.0),
+                early_stopping=early is True,
+            )
+            return method, left_out
         alpha = told.number("penalty_alpha", 0.0)
         if alpha > 0 and (top_k := told.integer("top_k", _TOP_K)) > 1:
             return ContrastiveConfig(top_k=top_k, penalty=alpha), left_out
     except ConfigError as error:
         raise ArtifactError(f"{told.where}: {error}") from error
     return GreedyConfig(), left_out
-
-
-def _sampling(told: HFConfig) -> Method:
-    return SampleConfig(
-        temperature=told.number("temperature", 1.0),
-        top_k=told.integer("top_k", _TOP_K, minimum=0),
-        top_p=told.number("top_p", 1.0),
-        min_p=told.number("min_p", 0.0),
-    )
-
-
-def _beams(told: HFConfig, beams: int, early_stopping: bool) -> Method:
-    return BeamConfig(
-        num_beams=beams,
-        length_penalty=told.number("length_penalty", 1.0),
-        early_stopping=early_stopping,
-    )

@@ -140,8 +140,7 @@ def _without_defaults(objective: Objective) -> dict[str, Any]:
 def _place_for(objective: Objective) -> Source:
     """A source that is not there, in the format that most examples are in."""
     if isinstance(objective, ImageObjective):
-        size = objective.image_size
-        return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=size)
+        return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=objective.image_size)
     if isinstance(objective, TokenChoiceObjective):
         return ConllSourceConfig(path=f"{_PLACE}/*.conll")
     if isinstance(objective, SpanObjective):

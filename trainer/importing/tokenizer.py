@@ -78,8 +78,7 @@ def _warn_of_left_out(
     tokens = read_added_tokens(folder)
     file = folder / "tokenizer.json"
     if file.is_file() and not isinstance(tokenizer, SentencePieceModel):
-        content = parse_json_object(read_bytes(file), str(file))
-        tokens = added_tokens(content, str(file))
+        tokens = added_tokens(parse_json_object(read_bytes(file), str(file)), str(file))
     if silent := _not_found_in_texts(tokens, tokenizer):
         console.warn(
             f"special tokens are not found in texts, where their letters are ordinary "

@@ -131,8 +131,7 @@ def pieces_around(file: Path) -> tuple[str | None, str | None]:
     Raises:
         ArtifactError: The file is damaged.
     """
-    content = parse_json_object(read_bytes(file), str(file))
-    return _around(content.get("post_processor"))
+    return _around(parse_json_object(read_bytes(file), str(file)).get("post_processor"))
 
 
 def _around(told: Any) -> tuple[str | None, str | None]:

@@ -100,8 +100,7 @@ def training_batches(
 
     view = _View(masking, *worker)
     parts = []
-    read_before = turns.before(batches_read).tolist()
-    for stream, read in zip(streams, read_before, strict=True):
+    for stream, read in zip(streams, turns.before(batches_read).tolist(), strict=True):
         in_memory = math.ceil(shuffle_records * stream.records / records)
         pieces = stream.epochs(in_memory, seed, read * stream.batch_size)
         batches = pieces.rebatch(stream.batch_size, drop_remainder=True)
@@ -188,8 +187,7 @@ def validation_batches(
         choices = tf.data.Dataset.from_tensor_slices(order)
         batches = tf.data.Dataset.choose_from_datasets(parts, choices)
     # Stated, because Keras warns at the end of a dataset of unknown length.
-    length = tf.data.experimental.assert_cardinality(len(order))
-    return _ready(batches).apply(length)
+    return _ready(batches).apply(tf.data.experimental.assert_cardinality(len(order)))
 
 
 def _spread(streams: Sequence[RecordStream]) -> np.ndarray:

@@ -7,7 +7,6 @@ complete, so an incomplete one is never read. A background thread writes it: the
 training waits only for a copy in memory.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError
@@ -131,13 +131,9 @@ class Checkpoints:
         write_checkpoint(
             self.folder, snapshot, validation_loss, self.rows, self.matmul_dtype
         )
-        for old in self._superfluous():
-            shutil.rmtree(old)
-
-    def _superfluous(self) -> list[Path]:
         paths = list_checkpoints(self.folder)
-        kept = {*paths[-self.keep :], best_checkpoint(self.folder)}
-        return [path for path in paths if path not in kept]
+        for old in {*paths[: -self.keep]} - {best_checkpoint(self.folder)}:
+            shutil.rmtree(old)
 
 
 def write_checkpoint(
@@ -170,7 +166,7 @@ def write_checkpoint(
                 "validation_loss": validation_loss,
                 "rows": list(rows),
                 "matmul_dtype": matmul_dtype,
-                "sha256": _sha256(path),
+                "sha256": sha256(path),
                 "tensors": snapshot.described,
             }
             write_json(temporary / _REST, rest)
@@ -227,7 +223,7 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
             )
         if other := _differences(rest["tensors"], _described(state)):
             raise ValueError("; ".join(other))
-        if _sha256(path / _TENSORS) != rest["sha256"]:
+        if sha256(path / _TENSORS) != rest["sha256"]:
             raise ValueError(f"{_TENSORS} is not what was written")
         tensors = load_file(path / _TENSORS)
         named = _named(state)
@@ -340,8 +336,3 @@ def _loss(path: Path) -> float | None:
         return json.loads((path / _REST).read_text("utf-8"))["validation_loss"]
     except (OSError, ValueError, KeyError):
         return None  # damaged; `restore_checkpoint` reports it
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,15 +1,18 @@
 """Log of a training's metrics: `metrics.jsonl` and TensorBoard."""
 
+import errno
 import json
 import math
+import os
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.progress import Bar
@@ -17,11 +20,6 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     EvaluationMetrics,
     NotFiniteError,
     means,
-)
-from transbeam.trainer.loop.tensorboard import (
-    TensorBoard,
-    cut_events,
-    tensorflow_as_os_errors,
 )
 from transbeam.trainer.step.state import TrainState
 
@@ -86,7 +84,7 @@ class TrainingLog:
             NotFiniteError: Too many steps in a row were skipped.
         """
         self.step += 1
-        self._waiting.append(numbers)
+        self._waiting.append(dict(numbers))
         self._input_seconds += input_seconds
         self.progress.advance(1)
         is_line = self.step % self.every == 0
@@ -99,7 +97,10 @@ class TrainingLog:
         """Writes a line on the steps since the last line."""
         if not self._waiting:
             return
-        steps = [_fetch(numbers) for numbers in self._waiting]
+        # Copied from the device to Python numbers.
+        steps = keras.tree.map_structure(
+            lambda x: keras.ops.convert_to_numpy(x).item(), self._waiting
+        )
         seconds = max(time.perf_counter() - self._began, 1e-9)
         used = [step for step in steps if not step["skipped"]]
         line: dict[str, Any] = {}
@@ -118,10 +119,19 @@ class TrainingLog:
         if skipped := len(steps) - len(used):
             line["skipped"] = skipped
         self.write("train", **line)
-        self.progress.describe(_told(line))
+        self.progress.describe(_progress_text(line))
         self.restart_clock()
         self._waiting.clear()
-        self._check_skipped()
+        skipped = self._skipped_in_a_row()
+        if skipped >= self.max_skipped:
+            raise NotFiniteError(
+                f"step {self.step:,}: the loss or its gradient was not finite for "
+                f"{skipped} steps in a row "
+                f"(training.max_skipped_steps={self.max_skipped}); the weights are "
+                "those from before. Try a lower training.schedule.peak, more "
+                "warmup_steps, or another training.precision; or look for records "
+                "that are not like the others"
+            )
 
     def _utilization(self, steps_per_second: float) -> dict[str, float]:
         """Computes `mfu`, unless it exceeds 1, which shows the peak was underestimated.
@@ -176,18 +186,6 @@ class TrainingLog:
     def _skipped_in_a_row(self) -> int:
         return int(self.state.skipped_in_a_row.numpy())
 
-    def _check_skipped(self) -> None:
-        skipped = self._skipped_in_a_row()
-        if skipped >= self.max_skipped:
-            raise NotFiniteError(
-                f"step {self.step:,}: the loss or its gradient was not finite for "
-                f"{skipped} steps in a row "
-                f"(training.max_skipped_steps={self.max_skipped}); the weights are "
-                "those from before. Try a lower training.schedule.peak, more "
-                "warmup_steps, or another training.precision; or look for records "
-                "that are not like the others"
-            )
-
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -237,12 +235,12 @@ def cut_metrics(folder: Path, step: int) -> None:
         write_atomically(folder / METRICS, "".join(kept))
 
 
-def _told(line: Mapping[str, float]) -> str:
+def _progress_text(line: Mapping[str, float]) -> str:
     """The text beside the progress bar.
 
     Example:
-    >>> _told({"tokens_per_second": 5800, "learning_rate": 3e-4, "mfu": 0.41,
-    ...        "input_wait": 0.002, "loss": 2.5, "gradient_norm": 0.7})
+    >>> _progress_text({"tokens_per_second": 5800, "learning_rate": 3e-4, "mfu": 0.41,
+    ...                 "input_wait": 0.002, "loss": 2.5, "gradient_norm": 0.7})
     'loss 2.500, gradient 0.70, rate 3.0e-04, 5,800 tokens/s, MFU 41%, input 0%'
     """
     parts = ["loss not finite"]
@@ -256,8 +254,65 @@ def _told(line: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-def _fetch(numbers):
-    """Copies nested scalars from the device to Python numbers."""
-    return keras.tree.map_structure(
-        lambda x: keras.ops.convert_to_numpy(x).item(), dict(numbers)
-    )
+class TensorBoard:
+    """Writes a training's metrics as TensorBoard scalars, by optimizer step."""
+
+    def __init__(self, folder: Path):
+        self._writers = {
+            name: tf.summary.create_file_writer(str(folder / name))
+            for name in ("train", "validation")
+        }
+
+    def write(self, part: str, step: int, numbers: Mapping[str, float]) -> None:
+        with self._writers[part].as_default(step):
+            for name, value in numbers.items():
+                tf.summary.scalar(name.removeprefix("val_"), value)
+        self._writers[part].flush()
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+def cut_events(folder: Path, step: int) -> None:
+    """Removes events of later steps, which will be repeated and would appear twice.
+
+    Raises:
+        ArtifactError: A file cannot be written.
+    """
+    for file in sorted(folder.rglob("events.*")):
+        records = list(_records(file))
+        steps = [tf.compat.v1.Event.FromString(record).step for record in records]
+        if max(steps, default=0) <= step:
+            continue
+        temporary = file.with_name(f".{os.getpid()}.tmp.{file.name}")
+        with writing(file), tensorflow_as_os_errors():
+            try:
+                with tf.io.TFRecordWriter(str(temporary)) as writer:
+                    for record, at in zip(records, steps, strict=True):
+                        if at <= step:
+                            writer.write(record)
+                os.replace(temporary, file)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+def _records(file: Path) -> Generator[bytes, None, None]:
+    """Reads the records of an event file whose last one a kill may have truncated."""
+    with suppress(tf.errors.DataLossError):
+        for record in tf.data.TFRecordDataset(str(file)):
+            yield bytes(record.numpy())
+
+
+@contextmanager
+def tensorflow_as_os_errors() -> Generator[None, None, None]:
+    """A context that converts TensorFlow's disk errors to `OSError`.
+
+    TensorFlow reports a full disk as `ResourceExhaustedError`, like a full device.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+    except tf.errors.PermissionDeniedError as error:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error

@@ -37,29 +37,22 @@ def memory_advice(
     try:
         yield
     except Exception as error:
-        if not _is_for_want_of_memory(error):
+        kinds = MemoryError | tf.errors.ResourceExhaustedError
+        # JAX has one error type for all failures on a device.
+        if not isinstance(error, kinds) and "RESOURCE_EXHAUSTED" not in str(error):
             raise
+        paths = list_checkpoints(checkpoints)
+        left = (
+            f"{paths[-1]} is complete: with rematerialize alone the training goes on "
+            "from it, with the others it begins anew"
+            if paths
+            else "There is no checkpoint yet, so nothing is lost"
+        )
         found = found or Memory("its device", 0)
         raise OutOfMemoryError(
             f"the memory of {found.where} ran out ({_first_line(error)}). "
-            f"{advice(config, found, replicas)}\n{_what_is_left(checkpoints)}"
+            f"{advice(config, found, replicas)}\n{left}"
         ) from error
-
-
-def _what_is_left(checkpoints: Path) -> str:
-    paths = list_checkpoints(checkpoints)
-    if not paths:
-        return "There is no checkpoint yet, so nothing is lost"
-    return (
-        f"{paths[-1]} is whole: with rematerialize alone the training goes on from it, "
-        "with the others it begins anew"
-    )
-
-
-def _is_for_want_of_memory(error: Exception) -> bool:
-    kinds = MemoryError | tf.errors.ResourceExhaustedError
-    # JAX has one error type for all failures on a device.
-    return isinstance(error, kinds) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _first_line(error: Exception) -> str:

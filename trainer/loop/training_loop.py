@@ -1,13 +1,13 @@
 """Training loop with validation, checkpoints, and a clean stop on signals."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
 from transbeam.configs.schema.training import TrainingConfig
+from transbeam.configs.system.signal_handlers import handling
 from transbeam.trainer.distribution.workers import Workers
 from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import Checkpoints
@@ -24,11 +24,11 @@ class Stop:
 
     def __init__(self, workers: Workers):
         self.workers = workers
-        self.asked = False  # at this worker
+        self.is_requested = False  # at this worker
 
     def is_due(self) -> bool:
         """Returns whether to stop after this step, the same on all workers."""
-        return self.workers.hears(self.asked)
+        return self.workers.any_stop(self.is_requested)
 
     def leave(self) -> NoReturn:
         """Waits for all workers, then ends the training."""
@@ -63,7 +63,7 @@ def run_steps(
         stopping: From `stop_on_signals`.
 
     Raises:
-        KeyboardInterrupt: The training was asked to stop.
+        KeyboardInterrupt: The user stopped the training.
         UserError: The disk cannot be written, or the loss was not finite for too many
             steps.
     """
@@ -102,20 +102,12 @@ def stop_on_signals(
         workers: All workers of the training; a signal to one of them stops all.
     """
     stop = Stop(workers)
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # Python hands signals to the main thread alone
-        return
 
     def handle(number: int, frame: Any) -> None:
-        if stop.asked:
+        if stop.is_requested:
             raise KeyboardInterrupt
-        stop.asked = True
+        stop.is_requested = True
         say("stopping after this step; once more to stop at once")
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
+    with handling(handle, signal.SIGINT, signal.SIGTERM):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,7 +19,6 @@ from transbeam.configs.base.bio_tags import EntityTags, marks_entities
 from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import (
     ClassCounts,
-    ClassScores,
     real_pairs,
     require_labels,
     tally,
@@ -130,10 +129,6 @@ class TaggingScores:
             "entity_recall": entities.recall(),
             "entity_f1": entities.f1(),
         }
-
-    def per_type(self, sums: np.ndarray) -> dict[str, ClassScores]:
-        """Precision, recall, F1 and support of every type, from sums (2 + 3E,)."""
-        return ClassCounts.from_sums(sums[2:]).table(self.types)
 
 
 def _entity_ends(

@@ -9,7 +9,7 @@ needed.
 import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,9 +17,59 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import mean
 
 
+class SacrebleuMetric:
+    """Base class of the metrics that sacrebleu computes.
+
+    Attributes:
+        name: The name of the score.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def signature(self) -> str:
+        """The settings and version, in sacrebleu's notation."""
+        scorer = self._scorer()
+        scorer.corpus_score(["one"], [["one"]])  # sets the number of references
+        return str(scorer.get_signature())
+
+    def statistics(
+        self, predictions: Sequence[str], targets: Sequence[str]
+    ) -> np.ndarray:
+        """Counts of each pair, from sacrebleu's code for significance tests.
+
+        Args:
+            predictions: The generated texts.
+            targets: The reference of each generated text.
+
+        Returns:
+            float64 (n, k).
+
+        Raises:
+            ConfigError: sacrebleu is not there.
+            ValueError: There are not as many predictions as targets.
+        """
+        if len(predictions) != len(targets):
+            raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
+        scorer = self._scorer()
+        rows = scorer._extract_corpus_statistics(predictions, [targets])
+        return np.array(rows, np.float64)
+
+    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
+        """Computes the score from each of the sums (..., k)."""
+        scorer, rows = self._scorer(), sums.reshape(-1, sums.shape[-1]).tolist()
+        found = [scorer._compute_score_from_stats(row).score for row in rows]
+        return {self.name: np.array(found).reshape(sums.shape[:-1])}
+
+    def _scorer(self) -> Any:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class BLEU:
+class BLEU(SacrebleuMetric):
     """[BLEU](https://aclanthology.org/P02-1040) with up to 4-grams, from 0 to 100.
+
+    The statistics are the lengths, then correct and all 1-grams to 4-grams: k = 10.
 
     Args:
         tokenize: "13a" for plain text; "none" for text that is tokenized with spaces.
@@ -36,35 +86,10 @@ class BLEU:
     'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2...'
     """
 
+    name: ClassVar[str] = "bleu"
+
     tokenize: Literal["13a", "none"] = "13a"
     lowercase: bool = False
-
-    @property
-    def signature(self) -> str:
-        """The settings and version, in sacrebleu's notation."""
-        return _signature(self._scorer())
-
-    def statistics(
-        self, predictions: Sequence[str], targets: Sequence[str]
-    ) -> np.ndarray:
-        """Counts of each pair: lengths, then correct and all 1-grams to 4-grams.
-
-        Args:
-            predictions: The generated texts.
-            targets: The reference of each generated text.
-
-        Returns:
-            float64 (n, 10).
-
-        Raises:
-            ConfigError: sacrebleu is not there.
-            ValueError: There are not as many predictions as targets.
-        """
-        return _statistics(self._scorer(), predictions, targets)
-
-    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes `bleu` from sums (..., 10)."""
-        return {"bleu": _score(self._scorer(), sums)}
 
     def _scorer(self) -> Any:
         # Forced, because it would warn that the text looks tokenized.
@@ -74,8 +99,10 @@ class BLEU:
 
 
 @dataclass(frozen=True)
-class ChrF:
+class ChrF(SacrebleuMetric):
     """[chrF2](https://aclanthology.org/W15-3049) with up to 6-grams, from 0 to 100.
+
+    The statistics are predicted, reference and matching n-grams of each order: k = 18.
 
     Example:
     >>> metric = ChrF()
@@ -84,32 +111,7 @@ class ChrF:
     60.35...
     """
 
-    @property
-    def signature(self) -> str:
-        """The settings and version, in sacrebleu's notation."""
-        return _signature(self._scorer())
-
-    def statistics(
-        self, predictions: Sequence[str], targets: Sequence[str]
-    ) -> np.ndarray:
-        """Counts of each pair: predicted, reference and matching n-grams of each order.
-
-        Args:
-            predictions: The generated texts.
-            targets: The reference of each generated text.
-
-        Returns:
-            float64 (n, 18).
-
-        Raises:
-            ConfigError: sacrebleu is not there.
-            ValueError: There are not as many predictions as targets.
-        """
-        return _statistics(self._scorer(), predictions, targets)
-
-    def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-        """Computes `chrf` from sums (..., 18)."""
-        return {"chrf": _score(self._scorer(), sums)}
+    name: ClassVar[str] = "chrf"
 
     def _scorer(self) -> Any:
         return _library("sacrebleu").metrics.CHRF()
@@ -169,8 +171,8 @@ class Rouge:
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Computes `rouge1`, `rouge2` and `rougeL` from sums (..., 4)."""
         return {
-            kind: mean(sums[..., place], sums[..., -1])
-            for place, kind in enumerate(_ROUGE)
+            kind: mean(sums[..., column], sums[..., -1])
+            for column, kind in enumerate(_ROUGE)
         }
 
 
@@ -186,25 +188,3 @@ def _library(module: str) -> Any:
             f"this metric needs {package}, which cannot be imported ({error}). Run pip "
             "install 'transbeam[evaluation]' or leave the metric out"
         ) from error
-
-
-def _statistics(
-    scorer: Any, predictions: Sequence[str], targets: Sequence[str]
-) -> np.ndarray:
-    """Statistics of each pair, from sacrebleu's code for significance tests."""
-    if len(predictions) != len(targets):
-        raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
-    rows = scorer._extract_corpus_statistics(predictions, [targets])
-    return np.array(rows, np.float64)
-
-
-def _score(scorer: Any, sums: np.ndarray) -> np.ndarray:
-    """Computes sacrebleu's score from each of the sums (..., k): float64 (...)."""
-    rows = sums.reshape(-1, sums.shape[-1]).tolist()
-    found = [scorer._compute_score_from_stats(row).score for row in rows]
-    return np.array(found).reshape(sums.shape[:-1])
-
-
-def _signature(scorer: Any) -> str:
-    scorer.corpus_score(["one"], [["one"]])  # sets the number of references
-    return str(scorer.get_signature())

@@ -18,7 +18,10 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TokenChoiceObjective,
 )
-from transbeam.trainer.metrics.classification import ClassificationScores
+from transbeam.trainer.metrics.classification import (
+    ClassificationScores,
+    LabelSetScores,
+)
 from transbeam.trainer.metrics.confidence_intervals import (
     Interval,
     intervals,
@@ -26,7 +29,6 @@ from transbeam.trainer.metrics.confidence_intervals import (
 )
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 from transbeam.trainer.metrics.language_modeling import Perplexity, TokenAccuracy
-from transbeam.trainer.metrics.multi_label import LabelSetScores
 from transbeam.trainer.metrics.regression import RankCorrelation, RegressionScores
 from transbeam.trainer.objectives.targets import Target, make_targets
 

@@ -1,18 +1,24 @@
 """HTML report of a training: curves, speed, samples and configuration."""
 
+import io
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import keras
 from markupsafe import Markup
 
+from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.cli.progress import duration
+from transbeam.configs.loader.run_file import preset_files
+from transbeam.configs.loader.warmup import settle_warmup
+from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.objectives.baselines import Baseline, yardstick
-from transbeam.trainer.pages.nearest_preset import nearest_preset
-from transbeam.trainer.pages.svg_curves import Curve, curves
+from transbeam.trainer.pages.svg_curves import Curve, curves, draw
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -33,6 +39,8 @@ def training_report(
         facts: More to tell, by name.
         samples: What the model says of some documents.
     """
+    limit = config.training.clip_norm
+    clipped = "" if limit is None else f"; clipped to {limit:g}"
     return render(
         Path(__file__).parent / "templates" / "training.html",
         title=f"Training of {config.name}",
@@ -42,7 +50,7 @@ def training_report(
             ("Learning rate", "", _curve(rows, "learning_rate")),
             (
                 "Gradient norm",
-                "before clipping" + _limit_told(config.training.clip_norm),
+                f"before clipping{clipped}",
                 _curve(rows, "gradient_norm"),
             ),
             (
@@ -84,10 +92,6 @@ def _loss(rows: Rows, least: Baseline) -> tuple[str, str, Markup]:
     return "Loss", least.unit, curves(loss_curves(rows), told, limit)
 
 
-def _limit_told(clip_norm: float | None) -> str:
-    return "" if clip_norm is None else f"; clipped to {clip_norm:g}"
-
-
 def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
     trained = [row for row in rows if "tokens_per_second" in row]
     # The first line of the log includes the compilation.
@@ -100,8 +104,7 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
         "time": duration(result["seconds"]),
     }
     if speeds:
-        middle = statistics.median(speeds)
-        found["tokens per second, median"] = f"{middle:,.0f}"
+        found["tokens per second, median"] = f"{statistics.median(speeds):,.0f}"
         shares = [row["mfu"] for row in trained[1:] or trained if "mfu" in row]
         # Some line lacks `mfu` if the measured peak turned out too low.
         if len(shares) == len(speeds):
@@ -114,3 +117,97 @@ def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:
             "share of time waiting for input, mean": f"{statistics.fmean(waits):.2%}",
         }
     return found
+
+
+_SECTIONS = ("tokenizer", "objective", "model", "training")
+
+
+@cache
+def _presets() -> Mapping[str, RunConfig]:
+    """All presets by their names, such as `bert_base`."""
+    return {
+        name: load_run(path, with_model=True) for name, path in preset_files().items()
+    }
+
+
+def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | None:
+    """Finds the preset of a run's model kind whose `model` section differs least.
+
+    Presets with the run's objective are preferred.
+
+    Args:
+        run: Any run.
+
+    Returns:
+        Its name; and each key outside of `data` in which the run differs, with the
+        preset's value and the run's, or None for a key that one of them lacks. None if
+        no preset has the run's model kind.
+
+    Example:
+    >>> name, differences = nearest_preset(_presets()["gpt2_small"])
+    >>> name, differences
+    ('gpt2_small', [])
+    """
+    own = flatten(settle_warmup(run), *_SECTIONS)
+    found = []
+    for name, preset in _presets().items():
+        if preset.model.kind != run.model.kind:
+            continue
+        theirs = flatten(settle_warmup(preset), *_SECTIONS)
+        differences = [
+            (key, theirs.get(key), own.get(key))
+            for key in dict.fromkeys([*own, *theirs])
+            if theirs.get(key) != own.get(key)
+        ]
+        of_model = sum(key.startswith("model.") for key, _, _ in differences)
+        other_task = preset.objective.kind != run.objective.kind
+        found.append((other_task, of_model, len(differences), name, differences))
+    if not found:
+        return None
+    *_, name, differences = min(found)
+    return name, differences
+
+
+def write_report(
+    folder: Path,
+    config: RunConfig,
+    rows: Sequence[Mapping[str, float]],
+    result: Mapping[str, Any],
+    samples: Markup | None = None,
+) -> dict[str, str]:
+    """Writes `loss.png` and `report.html`.
+
+    Args:
+        folder: The training stage's folder.
+        config: The run.
+        rows: The lines of `metrics.jsonl`.
+        result: What the training stage says of itself.
+        samples: What the model says of some documents.
+
+    Returns:
+        The paths of the files, by name.
+    """
+    picture, page = folder / "loss.png", folder / "report.html"
+    draw_loss(rows, yardstick(result["evaluation"]), picture)
+    facts = {"backend": keras.backend.backend(), "precision": config.training.precision}
+    write_atomically(page, training_report(config, rows, result, facts, samples))
+    return {"loss_curve": str(picture), "report": str(page)}
+
+
+def draw_loss(
+    rows: Sequence[Mapping[str, float]], least: Baseline, picture: Path
+) -> None:
+    """Draws training and validation loss against the step, as a PNG.
+
+    The dashed line is the input-free baseline.
+
+    Args:
+        rows: The lines of `metrics.jsonl`.
+        least: The baseline.
+        picture: The file to write.
+    """
+    figure = draw(loss_curves(rows), (f"{least.name}, {least.loss:.2f}", least.loss), 4)
+    figure.axes[0].set(ylabel=least.unit, title="Loss")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    write_atomically(picture, buffer.getvalue())

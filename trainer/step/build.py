@@ -5,8 +5,7 @@ import keras
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.objectives.losses import Loss
-from transbeam.trainer.step.state import TrainState
-from transbeam.trainer.step.update_rule import UpdateRule
+from transbeam.trainer.step.state import TrainState, UpdateRule
 
 
 def build_step(

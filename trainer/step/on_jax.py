@@ -18,7 +18,7 @@ from transbeam.trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from transbeam.trainer.step.update_rule import UpdateRule
+from transbeam.trainer.step.state import UpdateRule
 
 
 def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):

@@ -15,7 +15,7 @@ from transbeam.trainer.step.batch import (
     outputs_to_learn_from,
     tokens_in,
 )
-from transbeam.trainer.step.update_rule import UpdateRule
+from transbeam.trainer.step.state import UpdateRule
 
 
 def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
@@ -42,8 +42,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         parts = in_parts(batch, accumulation)
 
         def add(number, so_far):
-            part = {name: x[number] for name, x in parts.items()}
-            new = gradients_of(part, counts)
+            new = gradients_of({name: x[number] for name, x in parts.items()}, counts)
             return number + 1, tf.nest.map_structure(tf.add, so_far, new)
 
         nothing = ([tf.zeros_like(w.value) for w in weights], 0.0, loss.no_sums())
@@ -95,8 +94,7 @@ def build_forward(model: keras.Model, loss: Loss, workers: Workers):
     """See `transbeam.trainer.step.build.build_evaluation`."""
 
     def answers(rows: Batch) -> Numbers:
-        outputs = model(model_inputs(model, rows), training=False)
-        return loss.answers(outputs, rows)
+        return loss.answers(model(model_inputs(model, rows), training=False), rows)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def forward(batch: Batch) -> Numbers:

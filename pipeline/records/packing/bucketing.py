@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from transbeam.configs.schema.record_layout import BucketedLayoutConfig
+from transbeam.configs.schema.data import BucketedLayoutConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.records.token_rows import tokenize_column

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from transbeam.pipeline.tokenizers.sentencepiece.model_file import read_pieces
 
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     CONTINUATION,

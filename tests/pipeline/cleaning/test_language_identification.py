@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.loader.yaml_config import parse_run
-from transbeam.configs.schema.cleaning import CleaningConfig
-from transbeam.configs.schema.languages import LANGUAGES, LanguageRulesConfig
+from transbeam.configs.schema.cleaning import (
+    LANGUAGES,
+    CleaningConfig,
+    LanguageRulesConfig,
+)
 from transbeam.pipeline.cleaning import language_identification as languages
 from transbeam.pipeline.cleaning.language_identification import (
     language_reason,
@@ -183,7 +186,7 @@ def test_the_library_is_imported_only_when_it_is_asked_for(
     program = (
         "import sys\n"
         "from transbeam.configs.schema.cleaning import CleaningConfig\n"
-        "from transbeam.configs.schema.languages import LanguageRulesConfig\n"
+        "from transbeam.configs.schema.cleaning import LanguageRulesConfig\n"
         "from transbeam.pipeline.cleaning import text_cleaning\n"
         f"rules = CleaningConfig({rules})\n"
         "text = text_cleaning.clean_text('A text.', rules)\n"

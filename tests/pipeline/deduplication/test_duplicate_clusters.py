@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.near_duplicates import linked_pairs, pairs_of_similarity
 from tests.pipeline.documents.split_rule import split_of
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.schema.deduplication import (
+from transbeam.configs.schema.data import (
     DeduplicationConfig,
     NearDuplicatesConfig,
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.near_duplicates import brute_force, pairs_of_similarity
-from transbeam.configs.schema.deduplication import NearDuplicatesConfig
+from transbeam.configs.schema.data import NearDuplicatesConfig
 from transbeam.pipeline.deduplication.minhash import (
     BLOCK_CHARACTERS,
     shingles,

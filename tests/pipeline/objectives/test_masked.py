@@ -17,8 +17,8 @@ from tests.pipeline.objectives.record_checks import (
 from tests.pipeline.objectives.word_tokenizer import run_of
 from tests.pipeline.records.packing.test_sequence_packing import packed_from
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.data import BucketedLayoutConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.record_layout import BucketedLayoutConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import masked

@@ -23,6 +23,7 @@ from tests.serving.signatures.parity_scenario import (
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
+from transbeam.model.base import answer_spans
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.span_qa import SpanQAParityChecker
@@ -94,7 +95,7 @@ def answered_by_keras(trained, context, question):
         )
         inside = np.zeros((1, len(ids)), bool)
         inside[0, before : len(ids) - 1] = True
-        first, last, score = questions.best_spans(begins, ends, inside, 5)
+        first, last, score = answer_spans.best_spans(begins, ends, inside, 5)
         offset = start - before
         none = begins[0, 0] + ends[0, 0]
         found.append((score[0], first[0] + offset, last[0] + offset, none))
@@ -279,6 +280,6 @@ def test_the_best_span_is_the_evaluation_s(scores, longest):
         return
     inside[0, edges[0] : edges[-1] + 1] = True
     begins, ends = begins.astype(np.float32), ends.astype(np.float32)
-    expected = questions.best_spans(begins, ends, inside, longest)
+    expected = answer_spans.best_spans(begins, ends, inside, longest)
     found = best_spans(*map(tf.constant, (begins, ends, inside)), longest)
     assert [part.numpy().tolist() for part in found] == [p.tolist() for p in expected]

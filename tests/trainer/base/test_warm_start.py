@@ -13,7 +13,7 @@ from tests.harness.stages import copy_of
 from tests.trainer.conftest import eagerly
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.configs.loader.model_differences import model_differences
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.model_files import find_model_weights
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.configs.schema.training import TrainingConfig

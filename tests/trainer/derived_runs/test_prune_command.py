@@ -21,7 +21,7 @@ from transbeam.pipeline.records.manifest import Manifest
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.weight_files import load_weights, save_weights
-from transbeam.trainer.derived_runs.head_importance import measure
+from transbeam.trainer.derived_runs.prune_command import measure
 from transbeam.trainer.input.batches import training_batches
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.objectives.losses import make_loss

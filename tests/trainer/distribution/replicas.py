@@ -17,11 +17,6 @@ from tests.trainer.batches import OBJECTIVES, random_batch, small_model
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.adaptation import LoraWeightsConfig
 from transbeam.configs.schema.distillation import DistillationConfig
-from transbeam.configs.schema.distribution import (
-    DataParallelConfig,
-    Distribution,
-    ModelParallelConfig,
-)
 from transbeam.configs.schema.optimizers import (
     AdafactorConfig,
     AdamWConfig,
@@ -29,7 +24,12 @@ from transbeam.configs.schema.optimizers import (
     MuonConfig,
     Optimizer,
 )
-from transbeam.configs.schema.training import TrainingConfig
+from transbeam.configs.schema.training import (
+    DataParallelConfig,
+    Distribution,
+    ModelParallelConfig,
+    TrainingConfig,
+)
 from transbeam.trainer.base.adaptation import adapt, finish_adaptation
 from transbeam.trainer.distillation.distillation_loss import (
     DistillationLoss,

@@ -16,12 +16,14 @@ from tests.docs import ROOT
 from tests.e2e.test_workers import free_ports
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.system.daemon_threads import begin_aside
-from transbeam.trainer.distribution import rendezvous, rendezvous_member
+from transbeam.trainer.distribution import rendezvous, rendezvous_sides
 from transbeam.trainer.distribution.connection import JsonConnection, listen
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.rendezvous import LostWorkerError, SeveralRendezvous
-from transbeam.trainer.distribution.rendezvous_chief import ChiefRendezvous
-from transbeam.trainer.distribution.rendezvous_member import MemberRendezvous
+from transbeam.trainer.distribution.rendezvous_sides import (
+    ChiefRendezvous,
+    MemberRendezvous,
+)
 
 SOON = 10.0  # what is to happen at once has happened by then
 
@@ -121,7 +123,7 @@ def test_a_name_that_does_not_resolve_is_named(workers, monkeypatch) -> None:
     def dial(address: str) -> socket.socket:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(rendezvous_member, "dial", dial)
+    monkeypatch.setattr(rendezvous_sides, "dial", dial)
     other = workers.open(1, seconds=0.5)
     with pytest.raises(
         LostWorkerError, match=r"for worker 0 at 127.* \(Name or service not known\)"

@@ -111,9 +111,12 @@ def test_what_differs_between_workers_is_told() -> None:
 
 def test_a_stop_is_heard_two_steps_later_by_all() -> None:
     here, other = TwoWorkers(0), TwoWorkers(1)
-    assert [here.hears(step == 1) for step in range(6)] == [0, 0, 0, 1, 0, 0]
-    assert [other.hears(False) for _ in range(4)] == [0, 0, 1, 1]
-    assert [ALONE.hears(asked) for asked in (False, True)] == [False, True]
+    assert [here.any_stop(step == 1) for step in range(6)] == [0, 0, 0, 1, 0, 0]
+    assert [other.any_stop(False) for _ in range(4)] == [0, 0, 1, 1]
+    assert [ALONE.any_stop(at_it) for at_it in (False, True)] == [
+        False,
+        True,
+    ]
 
 
 # Four devices; and what runs three times is not worth making fast.

@@ -12,7 +12,7 @@ from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.trainer.evaluation import batch_generate as writing
 from transbeam.trainer.evaluation.batch_generate import grouped_by_length, write_answers
-from transbeam.trainer.evaluation.text_scores import text_scores
+from transbeam.trainer.evaluation.generation_eval import text_scores
 
 TEXTS = [b"a batch", b"the model reads a batch of tokens", b"every weight", b"norm"] * 9
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.atomic_files import write_json
-from transbeam.trainer.evaluation.comparison import compare
+from transbeam.trainer.evaluation.evaluate_export import compare
 
 MADE = {"records": "5" * 64, "training": "a1"}
 
@@ -22,7 +22,7 @@ def test_differences_are_those_from_the_run(tmp_path: Path) -> None:
     assert told is not None
     assert told.run_scores == {"accuracy": 0.5, "perplexity": 8.0, "rare": None}
     assert told.differences == {"accuracy": -0.125, "perplexity": 1.0}
-    assert told.told().endswith(": accuracy -0.1250, perplexity +1.0000")
+    assert str(told).endswith(": accuracy -0.1250, perplexity +1.0000")
 
 
 @pytest.mark.parametrize("key", MADE)

@@ -9,7 +9,7 @@ from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.trainer.evaluation.collectors import Confusions
-from transbeam.trainer.evaluation.error_analysis import Findings
+from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
 from transbeam.trainer.evaluation.examples import Example
 from transbeam.trainer.evaluation.html_report import report
 from transbeam.trainer.metrics.confidence_intervals import Interval
@@ -59,7 +59,7 @@ def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
         "perplexity": Interval(12.3, 11.0, 14.0),
         "macro_f1": Interval(0.5, float("nan"), float("nan")),
     }
-    findings = Findings(examples=examples, confusions=confusions)
+    findings = ErrorAnalysis(examples=examples, confusions=confusions)
     return Checked(report("A & B", "told", {"k": "v"}, scores, findings, held_out))
 
 

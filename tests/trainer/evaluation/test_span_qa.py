@@ -1,37 +1,12 @@
-"""The best span of all windows, beside a search through all spans."""
+"""The best answer over all windows of a question."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transbeam.trainer.evaluation.span_qa import (
     AnswerWindows,
     best_of_windows,
-    best_spans,
     read_windows,
 )
-
-
-@given(st.integers(0, 10_000), st.integers(1, 6))
-def test_best_spans_beside_all_spans(seed: int, longest: int) -> None:
-    random = np.random.default_rng(seed)
-    start, end = random.normal(size=(2, 3, 8))
-    inside = np.zeros((3, 8), bool)
-    for row in range(3):
-        begin = random.integers(0, 8)
-        inside[row, begin : random.integers(begin + 1, 9)] = True
-    first, last, score = best_spans(start, end, inside, longest)
-    for row in range(3):
-        places = np.flatnonzero(inside[row])
-        every = {
-            (i, j): start[row, i] + end[row, j]
-            for i in places
-            for j in places
-            if i <= j < i + longest
-        }
-        assert max(every, key=every.__getitem__) == (first[row], last[row])
-        assert score[row] == max(every.values())
-
 
 WINDOWS = AnswerWindows(
     first=np.array([10, 20, 30, 40]),

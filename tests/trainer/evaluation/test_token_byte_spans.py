@@ -28,8 +28,7 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
 )
 from transbeam.trainer.evaluation import span_qa as questions
 from transbeam.trainer.evaluation.bits_per_byte import added_bytes, bits_per_byte
-from transbeam.trainer.evaluation.span_qa import answer_texts
-from transbeam.trainer.evaluation.token_byte_spans import token_spans
+from transbeam.trainer.evaluation.span_qa import answer_texts, token_spans
 
 BYTES = ByteBPETokenizer(
     [*ALPHABET, "Ġa", "Ġan", "<|endoftext|>"], [("Ġ", "a"), ("Ġa", "n")]

@@ -6,7 +6,7 @@ import pytest
 
 import transbeam
 from tests.model.weights.hugging_face_checkpoints import CASES
-from transbeam.trainer.importing.image_processor import image_differences
+from transbeam.trainer.importing.checkpoint_files import image_differences
 
 USUAL = {
     "do_resize": True,

@@ -20,7 +20,7 @@ from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import begin_with
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.trainer.importing.next_steps import next_step
+from transbeam.trainer.importing.import_command import next_step
 
 
 @pytest.fixture

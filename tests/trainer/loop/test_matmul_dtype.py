@@ -27,9 +27,9 @@ from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import ALONE, Workers
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
 from transbeam.trainer.loop.checkpoint import list_checkpoints, read_matmul_dtype
-from transbeam.trainer.loop.matmul_dtype import agree_on_matmul
 from transbeam.trainer.loop.metrics_log import TrainingLog
 from transbeam.trainer.run import train
+from transbeam.trainer.training_setup import agree_on_matmul
 
 HALF = "training.precision=mixed_bfloat16"
 
@@ -115,9 +115,7 @@ def test_without_half_precision_nothing_is_measured(run, monkeypatch) -> None:
         raise AssertionError("measured")
 
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(
-        "transbeam.trainer.loop.matmul_dtype.choose_matmul_dtype", never
-    )
+    monkeypatch.setattr("transbeam.trainer.training_setup.choose_matmul_dtype", never)
     monkeypatch.setattr(kernels, "measure_matmul", never)
     invocation = run("training.steps=2")
     assert train(invocation)["matmul_dtype"] is None
@@ -163,7 +161,7 @@ def test_workers_take_what_the_chief_chose(tmp_path, monkeypatch, dtype, other) 
 
 def test_only_the_chief_measures(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(
-        "transbeam.trainer.loop.matmul_dtype.choose_matmul_dtype",
+        "transbeam.trainer.training_setup.choose_matmul_dtype",
         lambda: pytest.fail("measured"),
     )
     assert agree_on_matmul(tmp_path, OfTwo(1, other=1), Console()) == "bfloat16"

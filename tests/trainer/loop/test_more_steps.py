@@ -17,8 +17,8 @@ from transbeam.configs.schema.schedules import (
     WsdScheduleConfig,
 )
 from transbeam.trainer.base.training_stage import training_inputs
-from transbeam.trainer.loop.more_steps import can_go_on
 from transbeam.trainer.run import train
+from transbeam.trainer.training_setup import can_go_on
 
 # Dropout and an average: what a stop could lose.
 ENDLESS = (

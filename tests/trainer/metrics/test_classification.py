@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.errors import DataError
 from transbeam.trainer.metrics.classification import ClassificationScores, confusion
+from transbeam.trainer.metrics.counts import ClassCounts
 
 LABELS = ("cat", "dog", "fish", "owl")
 # Targets in rows: 3 cats of which one is taken for a dog, 2 dogs, 1 fish taken for a
@@ -39,7 +40,7 @@ def test_scores_by_hand():
 def test_scores_of_each_class_by_hand():
     metric = ClassificationScores(LABELS)
     sums = metric.statistics(PREDICTIONS, TARGETS).sum(axis=0)
-    table = metric.per_class(sums)
+    table = ClassCounts.from_sums(sums).table(LABELS)
     assert table["cat"] == pytest.approx((2 / 3, 2 / 3, 2 / 3, 3))
     assert table["dog"] == pytest.approx((2 / 3, 1, 4 / 5, 2))
     assert table["fish"] == (0, 0, 0, 1)
@@ -101,7 +102,8 @@ def test_scores_are_those_of_scikit_learn(examples):
             targets, predictions, labels=range(4), zero_division=0
         )
     metric = ClassificationScores(LABELS)
-    table = metric.per_class(metric.statistics(predictions, targets).sum(axis=0))
+    sums = metric.statistics(predictions, targets).sum(axis=0)
+    table = ClassCounts.from_sums(sums).table(LABELS)
     np.testing.assert_allclose(list(table.values()), np.transpose(columns), atol=1e-12)
 
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.bio_tags import marks_entities
 from transbeam.configs.base.errors import ConfigError, DataError
+from transbeam.trainer.metrics.counts import ClassCounts
 from transbeam.trainer.metrics.entity_f1 import TaggingScores
 
 IOB = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -60,7 +61,7 @@ def test_scores_of_each_type_by_hand():
         ["B-PER I-PER O B-LOC", "B-LOC O O", "O"],
         ["B-PER I-PER O B-LOC", "B-LOC I-LOC O", "B-PER"],
     )
-    table = TaggingScores(IOB).per_type(sums)
+    table = ClassCounts.from_sums(sums[2:]).table(TaggingScores(IOB).types)
     assert list(table) == ["LOC", "PER"]
     assert table["LOC"] == (1 / 2, 1 / 2, 1 / 2, 2)
     assert table["PER"] == pytest.approx((1, 1 / 2, 2 / 3, 2))
@@ -134,7 +135,7 @@ def test_scores_are_those_of_seqeval(labels, data):
     columns = seqeval.precision_recall_fscore_support(
         asked, predicted, average=None, zero_division=0
     )
-    ours = TaggingScores(labels).per_type(sums)
+    ours = ClassCounts.from_sums(sums[2:]).table(TaggingScores(labels).types)
     met = sums[2:].reshape(3, -1).sum(axis=0) > 0
     rows = [row for row, kept in zip(ours.values(), met, strict=True) if kept]
     np.testing.assert_allclose(

@@ -8,9 +8,8 @@ import pytest
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.pipeline.pages.pictures import COLORS, GRAY
 from transbeam.trainer.loop.mfu import peak_flops, step_flops
-from transbeam.trainer.pages.nearest_preset import nearest_preset
 from transbeam.trainer.pages.svg_curves import Curve, curves
-from transbeam.trainer.pages.training_page import training_report
+from transbeam.trainer.pages.training_page import nearest_preset, training_report
 
 ROWS = [
     {"step": 10, "loss": 4.0, "gradient_norm": 2.0, "learning_rate": 1e-3}

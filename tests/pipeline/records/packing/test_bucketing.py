@@ -8,13 +8,13 @@ import pytest
 from tests.pipeline.objectives.language_tokenizer import WORDS, random_texts
 from tests.pipeline.objectives.word_tokenizer import run_of
 from transbeam.configs.base.errors import ConfigError
+from transbeam.configs.schema.data import BucketedLayoutConfig
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.supervised import (
     PairClassificationConfig,
     PairRegressionConfig,
     TokenClassificationConfig,
 )
-from transbeam.configs.schema.record_layout import BucketedLayoutConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch

@@ -1,15 +1,27 @@
-"""Chief's side of the rendezvous: accepts the others and distributes their facts."""
+"""Both sides of the rendezvous, and the choice between them.
 
+The chief accepts the others and distributes their facts; the members connect to it.
+Imports nothing heavy, as workers meet before their backends are imported.
+"""
+
+import os
+import signal
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
+from transbeam.configs.base.version import VERSION
+from transbeam.configs.loader.yaml_config import flatten
+from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.daemon_threads import SideThread
+from transbeam.configs.system.signal_handlers import handling
 from transbeam.trainer.distribution.connection import JsonConnection, dial
-from transbeam.trainer.distribution.process_info import ProcessInfo
+from transbeam.trainer.distribution.process_info import ProcessInfo, find_place
 from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,
+    Rendezvous,
     SeveralRendezvous,
 )
 
@@ -32,7 +44,7 @@ class ChiefRendezvous(SeveralRendezvous):
         self._connections: dict[int, JsonConnection] = {}
         self._facts: dict[int, Any] = {}
         self._unreached: dict[int, str] = {}
-        self._told_at = 0.0
+        self._sent_at = 0.0
         self._acceptor: SideThread | None = None
 
     def exchange(self, facts: Any) -> list[Any]:
@@ -58,8 +70,8 @@ class ChiefRendezvous(SeveralRendezvous):
 
     def tick(self) -> None:
         # A heartbeat: without messages the members would take the chief for gone.
-        if time.monotonic() > self._told_at + 1:
-            self._told_at = time.monotonic()
+        if time.monotonic() > self._sent_at + 1:
+            self._sent_at = time.monotonic()
             self.broadcast({"missing": list(self.missing().items())})
 
     def broadcast(self, message: Mapping[str, Any]) -> None:
@@ -67,8 +79,7 @@ class ChiefRendezvous(SeveralRendezvous):
             connection.send(message)
 
     def leave_port(self) -> None:
-        if self.listener is not None:
-            self.listener.close()
+        super().leave_port()
         if self._acceptor is not None:
             self._acceptor.join()  # the port is in use until its accept() returns
 
@@ -124,13 +135,10 @@ class ChiefRendezvous(SeveralRendezvous):
                 self.post(self._unreached.update, {number: why})
                 time.sleep(_SECONDS_BETWEEN)
             else:
-                self.post(self._reached, number)
+                self.post(self._unreached.pop, number)
                 return
 
     # ------------------------------------------------ in the thread that waits
-
-    def _reached(self, number: int) -> None:
-        del self._unreached[number]
 
     def _welcome(
         self, number: int, connection: JsonConnection, hello: Mapping[str, Any]
@@ -176,3 +184,137 @@ class ChiefRendezvous(SeveralRendezvous):
             )
         del self._connections[number]
         self._facts.pop(number, None)
+
+
+_SECONDS_TO_ANSWER = 10.0
+_NO_ANSWER = "what listens there does not answer"
+
+
+class MemberRendezvous(SeveralRendezvous):
+    """The rendezvous of a worker other than the chief; see `SeveralRendezvous`."""
+
+    def __init__(
+        self, place: ProcessInfo, say: Callable[[str], None], seconds: float = SECONDS
+    ):
+        super().__init__(place, say, seconds)
+        self._chief: JsonConnection | None = None
+        self._missing: dict[int, str] = {0: ""}
+        self._facts: Any = None
+        self._found: list[Any] | None = None
+        self._connector: SideThread | None = None
+
+    def exchange(self, facts: Any) -> list[Any]:
+        self._facts = facts
+        if self._connector is None:
+            self._connector = SideThread(self._connect, "rendezvous")
+            self._connector.start()
+        else:
+            self.broadcast({"facts": facts})
+        self.wait(lambda: self._found is not None)
+        found, self._found = self._found or [], None
+        return found
+
+    def missing(self) -> Mapping[int, str]:
+        return self._missing
+
+    def broadcast(self, message: Mapping[str, Any]) -> None:
+        if self._chief is not None:
+            self._chief.send(message)
+
+    def close(self, error: BaseException | None = None) -> None:
+        super().close(error)
+        if self._chief is not None:
+            self._chief.close()
+
+    # ----------------------------------------------------------- in its thread
+
+    def _connect(self) -> None:
+        while not (self.has_ended or self.all_are_met):
+            try:
+                connected = dial(self.place.addresses[0])
+            except OSError as error:
+                self.post(self._miss_chief, error.strerror or str(error))
+            else:
+                self._read(JsonConnection(connected, _SECONDS_TO_ANSWER))
+            time.sleep(_SECONDS_BETWEEN)
+
+    def _read(self, connection: JsonConnection) -> None:
+        self.post(self._greet, connection)
+        while (message := connection.receive()) is not None:
+            if "all" in message:
+                connection.wait_for(None)
+            self.post(self._take, message)
+        connection.close()
+        self.post(self._lose)
+
+    # ------------------------------------------------ in the thread that waits
+
+    def _greet(self, connection: JsonConnection) -> None:
+        self._chief, self._missing = connection, {0: _NO_ANSWER}
+        hello = {"worker": self.place.number, "of": self.place.count}
+        connection.send({**hello, "facts": self._facts})
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        if "ended" in message:
+            raise LostWorkerError(message["ended"])
+        if "missing" in message:
+            self._missing = dict(message["missing"])
+        if "all" in message:
+            self.all_are_met, self._missing = True, {}
+            self._found = message["all"]
+
+    def _miss_chief(self, why: str) -> None:
+        self._missing = {0: why}
+
+    def _lose(self) -> None:
+        if self.all_are_met:
+            raise LostWorkerError(
+                f"worker {self.place.number}: worker 0 is gone, before the training "
+                "began. Its own messages say why. Start all workers again"
+            )
+        self._chief = None
+        if self._missing != {0: _NO_ANSWER}:
+            self._missing = {0: "its connection has ended"}
+
+
+@contextmanager
+def open_rendezvous(
+    config: RunConfig, say: Callable[[str], None], seconds: float = SECONDS
+) -> Generator[Rendezvous, None, None]:
+    """A context in which all workers are connected and have the same configuration.
+
+    Inside, SIGTERM ends this process as Ctrl-C does; the system would otherwise ignore
+    it for the first process of a container. A worker that leaves with an error sends it
+    to the others, as long as the rendezvous is open.
+
+    Args:
+        config: The run's configuration.
+        say: Prints to the user which workers are missing.
+        seconds: Seconds to wait for them.
+
+    Raises:
+        ConfigError: The environment does not define this worker's rank, or its port is
+            taken.
+        ArtifactError: The workers differ in version, backend or configuration.
+        LostWorkerError: Some workers do not connect.
+    """
+    place = find_place(os.environ)
+    if place.count == 1:
+        yield Rendezvous(place)
+        return
+    side = ChiefRendezvous if place.is_chief else MemberRendezvous
+    rendezvous = side(place, say, seconds)
+    with handling(_stop, signal.SIGTERM):
+        try:
+            backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+            facts = {"version": VERSION, "KERAS_BACKEND": backend}
+            rendezvous.assert_equal({**facts, **flatten(config)})
+            yield rendezvous
+        except BaseException as error:
+            rendezvous.close(error)
+            raise
+        rendezvous.close()
+
+
+def _stop(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt
