@@ -25,7 +25,7 @@ from transbeam.serving.phone.tflite_format.signature_table import (
 )
 from transbeam.serving.signatures.embedding import Embedder
 from transbeam.serving.signatures.task_factory import make_signature_task
-from transbeam.serving.signatures.token_classification import TokenClassificationTask
+from transbeam.serving.signatures.words import WordsTask
 
 LANGUAGES = ("python", "kotlin", "swift")
 
@@ -78,7 +78,7 @@ def program_values(
         values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
         values["longest_vector"] = Embedder(trained).max_length
     task = make_signature_task(trained)
-    if isinstance(task, TokenClassificationTask):
+    if isinstance(task, WordsTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}
     if isinstance(objective, SpanObjective):
