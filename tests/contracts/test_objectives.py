@@ -39,7 +39,7 @@ from transbeam.model.cost.weight_shapes import head_shapes
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity import checker_factory
-from transbeam.serving.phone.readme.code_samples import USES
+from transbeam.serving.phone.readme.sample_templates import USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.evaluation.error_analysis import make_watchers

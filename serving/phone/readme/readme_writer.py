@@ -17,13 +17,8 @@ from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.conversion.tflite_converter import file_name
-from transbeam.serving.phone.readme.code_samples import (
-    LANGUAGES,
-    USES,
-    filled,
-    program,
-    program_values,
-)
+from transbeam.serving.phone.readme.code_samples import program, program_values
+from transbeam.serving.phone.readme.sample_templates import LANGUAGES, USES, filled
 from transbeam.serving.phone.report.variant_report import PICTURE, REPORT
 from transbeam.serving.phone.tflite_format.signature_table import (
     read_signatures,
