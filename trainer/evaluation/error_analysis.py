@@ -15,6 +15,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TextPairObjective,
     TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.trainer.evaluation.collectors import (
@@ -80,7 +81,7 @@ def make_watchers(config: RunConfig) -> tuple[Watcher, ...]:
     worst = WorstRows(asks[0], most, wrong_only=asks[0].judged == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return Confusions(asks[0], objective.labels), worst
-    if isinstance(objective, PooledObjective):
+    if isinstance(objective, PooledObjective | WordsObjective):
         return (worst,)
     assert_never(objective)
 
