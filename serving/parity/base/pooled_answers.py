@@ -31,9 +31,11 @@ class AnswerParity(ABC):
 
     Attributes:
         number: Name of the numbers that are compared.
+        target: Name of the records' feature with the right answers.
     """
 
     number: str
+    target: str = "label"
 
     @abstractmethod
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
@@ -202,19 +204,12 @@ class NumberParity(AnswerParity):
         return answers["score"] - reference
 
 
-def make_label_parity(objective: LabeledObjective) -> LabelParity:
-    """Makes the comparison for an objective whose answers are labels."""
+def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
+    """Makes the comparison for an objective with one answer for each input."""
     if isinstance(objective, LabelSetObjective):
         return LabelSetParity(objective.labels, objective.threshold)
     if isinstance(objective, ChoiceObjective):
         return ChoiceParity(objective.labels)
-    assert_never(objective)
-
-
-def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
-    """Makes the comparison for an objective with one answer for each input."""
-    if isinstance(objective, LabeledObjective):
-        return make_label_parity(objective)
     if isinstance(objective, NumberObjective):
         return NumberParity()
     assert_never(objective)

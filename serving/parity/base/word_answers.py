@@ -16,7 +16,7 @@ from transbeam.serving.parity.base.pooled_answers import AnswerParity, ChoicePar
 class TagParity(ChoiceParity):
     """Log-probabilities of tags in nats, (N, C), of which the largest is chosen."""
 
-    decision = "tag"
+    decision, target = "tag", "label_ids"
 
     def saved_model_rows(
         self,
