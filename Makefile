@@ -70,6 +70,7 @@ check: $(VENV)/.test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_objective_parts.py
 
 format: $(VENV)/.test-installed
 	$(BIN)/ruff check --fix .

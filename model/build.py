@@ -20,7 +20,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.configs.schema.objectives.objective import (
     FillsObjective,
     LabeledObjective,
-    NumberObjective,
+    NumericObjective,
     Objective,
     PooledObjective,
     Seq2SeqObjective,
@@ -186,7 +186,7 @@ def _build_on_encoder(
     elif isinstance(objective, LabeledObjective):
         name = "classifier_model"
         outputs["logits"] = classify(plan, "classifier", len(objective.labels), x)
-    elif isinstance(objective, NumberObjective):
+    elif isinstance(objective, NumericObjective):
         name = "regression_model"
         outputs["score"] = estimate(plan, "regressor", x)
     elif isinstance(objective, TokenChoiceObjective):

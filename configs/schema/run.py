@@ -15,12 +15,7 @@ from transbeam.configs.schema.export import ExportConfig, check_examples
 from transbeam.configs.schema.inheritance import FileInheritanceConfig
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
-from transbeam.configs.schema.objectives.objective import (
-    ImageObjective,
-    LabelSetObjective,
-    NumberObjective,
-    Objective,
-)
+from transbeam.configs.schema.objectives.objective import ImageObjective, Objective
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.configs.schema.objectives.traits import TRAITS, traits
 from transbeam.configs.schema.sources import ImagesSourceConfig, MixtureSourceConfig
@@ -93,9 +88,10 @@ class RunConfig:
     def _check_numbers(self) -> None:
         """Refuses settings for classes where there are none to choose among."""
         keys, answers = (), ""
-        if isinstance(self.objective, NumberObjective):
+        activation = traits(self.objective).activation
+        if activation is None:
             keys, answers = ("label_smoothing", "z_loss"), "a number"
-        elif isinstance(self.objective, LabelSetObjective):
+        elif activation == "sigmoid":
             keys, answers = ("z_loss",), "each label by itself"
         for key in keys:
             if value := getattr(self.training, key):

@@ -35,7 +35,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.objectives.objective import (
     FillsObjective,
     LabeledObjective,
-    NumberObjective,
+    NumericObjective,
     Objective,
     SpanObjective,
     TextObjective,
@@ -149,7 +149,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
         return masked | _dense("pair_classifier", width, 2)
     if isinstance(objective, LabeledObjective):
         return _dense("classifier", width, len(objective.labels))
-    if isinstance(objective, NumberObjective):
+    if isinstance(objective, NumericObjective):
         return _dense("regressor", width, 1)
     if isinstance(objective, TokenChoiceObjective):
         return _dense("token_classifier", width, len(objective.labels))

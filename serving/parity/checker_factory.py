@@ -15,7 +15,7 @@ from transbeam.configs.schema.objectives.objective import (
     PooledObjective,
     SpanObjective,
     TextObjective,
-    TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
@@ -31,9 +31,7 @@ from transbeam.serving.parity.prefix import PrefixParityChecker
 from transbeam.serving.parity.span_corruption import SpanCorruptionParityChecker
 from transbeam.serving.parity.span_qa import SpanQAParityChecker
 from transbeam.serving.parity.text import TextParityChecker
-from transbeam.serving.parity.token_classification import (
-    TokenClassificationParityChecker,
-)
+from transbeam.serving.parity.words import WordsParityChecker
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 
 
@@ -54,8 +52,8 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
         return ImageParityChecker.from_run(trained, run_folder)
     if isinstance(objective, PooledObjective):
         return TextParityChecker.from_run(trained, run_folder)
-    if isinstance(objective, TokenChoiceObjective):
-        return TokenClassificationParityChecker.from_run(trained, run_folder)
+    if isinstance(objective, WordsObjective):
+        return WordsParityChecker.from_run(trained, run_folder)
     if isinstance(objective, SpanObjective):
         return SpanQAParityChecker.from_run(trained, run_folder)
     if isinstance(objective, TextObjective):

@@ -27,7 +27,7 @@ class PooledExample:
     Attributes:
         given: Value of each input of `serving_default`: a text or the bytes of a file.
         inputs: Inputs of the model without padding, such as ids int32 (T,).
-        answer: float64, as `PooledParity.read` returns it.
+        answer: float64, as `AnswerParity.read` returns it.
     """
 
     given: Mapping[str, Any]

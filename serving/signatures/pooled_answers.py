@@ -6,6 +6,7 @@ from typing import Any, Protocol, assert_never
 import tensorflow as tf
 
 from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
     LabeledObjective,
     LabelSetObjective,
     NumberObjective,
@@ -127,7 +128,7 @@ def make_pooled_answer(objective: LabeledObjective | NumberObjective) -> PooledA
     """
     if isinstance(objective, LabelSetObjective):
         return LabelSetAnswer(objective.labels, objective.threshold)
-    if isinstance(objective, LabeledObjective):
+    if isinstance(objective, ChoiceObjective):
         return ChoiceAnswer(objective.labels)
     if isinstance(objective, NumberObjective):
         return NumberAnswer()

@@ -14,7 +14,7 @@ from transbeam.configs.schema.objectives.objective import (
     PooledObjective,
     SpanObjective,
     TextObjective,
-    TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.configs.schema.objectives.supervised import (
     Seq2SeqConfig,
@@ -31,7 +31,7 @@ from transbeam.serving.signatures.sentence_pairs import as_classifier
 from transbeam.serving.signatures.seq2seq import Seq2SeqTask
 from transbeam.serving.signatures.span_corruption import SpanCorruptionTask
 from transbeam.serving.signatures.span_qa import SpanQATask
-from transbeam.serving.signatures.token_classification import TokenClassificationTask
+from transbeam.serving.signatures.words import WordsTask
 
 
 def make_signature_task(trained: TrainedRun) -> SignatureTask:
@@ -43,8 +43,8 @@ def make_signature_task(trained: TrainedRun) -> SignatureTask:
         return PooledTask(as_classifier(trained))
     if isinstance(objective, PooledObjective):
         return PooledTask(trained)
-    if isinstance(objective, TokenChoiceObjective):
-        return TokenClassificationTask(trained)
+    if isinstance(objective, WordsObjective):
+        return WordsTask(trained)
     if isinstance(objective, SpanObjective):
         return SpanQATask(trained)
     if isinstance(objective, TextObjective):

@@ -39,7 +39,7 @@ from transbeam.model.cost.weight_shapes import head_shapes
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity import checker_factory
-from transbeam.serving.phone.readme.code_samples import USES
+from transbeam.serving.phone.readme.sample_templates import USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.evaluation.error_analysis import make_watchers
@@ -156,7 +156,9 @@ def test_signatures_phone_and_formatter(trained: TrainedRun) -> None:
     assert signature is None or signature in endpoints
     assert set(task.phone_endpoints()) & set(USES)
     traced = tf.function(default.function).get_concrete_function(*default.inputs)
-    assert formatter_of_outputs(frozenset(traced.structured_outputs)) is not None
+    outputs = frozenset(traced.structured_outputs) - {"truncated"}
+    assert outputs == set(traits(objective).outputs)
+    assert formatter_of_outputs(outputs) is not None
 
 
 def test_one_whole_parity_checker_is_chosen(

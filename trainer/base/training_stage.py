@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.loader.model_files import (
     IMPORTED,
@@ -20,6 +19,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
+from transbeam.pipeline.records.manifest import sha256
 from transbeam.trainer.input.datasets import sha256_of_records
 
 # Of the stage's result: false of a body that was imported alone, below a new head.

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.cli.console import Console
@@ -36,6 +35,7 @@ from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
 from transbeam.model.weights.safetensors_store import save_weights_by_path, take_over
+from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.stage import data_inputs
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     TokenizerModel,

@@ -15,6 +15,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TextPairObjective,
     TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.trainer.evaluation.collectors import (
@@ -82,7 +83,7 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
     worst = WorstRows(targets[0], most, wrong_only=targets[0].judged == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return Confusions(targets[0], objective.labels), worst
-    if isinstance(objective, PooledObjective):
+    if isinstance(objective, PooledObjective | WordsObjective):
         return (worst,)
     assert_never(objective)
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transbeam.pipeline.records.shards import sha256
-
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.evaluation import EvaluationConfig
 from transbeam.configs.schema.export import ExportConfig
@@ -15,6 +13,7 @@ from transbeam.model.weights.checkpoint_import import read_checkpoint
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import HFConfig, shown
 from transbeam.model.weights.checkpoints.tensor_sources import PICKLES
+from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import TokenizerModel
 from transbeam.trainer.importing.framing import with_framing
 from transbeam.trainer.importing.generation_config import Generation, read_generation

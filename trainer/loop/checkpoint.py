@@ -20,11 +20,11 @@ from typing import Any
 
 import keras
 import numpy as np
-from transbeam.pipeline.records.shards import sha256
 
 from transbeam.configs.base.atomic_files import write_json, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.kernels.matmul_measurement import DTYPES
+from transbeam.pipeline.records.manifest import sha256
 from transbeam.trainer.base.weight_files import copy_to_host, require_space
 from transbeam.trainer.step.state import TrainState
 

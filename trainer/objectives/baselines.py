@@ -37,18 +37,21 @@ def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
     return Baseline("nats per target", "unigram entropy", least)
 
 
-def number_sums(targets: str, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+def number_sums(
+    targets: str, weights: str | None, batch: Mapping[str, np.ndarray]
+) -> np.ndarray:
     """float64 (3,): the number of targets, their sum, the sum of their squares.
 
     Args:
         targets: Name of the feature.
+        weights: Name of the feature with their weights, or None.
         batch: Features by name.
 
     Example:
-    >>> number_sums("label", {"label": np.array([2.0, -3.0])})
+    >>> number_sums("label", None, {"label": np.array([2.0, -3.0])})
     array([ 2., -1., 13.])
     """
-    numbers = batch[targets].astype(np.float64)
+    numbers = _real_targets(targets, weights, batch).astype(np.float64)
     return np.array([np.sum(numbers**power) for power in range(3)])
 
 
@@ -77,10 +80,14 @@ def target_counts(
     >>> target_counts("label", None, {"label": np.array([2, 0, 2])})
     array([1, 0, 2])
     """
-    ids = batch[targets]
-    if weights is not None:
-        ids = ids[batch[weights] > 0]
-    return np.bincount(ids.reshape(-1))
+    return np.bincount(_real_targets(targets, weights, batch))
+
+
+def _real_targets(
+    targets: str, weights: str | None, batch: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    values = batch[targets]
+    return values.reshape(-1) if weights is None else values[batch[weights] > 0]
 
 
 def unigram_entropy(counts: np.ndarray) -> float:

@@ -143,7 +143,7 @@ class NumberTarget(Target):
         return ops.square(student - teacher), 1.0
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        return number_sums(self.targets, batch)
+        return number_sums(self.targets, self.weights, batch)
 
     def input_free_loss(self, sums: np.ndarray) -> float:
         return variance(sums)

@@ -64,6 +64,10 @@ Objective = (
     | SpanObjective
 )
 
+# An answer for each word of a text.
+WordsObjective = TokenChoiceObjective
+# Numbers, which have no classes to choose among.
+NumericObjective = NumberObjective
 # A score for each of `labels`.
 LabeledObjective = ChoiceObjective | LabelSetObjective
 # One answer for each input, from one vector of it.

@@ -14,6 +14,9 @@ from transbeam.configs.schema.objectives.supervised import (
 _TEXT = ("text",)
 _PAIR = ("text", "second_text")
 _IMAGE = ("image_bytes",)
+_CLASSES = ("label", "classes", "scores")
+_GENERATED = ("generated_text", "token_ids", "length", "finished")
+_WORDS = ("words", "starts", "ends")
 _FRAME = ("begin", "end")
 _REVIEW = ("A quiet film that stays with you.",)
 _TWO = ("Two dogs run in a park.", "An animal is outside.")
@@ -39,7 +42,9 @@ class ObjectiveTraits:
         in_buckets: Its records may have `data.layout.kind=bucketed`.
         text_alone: It learns from texts and nothing that belongs to them, so documents
             with nearly the same text may be dropped.
-        activation: Converts scores to probabilities, of models that predict labels.
+        outputs: Outputs of that signature that are always there, without `truncated`.
+        activation: Converts scores to probabilities; None for models that predict
+            numbers.
         ids_signature: The signature of an export that returns the model's scores for
             ids or pixels; None if no signature returns all of them.
     """
@@ -53,7 +58,8 @@ class ObjectiveTraits:
     has_segments: bool = False
     in_buckets: bool = False
     text_alone: bool = False
-    activation: Literal["softmax", "sigmoid"] = "softmax"
+    outputs: tuple[str, ...]
+    activation: Literal["softmax", "sigmoid"] | None = "softmax"
     ids_signature: str | None
 
 
@@ -63,6 +69,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         "behind each `[MASK]`, and embeds texts.",
         pieces=("mask",),
         example=("It returns a [MASK].",),
+        outputs=("fills", "scores"),
         in_buckets=True,
         text_alone=True,
         ids_signature="fill_mask",
@@ -72,6 +79,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         pieces=(*_FRAME, "mask"),
         inputs=_PAIR,
         example=("It was late.", "They went home."),
+        outputs=_CLASSES,
         has_segments=True,
         text_alone=True,
         ids_signature=None,  # scores for masks are not exported
@@ -81,6 +89,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
+        outputs=_GENERATED,
         in_buckets=True,
         text_alone=True,
         ids_signature="logits_ids",
@@ -90,6 +99,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         model="decoder",
         pieces=("end",),
         example=_BEGINNING,
+        outputs=_GENERATED,
         in_buckets=True,
         text_alone=True,
         ids_signature="logits_ids",
@@ -99,6 +109,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         model="seq2seq",
         pieces=("end",),
         example=("It <extra_id_0> the name of the <extra_id_1>.",),
+        outputs=(*_GENERATED, "gaps", "fills"),
         text_alone=True,
         ids_signature="logits_ids",
     ),
@@ -108,6 +119,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         fields=("text", "target_text"),
         pieces=("end",),
         example=_TWO[:1],
+        outputs=_GENERATED,
         ids_signature="logits_ids",
     ),
     "text_to_text": ObjectiveTraits(
@@ -117,12 +129,14 @@ _TABLE: ByKind[ObjectiveTraits] = {
         pieces=("end",),
         inputs=_PAIR,
         example=_TWO,
+        outputs=_GENERATED,
         ids_signature="logits_ids",
     ),
     "classification": ObjectiveTraits(
         sentence="A classifier of texts with {n} labels.",
         fields=("text", "label"),
         example=_REVIEW,
+        outputs=_CLASSES,
         in_buckets=True,
         ids_signature="classify_ids",
     ),
@@ -130,6 +144,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         sentence="A classifier of texts with {n} labels, of which any number may hold.",
         fields=("text", "label"),
         example=_REVIEW,
+        outputs=("labels", "classes", "scores"),
         in_buckets=True,
         activation="sigmoid",
         ids_signature="classify_ids",
@@ -139,6 +154,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
+        outputs=_CLASSES,
         has_segments=True,
         in_buckets=True,
         ids_signature="classify_ids",
@@ -147,7 +163,9 @@ _TABLE: ByKind[ObjectiveTraits] = {
         sentence="It predicts a number for a text.",
         fields=("text", "label"),
         example=_REVIEW,
+        outputs=("score",),
         in_buckets=True,
+        activation=None,
         ids_signature="regress_ids",
     ),
     "pair_regression": ObjectiveTraits(
@@ -155,14 +173,17 @@ _TABLE: ByKind[ObjectiveTraits] = {
         fields=(*_PAIR, "label"),
         inputs=_PAIR,
         example=_TWO,
+        outputs=("score",),
         has_segments=True,
         in_buckets=True,
+        activation=None,
         ids_signature="regress_ids",
     ),
     "token_classification": ObjectiveTraits(
         sentence="It predicts one of {n} tags for each word of a text.",
         fields=("words", "tags"),
         example=("Ada Lovelace was born in London.",),
+        outputs=(*_WORDS, "tags", "scores"),
         in_buckets=True,
         ids_signature="tag_ids",
     ),
@@ -171,6 +192,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         fields=(*_PAIR, "answers"),
         inputs=("context", "question"),
         example=("Ada Lovelace was born in London.", "Where was Ada born?"),
+        outputs=("answer", "start", "end", "score", "no_answer_score"),
         has_segments=True,
         ids_signature="read_ids",
     ),
@@ -180,6 +202,7 @@ _TABLE: ByKind[ObjectiveTraits] = {
         pieces=(),
         inputs=_IMAGE,
         example=("image.jpg",),
+        outputs=_CLASSES,
         ids_signature="classify_pixels",
     ),
 }

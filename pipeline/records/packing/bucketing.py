@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from transbeam.configs.schema.data import BucketedLayoutConfig
+from transbeam.configs.schema.objectives.traits import fields_needed
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.records.token_rows import tokenize_column
@@ -61,12 +62,13 @@ def _framed_lengths(
     """Counts the tokens of each document including special tokens, int64 (D,)."""
     special = tokenizer.special
     begin, end = special.begin is not None, special.end is not None
-    if run.objective.kind == "token_classification":
+    fields = fields_needed(run.objective)
+    if "words" in fields:
         sentences = batch.values("words")
         pieces = tokenize_words(sentences, tokenizer, run).row_splits
         words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
         return np.diff(pieces[words]) + begin + end
     lengths = tokenize_column(batch, tokenizer).lengths + begin + end
-    if run.objective.kind in ("pair_classification", "pair_regression"):
+    if "second_text" in fields:
         lengths += tokenize_column(batch, tokenizer, "second_text").lengths + end
     return lengths

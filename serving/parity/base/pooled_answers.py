@@ -8,6 +8,7 @@ import numpy as np
 
 from transbeam.configs.schema.export import ToleranceConfig
 from transbeam.configs.schema.objectives.objective import (
+    ChoiceObjective,
     LabeledObjective,
     LabelSetObjective,
     NumberObjective,
@@ -25,14 +26,16 @@ from transbeam.serving.parity.base.parity_checks import (
 )
 
 
-class PooledParity(ABC):
+class AnswerParity(ABC):
     """Reads a model's outputs, and compares those of an export with Keras's.
 
     Attributes:
         number: Name of the numbers that are compared.
+        target: Name of the records' feature with the right answers.
     """
 
     number: str
+    target: str = "label"
 
     @abstractmethod
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
@@ -67,12 +70,17 @@ class PooledParity(ABC):
         return [phone_row(form, self.number, answer - reference, variant, tolerance)]
 
 
-class LabelParity(PooledParity):
+class LabelParity(AnswerParity):
     """The same of models whose numbers lead to labels, which must be equal, too.
 
     Args:
         labels: Names of the classes, by id.
+
+    Attributes:
+        decision: Name of what follows from the numbers.
     """
+
+    decision = "label"
 
     def __init__(self, labels: Sequence[str]):
         self.labels = labels
@@ -117,7 +125,7 @@ class LabelParity(PooledParity):
             return rows
         share = self.agreement(answer, reference, getattr(tolerance, variant))
         least = tolerance.dynamic_int8_agreement
-        check = "label, share equal"
+        check = f"{self.decision}, share equal"
         return [*rows, ParityCheck(form, check, share, least, share >= least)]
 
 
@@ -182,7 +190,7 @@ class LabelSetParity(LabelParity):
         return float(np.mean(same | near))
 
 
-class NumberParity(PooledParity):
+class NumberParity(AnswerParity):
     """The numbers of regression models, (N,)."""
 
     number = "number"
@@ -196,17 +204,12 @@ class NumberParity(PooledParity):
         return answers["score"] - reference
 
 
-def make_label_parity(objective: LabeledObjective) -> LabelParity:
-    """Makes the comparison for an objective whose answers are labels."""
+def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
+    """Makes the comparison for an objective with one answer for each input."""
     if isinstance(objective, LabelSetObjective):
         return LabelSetParity(objective.labels, objective.threshold)
-    return ChoiceParity(objective.labels)
-
-
-def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> PooledParity:
-    """Makes the comparison for an objective with one answer for each input."""
-    if isinstance(objective, LabeledObjective):
-        return make_label_parity(objective)
+    if isinstance(objective, ChoiceObjective):
+        return ChoiceParity(objective.labels)
     if isinstance(objective, NumberObjective):
         return NumberParity()
     assert_never(objective)

@@ -14,7 +14,7 @@ from transbeam.configs.schema.objectives.objective import (
     NumberObjective,
     SpanObjective,
     TextObjective,
-    TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
@@ -24,7 +24,11 @@ from transbeam.serving.parity.base.parity_checks import (
     at_most,
     first_choice,
 )
-from transbeam.serving.parity.base.pooled_answers import make_label_parity
+from transbeam.serving.parity.base.pooled_answers import (
+    LabelParity,
+    make_pooled_parity,
+)
+from transbeam.serving.parity.base.word_answers import make_word_parity
 from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
@@ -111,9 +115,7 @@ class TaskAccuracy:
 
     def _hits(self, question: ValidationExample, outputs: Outputs) -> np.ndarray:
         """Returns whether each prediction is correct: bool (N,)."""
-        answers = [outputs[name] for name in self.outputs]
-        if question.places is not None:
-            answers = [answer[question.places] for answer in answers]
+        answers = [question.answers(outputs[name]) for name in self.outputs]
         chosen = np.stack([self.decide(answer) for answer in answers], axis=-1)
         right = question.right.reshape(-1, len(answers))
         return (chosen.reshape(right.shape) == right).all(axis=-1)
@@ -134,7 +136,7 @@ class Explained:
         questions: Sequence[ValidationExample],
     ):
         self.signature, self.questions = signature, questions
-        self.labels = np.array([float(one.right.item()) for one in questions])
+        self.labels = _joined(one.right for one in questions)
         self.limit = trained.config.export.tolerance.metric_loss
         self.of_keras = self._explained(ask_keras(trained, questions))
 
@@ -146,16 +148,22 @@ class Explained:
         )
 
         def row(form: str) -> ParityCheck:
-            check = (
-                f"R squared lost, of {self.of_keras:.4f} on {len(self.labels)} texts"
-            )
+            inputs = "texts" if self.questions[0].places is None else "words"
+            number = f"{len(self.labels)} {inputs}"
+            check = f"R squared lost, of {self.of_keras:.4f} on {number}"
             return at_most(form, check, self.of_keras - found, self.limit)
 
         return found, row
 
     def _explained(self, outputs: Iterable[Outputs]) -> float:
-        scores = np.array([np.asarray(each["score"]).item() for each in outputs])
+        pairs = zip(self.questions, outputs, strict=True)
+        scores = _joined(one.answers(each["score"]) for one, each in pairs)
         return float(1 - np.mean((scores - self.labels) ** 2) / self.labels.var())
+
+
+def _joined(numbers: Iterable[np.ndarray]) -> np.ndarray:
+    """Concatenates the numbers of all examples, float64 (N,)."""
+    return np.concatenate([np.ravel(each).astype(np.float64) for each in numbers])
 
 
 def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
@@ -171,16 +179,17 @@ def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None
         return None
     if isinstance(objective, FillsObjective):
         return of_masks(trained, questions)
-    if isinstance(objective, NumberObjective):
-        labels = {one.right.item() for one in questions}
-        # Of labels that are all the same there is nothing to explain.
-        return Explained(trained, signature, questions) if len(labels) > 1 else None
     if isinstance(objective, SpanObjective):
         names = ("start_logits", "end_logits")
         return TaskAccuracy(trained, signature, questions, names)
-    if isinstance(objective, TokenChoiceObjective):
-        return TaskAccuracy(trained, signature, questions)
-    if isinstance(objective, LabeledObjective):
-        decide = make_label_parity(objective).decide
-        return TaskAccuracy(trained, signature, questions, decide=decide)
-    assert_never(objective)
+    if isinstance(objective, WordsObjective):
+        answer = make_word_parity(objective)
+    elif isinstance(objective, LabeledObjective | NumberObjective):
+        answer = make_pooled_parity(objective)
+    else:
+        assert_never(objective)
+    if isinstance(answer, LabelParity):
+        return TaskAccuracy(trained, signature, questions, decide=answer.decide)
+    labels = _joined(one.right for one in questions)
+    # Of labels that are all the same there is nothing to explain.
+    return Explained(trained, signature, questions) if np.ptp(labels) else None

@@ -14,11 +14,12 @@ from transbeam.configs.schema.objectives.objective import (
     PooledObjective,
     SpanObjective,
     TextObjective,
-    TokenChoiceObjective,
+    WordsObjective,
 )
 from transbeam.pipeline.records.packing.document_unpacking import split_documents
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.word_answers import make_word_parity
 
 _AT_ONCE = 16
 _HIDDEN_EVERY = 7
@@ -39,6 +40,10 @@ class ValidationExample:
     right: np.ndarray
     places: np.ndarray | None = None
 
+    def answers(self, output: np.ndarray) -> np.ndarray:
+        """Returns what an output says of each target."""
+        return output if self.places is None else output[self.places]
+
 
 def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExample]:
     """One for each document, or for each image, in the order of the records.
@@ -51,8 +56,9 @@ def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExampl
             return
         if isinstance(objective, FillsObjective):
             yield from _hidden(trained, record)
-        elif isinstance(objective, TokenChoiceObjective):
-            yield from _tagged(trained, record)
+        elif isinstance(objective, WordsObjective):
+            target = make_word_parity(objective).target
+            yield from _of_words(trained, record, target)
         elif isinstance(objective, SpanObjective):
             yield from _labelled(trained, record, "start_position", "end_position")
         elif isinstance(objective, PooledObjective):
@@ -88,13 +94,15 @@ def _alone(trained: TrainedRun, record: Record) -> dict[str, np.ndarray]:
     return {name: inputs[name][real] for name in names if name != "masked_positions"}
 
 
-def _tagged(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
-    if "label_ids" not in record:
+def _of_words(
+    trained: TrainedRun, record: Record, target: str
+) -> Iterator[ValidationExample]:
+    if target not in record:
         return
     for inputs, of_it in _split(trained, record):
         places = np.flatnonzero(record["label_weights"][of_it])
         if len(places):
-            yield ValidationExample(inputs, record["label_ids"][of_it][places], places)
+            yield ValidationExample(inputs, record[target][of_it][places], places)
 
 
 def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:

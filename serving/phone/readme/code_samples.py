@@ -5,7 +5,6 @@ its placeholders are read from the file or from the run.
 """
 
 from collections.abc import Mapping
-from importlib.resources import files
 from string import Template
 from typing import Any
 
@@ -19,28 +18,15 @@ from transbeam.configs.schema.objectives.objective import (
 )
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.phone.readme.sample_templates import USES, filled, template
 from transbeam.serving.phone.tflite_format.signature_table import (
     ROW,
     TFLiteSignatureEntry,
 )
 from transbeam.serving.signatures.embedding import Embedder
 from transbeam.serving.signatures.task_factory import make_signature_task
-from transbeam.serving.signatures.token_classification import TokenClassificationTask
+from transbeam.serving.signatures.words import WordsTask
 
-LANGUAGES = ("python", "kotlin", "swift")
-
-# The template of each signature.
-USES = {
-    "classify_ids": "classify",
-    "regress_ids": "regress",
-    "fill_mask": "masked",
-    "tag_ids": "tag",
-    "read_ids": "read",
-    "classify_pixels": "classify",
-    "regress_pixels": "regress",
-    "decode": "write",
-    "embed": "embed",
-}
 _MOST = 64  # pieces that are written, where the cache has room for more
 _EMBEDDED = ("Two dogs run in a park.",)
 
@@ -78,7 +64,7 @@ def program_values(
         values["vector"] = signatures["embed"].outputs["embedding"].shape[-1]
         values["longest_vector"] = Embedder(trained).max_length
     task = make_signature_task(trained)
-    if isinstance(task, TokenClassificationTask):
+    if isinstance(task, WordsTask):
         longest = task.longest_word
         values |= {"longest_word": longest, "step": task.room - longest + 1}
     if isinstance(objective, SpanObjective):
@@ -102,7 +88,7 @@ def program(
 
     Args:
         trained: The exported model.
-        language: One of `LANGUAGES`.
+        language: One of `sample_templates.LANGUAGES`.
         signatures: Of its file.
         values: The result of `program_values`.
     """
@@ -118,8 +104,6 @@ def program(
     def part(name: str) -> str:
         return filled(f"uses/{name}.{language}", own).rstrip("\n")
 
-    own[f"{short}_labels"] = ""
-    parts = {"probabilities": part(values["activation"])}
     if kind == "write":
         own["source"] = _source(trained, language)
         begins = "encode" if "encode" in signatures else "prefill"
@@ -130,25 +114,27 @@ def program(
         own[f"{short}_encode"] = part("gaps") + "\n" if gaps else ""
         own["py_regex"] = "import re\n" if gaps else ""
         return filled(f"uses/write.{language}", own).lstrip("\n")
+    sample = template(f"uses/{kind}.{language}")
     of_images = isinstance(trained.config.objective, ImageObjective)
+    parts = {}
+    if "$probabilities" in sample:
+        parts["probabilities"] = part(values["activation"])
+    if "$words" in sample:
+        parts["words"] = part("words")
+    if "$labels" in sample:
+        parts["labels"] = part("labels")
+    has_labels = language == "swift" and "labels" in parts
+    own["sw_labels"] = "\n" + part("load_labels") if has_labels else ""
     if language == "kotlin":
-        parts |= {"imports": part("imports"), "labels": part("labels")}
-        if kind in ("regress", "read", "embed"):  # no probabilities
+        parts["imports"] = part("imports")
+        if "probabilities" not in parts:
             unused = "import kotlin.math.exp\n"
             parts["imports"] = parts["imports"].replace(unused, "")
         if of_images:
             tokens = "\nimport transbeam.Row\nimport transbeam.Tokenizer"
             parts["imports"] = parts["imports"].replace(tokens, "")
-    if language == "swift" and kind in ("classify", "tag"):
-        own["sw_labels"] = (
-            '\n        let lines = try String(contentsOf: file("labels.txt"), '
-            "encoding: .utf8)\n        labels = lines.split("
-            'separator: "\\n", omittingEmptySubsequences: false).dropLast()'
-            ".map { String($0) }"
-        )
     parts["open"] = part("open_image" if of_images else "open")
-    own |= parts
-    return filled(f"uses/{kind}.{language}", own)
+    return Template(sample).substitute(own | parts)
 
 
 def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
@@ -298,14 +284,3 @@ def _quoted(text: str, language: str) -> str:
     if language == "kotlin":
         escaped = escaped.replace("$", "\\$")
     return f'"{escaped}"'
-
-
-def filled(name: str, values: Mapping[str, str]) -> str:
-    """Renders a template.
-
-    Args:
-        name: Of the file in `templates`.
-        values: The values of all its placeholders.
-    """
-    template = files("transbeam.serving.phone.readme") / "templates" / name
-    return Template(template.read_text("utf-8")).substitute(values)

@@ -13,17 +13,13 @@ from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.export_support import MEDIAPIPE_CLIENTS
 from transbeam.configs.schema.export import Variant
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
+from transbeam.configs.schema.objectives.objective import WordsObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.pipeline.tokenizers.base.framing import CHAT_TEMPLATE_FILE
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.phone.conversion.tflite_converter import file_name
-from transbeam.serving.phone.readme.code_samples import (
-    LANGUAGES,
-    USES,
-    filled,
-    program,
-    program_values,
-)
+from transbeam.serving.phone.readme.code_samples import program, program_values
+from transbeam.serving.phone.readme.sample_templates import LANGUAGES, USES, filled
 from transbeam.serving.phone.report.variant_report import PICTURE, REPORT
 from transbeam.serving.phone.tflite_format.signature_table import (
     read_signatures,
@@ -63,7 +59,8 @@ _FILES = {
 _EMBEDS = "It gives a text a vector: near texts have near ones."
 _LONG = {
     "classify": "it loses its end, and `truncated` of the row says so.",
-    "tag": "it is read in several rows, cut between words, so each word has a tag.",
+    "words": "it is read in several rows, cut between words, so each word has an "
+    "answer.",
     "read": "a text is read in windows that overlap, and the best has the answer. Of "
     "the question the first {question} pieces are read.",
     "write": "of a beginning the last pieces are read, as many as leave room to write.",
@@ -71,7 +68,7 @@ _LONG = {
 }
 _EMPTY = {
     "classify": "it has an answer, too, of the pieces that frame a text.",
-    "tag": "it has no words and no tags.",
+    "words": "it has no words and no answers.",
     "read": "in an empty text the answer is empty, and its score -1e30.",
     "write": "the piece that begins or ends a document stands for it.",
     "encode": "it has an answer, too, of the piece that ends a text.",
@@ -229,6 +226,8 @@ def _notes(trained: TrainedRun, values: Mapping[str, str]) -> str:
     kind = USES[values["signature"]]
     if values.get("what", "").startswith("The answer"):
         kind = "encode"
+    if isinstance(trained.config.objective, WordsObjective):
+        kind = "words"
     long = _LONG.get(kind, _LONG["classify"])
     if len(input_names(trained.config.objective)) == 2 and kind in _PAIRED:
         long = (

@@ -27,7 +27,7 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.predict.prediction import describe, predict
-from transbeam.serving.signatures.token_classification import entities
+from transbeam.serving.signatures.word_answers import entities
 from transbeam.serving.text_ops import row_blocks
 from transbeam.serving.text_ops.word_split import SplitWords
 
@@ -104,7 +104,7 @@ def test_the_gate_passes_true_tags_and_no_others(scene):
         wrong = altered(ask, signature, output, change)
         return failed(judge.saved_model_rows("altered", wrong))
 
-    first, *_, last = judge.labels
+    first, *_, last = judge.answer.labels
 
     def blank(texts):
         return np.full_like(texts, b"")

@@ -259,7 +259,7 @@ def expected(trained, folder):
         named = [fill.decode() for fill in fills]
         return [*zip(scores, named, strict=True), (cosine, "cosine")]
     if kind == "token_classification":
-        found = {name: of.numpy()[0] for name, of in task.tag(*texts).items()}
+        found = {name: of.numpy()[0] for name, of in task.answer_texts(*texts).items()}
         columns = (found[name] for name in ("scores", "tags", "words"))
         return [
             (s, f"{t.decode()} {w.decode()}") for s, t, w in zip(*columns, strict=True)

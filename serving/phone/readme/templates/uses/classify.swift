@@ -3,7 +3,7 @@ import TensorFlowLite
 
 /// Open it once and keep it, for one thread at a time.
 final class Classifier {
-    private let labels: [String]
+$labels
 $open
 
     /// The labels with their probabilities, the best first.

@@ -1,26 +1,25 @@
-"""Parity of exported token classification models with Keras."""
+"""Parity of exported models with one answer for each word of a text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
+from transbeam.configs.schema.objectives.objective import WordsObjective
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.parity_checks import (
-    IN_FLOATS,
     ParityCheck,
-    agreement_row,
     at_most,
-    largest,
-    log_softmax,
-    phone_row,
     tokens_row,
 )
 from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.pooled_answers import AnswerParity
+from transbeam.serving.parity.base.word_answers import make_word_parity
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.word_split import split_words
 
@@ -29,7 +28,7 @@ _CHARACTERS_PER_TOKEN = 8  # no text has as many, so cut texts have several rows
 
 
 @dataclass(frozen=True)
-class ExpectedTags:
+class ExpectedWords:
     """The reference outputs for one text.
 
     Attributes:
@@ -37,20 +36,20 @@ class ExpectedTags:
         words: Its W words.
         pieces: int32 (T,), the tokens of all words.
         rows: int32 (T',) each, the rows with special tokens.
-        places: For each row, the positions at which its words begin.
-        answer: float64 (W, C), log-probabilities in nats.
+        positions: For each row, the positions at which its words begin.
+        answer: float64 (W, ...), as `AnswerParity.read` returns it.
     """
 
     text: str
     words: list[bytes]
     pieces: np.ndarray
     rows: list[np.ndarray]
-    places: list[list[int]]
+    positions: list[list[int]]
     answer: np.ndarray
 
 
-class TokenClassificationParityChecker:
-    """Checks token classification; see `ParityChecker`.
+class WordsParityChecker:
+    """Checks models that read the words of a text; see `ParityChecker`.
 
     Args:
         trained: The Keras model.
@@ -59,16 +58,16 @@ class TokenClassificationParityChecker:
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
         objective = trained.config.objective
-        assert isinstance(objective, TokenClassificationConfig)
-        self.labels = objective.labels
+        assert isinstance(objective, WordsObjective)
+        signature = traits(objective).ids_signature
+        assert signature is not None
+        self.answer, self.signature = make_word_parity(objective), signature
         self.tolerance = trained.config.export.tolerance
-        reader = _TagReader(trained)
+        reader = _WordReader(trained, self.answer)
         self.expected = [reader.expect(text) for text in texts]
 
     @classmethod
-    def from_run(
-        cls, trained: TrainedRun, run_folder: Path
-    ) -> "TokenClassificationParityChecker":
+    def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WordsParityChecker":
         """Returns a checker on the texts of `labelled_texts`, cut to a few rows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(
@@ -82,28 +81,27 @@ class TokenClassificationParityChecker:
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         texts = {"text": [one.text for one in self.expected]}
         answers, tokens = ask("serving_default", texts), dict(ask("tokenize", texts))
-        other = off = lost = 0.0
+        other, compared = 0, []
         for row, one in enumerate(self.expected):
-            number = len(one.words)
-            found = {name: column[row] for name, column in answers.items()}
-            words = found["words"]
+            number, words = len(one.words), answers["words"][row]
             other += (
                 words[:number].tolist() != one.words or (words[number:] != b"").any()
             )
-            if other or not number:
-                continue
-            tags = [self.labels.index(tag.decode()) for tag in found["tags"][:number]]
-            said = one.answer[np.arange(number), tags]
-            scores = np.log(found["scores"][:number], dtype=np.float64)
-            off = max(off, largest(scores - said))
-            # Either of two equally probable tags may be predicted.
-            lost = max(lost, largest(one.answer.max(axis=1) - said))
+            if not other:
+                compared.append((row, number))
+        # After a text with other words nothing says which answers belong together.
+        found = {
+            name: np.concatenate(
+                [column[:0, 0], *(column[row, :number] for row, number in compared)]
+            )
+            for name, column in answers.items()
+        }
+        reference = self._reference(self.expected[: len(compared)])
         limit = self.tolerance.saved_model
         return [
             tokens_row(form, tokens, [one.pieces for one in self.expected]),
             at_most(form, "words, texts that differ", other, 0),
-            at_most(form, "log-probability, largest difference", off, limit),
-            at_most(form, "log-probability below the best tag's", lost, limit),
+            *self.answer.saved_model_rows(form, found, reference, limit),
         ]
 
     def phone_rows(
@@ -112,13 +110,8 @@ class TokenClassificationParityChecker:
         answer = np.concatenate(
             [self._phone_answer(model, one) for one in self.expected]
         )
-        reference = np.concatenate([one.answer for one in self.expected])
-        off, limits = answer - reference, self.tolerance
-        rows = [phone_row(form, "log-probability", off, variant, limits)]
-        if variant not in IN_FLOATS:
-            what = "tag, share equal"
-            rows.append(agreement_row(form, what, answer, reference, variant, limits))
-        return rows
+        reference = self._reference(self.expected)
+        return self.answer.phone_rows(form, variant, answer, reference, self.tolerance)
 
     def ask_once(self, ask: AskTexts) -> Mapping[str, np.ndarray]:
         return ask("serving_default", {"text": [self.expected[0].text]})
@@ -126,42 +119,49 @@ class TokenClassificationParityChecker:
     def ask_phone_once(self, model: TFLiteRunner) -> np.ndarray:
         return self._phone_answer(model, self.expected[0])
 
-    def _phone_answer(self, model: TFLiteRunner, one: ExpectedTags) -> np.ndarray:
+    def _reference(self, expected: Sequence[ExpectedWords]) -> np.ndarray:
+        """Keras's answers for the words of some texts."""
+        none = self.expected[0].answer[:0]
+        return np.concatenate([none, *(one.answer for one in expected)])
+
+    def _phone_answer(self, model: TFLiteRunner, one: ExpectedWords) -> np.ndarray:
         found = [
-            log_softmax(model.ask("tag_ids", **_alone(row))["logits"][places])
-            for row, places in zip(one.rows, one.places, strict=True)
+            self.answer.read(_at(model.ask(self.signature, **_alone(row)), positions))
+            for row, positions in zip(one.rows, one.positions, strict=True)
         ]
-        return np.concatenate([*found, np.zeros((0, len(self.labels)))])
+        return np.concatenate([one.answer[:0], *found])
 
 
-class _TagReader:
+class _WordReader:
     """Runs the Keras model on each text separately, row by row."""
 
-    def __init__(self, trained: TrainedRun):
+    def __init__(self, trained: TrainedRun, answer: AnswerParity):
         self.tokenizer, self.model = trained.tokenizer, trained.model
+        self.answer = answer
         self.room = trained.config.model.max_sequence_length - 2
         self.longest = min(_LONGEST_WORD, (self.room + 1) // 2)
 
-    def expect(self, text: str) -> ExpectedTags:
+    def expect(self, text: str) -> ExpectedWords:
         words = [
             bytes(word) for word in split_words(tf.constant([text])).texts[0].numpy()
         ]
-        pieces = [self._pieces(word, place) for place, word in enumerate(words)]
-        rows, places, answer = [], [], []
-        for row, begins in self._rows(pieces):
-            batch = {name: x[np.newaxis] for name, x in _alone(row).items()}
-            logits = self.model(batch, training=False)["logits"]
-            answer.extend(log_softmax(np.asarray(logits)[0])[begins])
-            rows.append(row)
-            places.append(begins)
+        pieces = [self._pieces(word, index) for index, word in enumerate(words)]
+        rows = self._rows(pieces)
+        answer = np.concatenate([self._ask(*row) for row in rows or [self._framed([])]])
         flat = np.array([piece for word in pieces for piece in word], np.int32)
-        number = self.model.output["logits"].shape[-1]
-        return ExpectedTags(
-            text, words, flat, rows, places, np.reshape(answer, (-1, number))
+        positions = [begins for _, begins in rows]
+        return ExpectedWords(
+            text, words, flat, [row for row, _ in rows], positions, answer
         )
 
-    def _pieces(self, word: bytes, place: int) -> list[int]:
-        prefix = self.tokenizer.word_prefix.encode() if place else b""
+    def _ask(self, row: np.ndarray, begins: list[int]) -> np.ndarray:
+        batch = {name: x[np.newaxis] for name, x in _alone(row).items()}
+        outputs: Any = self.model(batch, training=False)
+        alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
+        return self.answer.read(_at(alone, begins))
+
+    def _pieces(self, word: bytes, index: int) -> list[int]:
+        prefix = self.tokenizer.word_prefix.encode() if index else b""
         (found,) = self.tokenizer.tokenize([prefix + word]).to_list()
         unknown = self.tokenizer.special.unknown
         return found[: self.longest] or ([] if unknown is None else [unknown])
@@ -185,6 +185,14 @@ class _TagReader:
             begins.append(len(row))
             row += word
         return np.array([*row, special.end], np.int32), begins
+
+
+def _at(
+    outputs: Mapping[str, np.ndarray], positions: list[int]
+) -> dict[str, np.ndarray]:
+    """Selects positions of a row."""
+    indices = np.array(positions, np.int64)
+    return {name: value[indices] for name, value in outputs.items()}
 
 
 def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:

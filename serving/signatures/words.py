@@ -1,11 +1,11 @@
-"""The signatures of a token classification model: a tag per word, and entities."""
+"""Signatures of models with one answer for each word of a text."""
 
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from transbeam.configs.base.bio_tags import EntityTags, marks_entities
-from transbeam.configs.schema.objectives.supervised import TokenClassificationConfig
+from transbeam.configs.schema.objectives.objective import WordsObjective
+from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     place_of_each,
     row_of_each,
@@ -16,10 +16,10 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import (
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
+from transbeam.serving.signatures.word_answers import changes, make_word_answer
 from transbeam.serving.text_ops.row_blocks import in_blocks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
-from transbeam.serving.text_ops.utf8_characters import Characters
-from transbeam.serving.text_ops.word_split import SplitWords, split_words
+from transbeam.serving.text_ops.word_split import split_words
 
 # Maximum tokens of a word; a longer one is cut. Words are kept below half of a row.
 _LONGEST_WORD = 16
@@ -34,34 +34,31 @@ class WordRows(NamedTuple):
     Attributes:
         tokens: int32 (R, None), the tokens of consecutive words.
         rows: int64 (N,), the row of each word.
-        places: int64 (N,), the position of its first token in the row with special
+        positions: int64 (N,), the position of its first token in the row with special
             tokens.
     """
 
     tokens: tf.RaggedTensor
     rows: tf.Tensor
-    places: tf.Tensor
+    positions: tf.Tensor
 
 
-class TokenClassificationTask:
-    """The signatures of a token classification model.
+class WordsTask:
+    """The signatures of a model that gives each word of a text an answer.
 
     A text longer than the model's maximum continues in a further row, split between two
-    words as in the training records, so that each word has a tag. Of a word of more
+    words as in the training records, so that each word has an answer. Of a word of more
     than 16 tokens the model reads the first 16.
 
-    Shapes: `B` texts, `W` words of the text with most words, `E` entities of the text
-        with
-    most entities, `T` tokens, `C` tags. Rows are padded with `""` and 0.
+    Shapes: `B` texts, `W` words of the text with most words, `T` tokens; those of
+    answers are in `word_answers`. Rows are padded with `""` and 0.
 
     - `serving_default`: `text`, string (B,) → `words` string (B, W); `starts` and
-      `ends` int32 (B, W), their offsets in code points; `tags` string (B, W) and
-      `scores` float32 (B, W), their probabilities. Where the tags mark entities, also
-      `entities` and `entity_types` string (B, E), `entity_starts` and `entity_ends`
-      int32 (B, E).
-    - `tag_words`: `words`, string (B, W), padded with `""` → `tags`, `scores`.
-    - `tag_ids`: ids → `logits` float32 (B, T, C); a word's are those at its first
-      token.
+      `ends` int32 (B, W), their offsets in code points; the answers (B, W), and what
+      follows from them.
+    - `tag_words` and so on: `words`, string (B, W), padded with `""` → the answers.
+    - `tag_ids` and so on: ids → the model's scores (B, T, ...); a word's are those at
+      its first token.
     - `tokenize`: `text` → `token_ids` int32 (B, T), without special tokens; `word_ids`
       int32 (B, T), the word index of each token; `length` int32 (B,).
 
@@ -73,9 +70,11 @@ class TokenClassificationTask:
 
     def __init__(self, trained: TrainedRun):
         objective = trained.config.objective
-        assert isinstance(objective, TokenClassificationConfig)
-        self.labels = objective.labels
-        self.strict = trained.config.evaluation.strict_entities
+        assert isinstance(objective, WordsObjective)
+        signature = traits(objective).ids_signature
+        assert signature is not None
+        self.by_ids = signature
+        self.answer = make_word_answer(objective, trained.config.evaluation)
         self.trained = trained
         self.tokenizer = trained.tokenizer
         self.model = trained.model
@@ -85,54 +84,46 @@ class TokenClassificationTask:
         self.longest_word = min(_LONGEST_WORD, (self.room + 1) // 2)
 
     def endpoints(self) -> dict[str, Endpoint]:
+        by_words = self.by_ids.replace("_ids", "_words")
         return {
-            "serving_default": Endpoint(self.tag, [TEXT]),
-            "tag_words": Endpoint(self.tag_words, [_WORDS]),
-            "tag_ids": Endpoint(self.tag_ids, [ids_spec(name) for name in _INPUTS]),
+            "serving_default": Endpoint(self.answer_texts, [TEXT]),
+            by_words: Endpoint(self.answer_words, [_WORDS]),
+            self.by_ids: Endpoint(self.ask, [ids_spec(name) for name in _INPUTS]),
             "tokenize": Endpoint(self.tokenize, [TEXT]),
             **attention_endpoint(self.trained, self.model, [TEXT], self._looked_at),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
         specs = [ids_spec(name, 1, None) for name in _INPUTS]
-        return {"tag_ids": Endpoint(self.tag_ids, specs)}
+        return {self.by_ids: Endpoint(self.ask, specs)}
 
-    def tag(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer_texts(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `serving_default`."""
         words = split_words(text)
-        best, scores = self._choose(words.texts)
+        answers = self._answer(words.texts)
         found = {
             "words": words.texts,
             "starts": words.starts,
             "ends": words.ends,
-            "tags": words.texts.with_values(tf.gather(self.labels, best)),
-            "scores": words.texts.with_values(scores),
+            **self.answer.word_outputs(words.texts, answers),
+            **self.answer.text_outputs(text, words, answers),
         }
-        if marks_entities(self.labels):
-            tags = EntityTags(self.labels)
-            found |= entities(text, words, best, tags, strict=self.strict)
         return {name: column.to_tensor() for name, column in found.items()}
 
-    def tag_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `tag_words`."""
+    def answer_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The signature of given words."""
         # Up to the last word; "" before it is a word like a control character.
         count = tf.where(words != "", tf.range(1, tf.shape(words)[1] + 1), 0)
         number = tf.reduce_max(tf.pad(count, [[0, 0], [1, 0]]), axis=1)
         ragged = _Ragged.from_tensor(words, lengths=number)
-        best, scores = self._choose(ragged)
         shape = tf.shape(words, tf.int64)
-        tags = ragged.with_values(tf.gather(self.labels, best))
-        return {
-            "tags": tags.to_tensor(shape=shape),
-            "scores": ragged.with_values(scores).to_tensor(shape=shape),
-        }
+        found = self.answer.word_outputs(ragged, self._answer(ragged))
+        return {name: column.to_tensor(shape=shape) for name, column in found.items()}
 
-    def tag_ids(
-        self, token_ids: tf.Tensor, padding_mask: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """The signature `tag_ids`."""
+    def ask(self, token_ids: tf.Tensor, padding_mask: tf.Tensor) -> dict[str, Any]:
+        """Computes the model's outputs for rows of ids."""
         inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-        return {"logits": self.model(inputs, training=False)["logits"]}
+        return self.model(inputs, training=False)
 
     def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokenize`."""
@@ -153,28 +144,27 @@ class TokenClassificationTask:
         encoded = self.encoder.shorter(LONGEST).text(of_texts)
         return {name: getattr(encoded, name) for name in _INPUTS}, encoded.truncated
 
-    def _choose(self, words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the most probable tag of each word (N,), and its probability."""
+    def _answer(self, words: tf.RaggedTensor) -> list[tf.Tensor]:
+        """Returns the answers for each word, (N,)."""
         pieces = self._pieces(words)
         # Words are sorted by their rows.
         first_words = tf.searchsorted(
             pieces.rows, tf.range(pieces.tokens.nrows() + 1), out_type=tf.int64
         )
 
-        def choose(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
+        def answer(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
             encoded = self.encoder.text(pieces.tokens[begin:end])
-            logits = self.tag_ids(encoded.token_ids, encoded.padding_mask)["logits"]
+            outputs = self.ask(encoded.token_ids, encoded.padding_mask)
             some = slice(first_words[begin], first_words[end])
             row = pieces.rows[some] - tf.cast(begin, tf.int64)
-            at = tf.stack([row, pieces.places[some]], axis=1)
-            probabilities = tf.nn.softmax(tf.gather_nd(logits, at))  # (N, C)
-            best = tf.argmax(probabilities, axis=1)
-            return [best, tf.reduce_max(probabilities, axis=1)]
+            at = tf.stack([row, pieces.positions[some]], axis=1)
+            return self.answer.read(
+                {n: tf.gather_nd(x, at) for n, x in outputs.items()}
+            )
 
         count, lengths = pieces.tokens.nrows(tf.int32), pieces.tokens.row_lengths()
         width = tf.reduce_max(tf.pad(tf.cast(lengths, tf.int32), [[0, 1]])) + 2
-        best, scores = in_blocks(count, width, choose, [tf.int64, tf.float32])
-        return best, scores
+        return in_blocks(count, width, answer, self.answer.dtypes)
 
     def _pieces(self, words: tf.RaggedTensor) -> WordRows:
         """Packs the words of texts into rows, several rows for a long text.
@@ -191,7 +181,7 @@ class TokenClassificationTask:
         fits = tf.gather(tf.reduce_sum(of_texts, axis=1) <= room, text_of)
         last = tf.maximum(tf.cumsum(of_texts, axis=1).values - 1, 0)
         stretch = tf.where(fits, tf.zeros_like(last), last // step)
-        begins = _differs(text_of) | _differs(stretch)
+        begins = changes(text_of) | changes(stretch)
         rows = tf.cumsum(tf.cast(begins, tf.int64)) - 1
         starts = tf.cumsum(lengths, exclusive=True)  # among the pieces of all words
         in_row = starts - tf.gather(tf.gather_nd(starts, tf.where(begins)), rows)
@@ -205,69 +195,9 @@ class TokenClassificationTask:
         texts = words.values
         if self.tokenizer.word_prefix:
             prefixed = tf.strings.join([self.tokenizer.word_prefix, texts])
-            texts = tf.where(_differs(row_of_each(words)), texts, prefixed)
+            texts = tf.where(changes(row_of_each(words)), texts, prefixed)
         pieces = self.tokenizer.tokenize(texts)[:, : self.longest_word]
         unknown = self.tokenizer.special.unknown
         if unknown is None:
             return pieces
         return with_piece_before(pieces, unknown, pieces.row_lengths() == 0)
-
-
-def entities(
-    text: tf.Tensor,
-    words: SplitWords,
-    tag_ids: tf.Tensor,
-    tags: EntityTags,
-    *,
-    strict: bool = False,
-) -> dict[str, tf.RaggedTensor]:
-    """Extracts the entities that word tags mark, by the rules of CoNLL's shared tasks.
-
-    Args:
-        text: string (B,).
-        words: The words of these texts, N in all.
-        tag_ids: int64 (N,).
-        tags: The meaning of the tags.
-        strict: Whether to drop entities that are invalid in the tagging scheme.
-
-    Returns:
-        `entities`, `entity_types`, `entity_starts` and `entity_ends`, each (B, None).
-    """
-    types = tf.gather(tags.type_of, tag_ids)
-    opens, closes = (tf.gather(each, tag_ids) for each in (tags.opens, tags.closes))
-    text_of = row_of_each(words.texts)
-    first = _differs(text_of)
-    after_close = tf.concat([closes[:1], closes[:-1]], axis=0)
-    inside: Any = types >= 0
-    begin = inside & (first | opens | after_close | _differs(types))
-    goes_on: Any = tf.concat([(inside & ~begin)[1:], tf.zeros_like(first[:1])], axis=0)
-    end = inside & ~goes_on
-    first_words, last_words = tf.where(begin), tf.where(end)
-    if strict:
-        right = tf.gather_nd(opens, first_words)
-        if any(tags.closes):
-            right &= tf.gather_nd(closes, last_words)
-        first_words, last_words = first_words[right], last_words[right]
-    starts = tf.gather_nd(words.starts.values, first_words)
-    ends = tf.gather_nd(words.ends.values, last_words)
-    of = tf.gather_nd(text_of, first_words)
-    lengths = tf.math.unsorted_segment_sum(tf.ones_like(of), of, words.texts.nrows())
-
-    def per_text(values: Any) -> tf.RaggedTensor:
-        return split_rows(values, lengths)
-
-    spans = Characters.from_texts(text).stretches(of, starts, ends)
-    return {
-        "entities": per_text(spans),
-        "entity_types": per_text(
-            tf.gather(tags.types, tf.gather_nd(types, first_words))
-        ),
-        "entity_starts": per_text(starts),
-        "entity_ends": per_text(ends),
-    }
-
-
-def _differs(values: tf.Tensor) -> tf.Tensor:
-    """Returns whether each value differs from the previous one: bool (N,)."""
-    changed = values[1:] != values[:-1]
-    return tf.concat([tf.ones_like(values[:1], tf.bool), changed], axis=0)

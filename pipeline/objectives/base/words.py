@@ -1,0 +1,177 @@
+"""Records of pre-split words, with a target for each word at its first token.
+
+    token_ids      [CLS] Ber ##lin is big [SEP]
+    label_ids        0    3    0    1  1    0
+    label_weights    0    1    0    1  1    0
+
+A sentence that is too long for a record is split between two words and continued in the
+next record, so that no target is lost.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from transbeam.configs.schema.run import RunConfig
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.objectives.base.labels import (
+    reasons_against,
+    rejected_rows,
+    token_counts,
+    usable_rows,
+)
+from transbeam.pipeline.objectives.base.special_tokens import needed
+from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.record_set import Placement, Records
+from transbeam.pipeline.records.token_arrays import (
+    Grid,
+    beside,
+    ranges,
+    split_rows,
+    stretches,
+    token_features,
+)
+from transbeam.pipeline.records.word_rows import tokenize_words
+from transbeam.pipeline.tokenizers.base.interface import Tokenizer
+
+
+@dataclass(frozen=True)
+class WordTargets:
+    """The targets of W words.
+
+    Attributes:
+        values: (W,). The target of each word.
+        known: bool (W,). Whether each word has a target.
+        all_pieces: Whether every token of a word has its target, not only the first.
+    """
+
+    values: np.ndarray
+    known: np.ndarray
+    all_pieces: bool = False
+
+
+def word_features(run: RunConfig, target: Feature) -> tuple[Feature, ...]:
+    """Returns the features of a record whose words have targets."""
+    length = run.data.sequence_length
+    weights = Feature(
+        "label_weights", "float32", (length,), "1 where a tag is asked for"
+    )
+    return *token_features(length), target, weights
+
+
+def reasons_against_tags(
+    batch: DocumentBatch, reason_against: Callable[[str], str | None]
+) -> list[str | None]:
+    """Returns the reason why each document cannot be used; None if it can be.
+
+    Args:
+        batch: The documents, with as many tags as words.
+        reason_against: Returns what is wrong with one tag, or None.
+    """
+    reasons = reasons_against(batch, ["words", "tags"])
+    tagged = zip(batch.values("words"), batch.values("tags"), strict=True)
+    for row, (words, tags) in enumerate(tagged):
+        if reasons[row] is None and len(words) != len(tags):
+            reasons[row] = "not as many tags as words"
+        elif reasons[row] is None:
+            reasons[row] = next(filter(None, map(reason_against, tags)), None)
+    return reasons
+
+
+def word_records(
+    batch: DocumentBatch,
+    tokenizer: Tokenizer,
+    run: RunConfig,
+    reasons: Sequence[str | None],
+    name: str,
+    targets: Callable[[list[str]], WordTargets],
+) -> Records:
+    """Makes one or more records per sentence, in the order of the documents' keys.
+
+    Args:
+        batch: The documents.
+        tokenizer: The run's tokenizer.
+        run: The configuration of a run whose records have words.
+        reasons: Why each document cannot be used; None if it can be.
+        name: Name of the feature with the targets.
+        targets: Maps the tags of all words of usable documents to their targets.
+    """
+    length = run.data.sequence_length
+    begin = needed(tokenizer, run, "begin")
+    end = needed(tokenizer, run, "end")
+    rows = usable_rows(batch, reasons)
+    usable = batch.take(rows)
+    sentences = usable.values("words")
+    words = tokenize_words(sentences, tokenizer, run)
+
+    # A word that is longer than a record has one of its own and is truncated.
+    kept = np.minimum(words.lengths, length - 2)
+    pieces = stretches(words, np.arange(len(kept)), 0, kept)
+    per_sentence = np.array([len(sentence) for sentence in sentences], np.int64)
+    cuts = _cut_between_words(per_sentence, kept, length - 2)
+    found = targets([tag for tags in usable.values("tags") for tag in tags])
+    is_target = (ranges(kept) == 0) | found.all_pieces
+    is_target &= np.repeat(found.known, kept)
+    values = np.where(is_target, np.repeat(found.values, kept), 0)
+
+    framed = beside(begin, split_rows(pieces.ids, cuts.lengths), end)
+    # The index among all pieces; the special tokens have that of the appended 0.
+    index = split_rows(np.arange(len(pieces.ids)), cuts.lengths)
+    framed_index = beside(-1, index, -1).ids
+    framed_values = np.append(values, 0)[framed_index]
+    framed_weights = np.append(is_target, 0)[framed_index]
+    grid = Grid.from_lengths(framed.lengths, length)
+    return Records(
+        arrays={
+            **grid.token_arrays(framed.ids, tokenizer.special.pad),
+            name: grid.put(framed_values, found.values.dtype.type),
+            "label_weights": grid.put(framed_weights, np.float32),
+        },
+        placement=Placement(
+            np.arange(len(cuts.lengths)), rows[cuts.sentences], cuts.starts
+        ),
+        lengths=framed.lengths,
+        counts={
+            **token_counts(tokenizer, pieces),
+            "predictions": int(is_target.sum()),
+            "cut_documents": len(np.unique(cuts.sentences[cuts.starts > 0])),
+            "truncated_tokens": len(words.ids) - len(pieces.ids),
+            "padding": grid.padding,
+        },
+        rejected=rejected_rows(reasons),
+    )
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Parts of sentences, each at most a record long; all arrays (N,).
+
+    Attributes:
+        sentences: int64. The sentence of each part.
+        starts: int64. The part's first token within the sentence.
+        lengths: int64. The part's number of tokens.
+    """
+
+    sentences: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def _cut_between_words(
+    per_sentence: np.ndarray, word_lengths: np.ndarray, most: int
+) -> _Cuts:
+    """Splits each sentence into parts as long as possible, between words."""
+    word_ends = np.cumsum(word_lengths)
+    edges = np.concatenate([[0], word_ends])[np.cumsum([0, *per_sentence])]
+    found: list[tuple[int, int, int]] = []
+    for sentence, (start, end) in enumerate(pairwise(edges.tolist())):
+        at = start
+        while end - at > most:
+            last = np.searchsorted(word_ends, at + most, side="right") - 1
+            cut = int(word_ends[last])
+            found.append((sentence, at - start, cut - at))
+            at = cut
+        found.append((sentence, at - start, end - at))
+    return _Cuts(*np.array(found, np.int64).reshape(-1, 3).T)

@@ -1,0 +1,44 @@
+"""What each kind of objective needs and the type checker cannot see.
+
+Without TensorFlow, so that `make check` asks it in seconds. `tests/contracts` asks the
+same of models.
+"""
+
+from importlib.resources import files
+
+import pytest
+
+from transbeam.configs.schema.objectives.traits import TRAITS
+from transbeam.serving.phone.readme.sample_templates import LANGUAGES, USES
+from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
+
+README = files("transbeam.serving.phone.readme")
+TEMPLATES = README / "templates/uses"
+CODE = (README / "code_samples.py").read_text("utf-8")
+ACTIVATIONS = {row.activation for row in TRAITS.values()} - {None}
+SAMPLES = {*USES.values(), *ACTIVATIONS}
+
+
+@pytest.mark.parametrize("kind", TRAITS)
+def test_answers_have_a_formatter(kind: str) -> None:
+    assert formatter_of_outputs(frozenset(TRAITS[kind].outputs)) is not None
+
+
+@pytest.mark.parametrize("kind", TRAITS)
+def test_phones_have_a_code_sample(kind: str) -> None:
+    row = TRAITS[kind]
+    if row.model == "encoder" and row.ids_signature is not None:
+        assert row.ids_signature in USES
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_samples_are_in_each_language(name: str, language: str) -> None:
+    assert (TEMPLATES / f"{name}.{language}").is_file()
+
+
+def test_each_template_is_used() -> None:
+    for file in TEMPLATES.iterdir():
+        name, _, language = file.name.partition(".")
+        assert language in LANGUAGES, file.name
+        assert name in SAMPLES or f'"{name}"' in CODE, file.name
