@@ -15,11 +15,7 @@ from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import check_pair, read_tokens
 from transbeam.serving.server.arguments import RIGHTS, ServeArguments
-from transbeam.serving.server.connections.addresses import (
-    Addresses,
-    check_free_for_rpc,
-    listen_for_rest,
-)
+from transbeam.serving.server.connections.addresses import Addresses, listen
 
 if TYPE_CHECKING:  # it imports TensorFlow, which takes seconds
     from transbeam.serving.server.configuration.settings import ServerSettings
@@ -45,9 +41,9 @@ def serve(arguments: ServeArguments) -> None:
         _try_out(_settings(arguments, exported), console)
         return
     # Before TensorFlow is imported: a taken port is reported at once, and clients that
-    # connect early wait in the backlog.
-    check_free_for_rpc(arguments.host, arguments.port)
-    with listen_for_rest(arguments.host, arguments.rest_port) as listening:
+    # connect early wait in the backlog. gRPC binds its port itself, later.
+    listen(arguments.host, arguments.port, "--port").close()
+    with listen(arguments.host, arguments.rest_port) as listening:
         _serve(_settings(arguments, exported), console, listening)
 
 

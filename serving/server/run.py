@@ -17,11 +17,11 @@ from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import (
     Addresses,
+    check_socket_path,
     format_address,
-    listen_for_rest,
+    listen,
     taken,
 )
-from transbeam.serving.server.connections.unix_sockets import check_socket_path
 from transbeam.serving.server.grpc_api.services import start_rpc
 from transbeam.serving.server.http_server.uvicorn_server import HttpServer
 from transbeam.serving.server.monitoring.access_log import AccessLog
@@ -118,7 +118,7 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
     Raises:
         UserError: See `run`.
     """
-    with listen_for_rest(settings.host, settings.rest_port) as listening:
+    with listen(settings.host, settings.rest_port) as listening:
         async with doors_open(settings, listening) as opened:
             await opened.begin()
             yield opened.addresses

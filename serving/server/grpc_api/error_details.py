@@ -5,6 +5,9 @@ three bytes. Clients reject trailers over 8 KB and then report that instead of t
 error: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
 """
 
+from bisect import bisect_right
+from itertools import accumulate
+
 _MOST_BYTES = 4096
 _MORE = "…"
 
@@ -29,15 +32,8 @@ def short_details(message: str, most: int = _MOST_BYTES) -> str:
     >>> short_details("ä" * 100, 30)
     'äää…'
     """
-    if len(message) * 12 <= most:  # 12 bytes: a 4-byte character, percent-encoded
+    # A character takes at least one byte: no more than `most + 1` need to be counted.
+    ends = list(accumulate(map(_size, message[: most + 1])))
+    if not ends or ends[-1] <= most:
         return message
-    room, kept = most - _size(_MORE), 0
-    sizes = (_size(character) for character in message)
-    total = 0
-    for size in sizes:
-        total += size
-        if total <= room:
-            kept += 1
-        if total > most:
-            return message[:kept] + _MORE
-    return message
+    return message[: bisect_right(ends, most - _size(_MORE))] + _MORE

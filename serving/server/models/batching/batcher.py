@@ -23,7 +23,7 @@ import numpy as np
 from transbeam.serving.server.base.batched_arrays import (
     Answer,
     Arrays,
-    joined,
+    ConcatenatedRows,
     row_lengths,
 )
 from transbeam.serving.server.base.deadline import Deadline
@@ -112,7 +112,7 @@ class Batcher:
         told: Told = tell_nobody,
     ) -> Answer:
         """Queues inputs without a common batch axis, which cannot share a batch."""
-        return self._submit_whole(kind, inputs, deadline or Deadline.never(), told)
+        return self._submit_unsplit(kind, inputs, deadline or Deadline.never(), told)
 
     def close(self) -> None:
         """Runs the queued requests and ends the threads."""
@@ -120,7 +120,7 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
-    def _submit_whole(
+    def _submit_unsplit(
         self,
         kind: tuple[str, ...],
         inputs: Arrays,
@@ -140,7 +140,7 @@ class Batcher:
         rows, size = len(lengths), self._parameters.max_batch_size
         self._waiting.admit_parts(rows)
         order = np.argsort(lengths, kind="stable")
-        places = [order[start : start + size] for start in range(0, rows, size)]
+        indices = [order[start : start + size] for start in range(0, rows, size)]
         tasks = [
             BatchTask(
                 {name: values[part] for name, values in inputs.items()},
@@ -149,13 +149,13 @@ class Batcher:
                 told,
                 is_part=True,
             )
-            for part in places
+            for part in indices
         ]
-        answer = joined(
+        answer = ConcatenatedRows(
             [task.future for task in tasks],
-            places,
-            lambda: self._submit_whole(kind, inputs, deadline, told, admitted=True),
-        )
+            indices,
+            lambda: self._submit_unsplit(kind, inputs, deadline, told, admitted=True),
+        ).answer
         answer.add_done_callback(lambda _: self._waiting.leave_parts(rows))
         # Only as many parts are queued as can run at once, each behind the requests
         # that arrived meanwhile, so a large request takes no more than its share.
