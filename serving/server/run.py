@@ -200,7 +200,6 @@ def _followed(settings: ServerSettings, service: Service) -> Repeated | None:
 async def _rpc_open(
     service: Service, settings: ServerSettings, over: Over
 ) -> AsyncIterator[_Door]:
-    limits = settings.limits
     if settings.grpc_socket_path is not None:
         check_socket_path(settings.grpc_socket_path)
     try:
@@ -215,7 +214,7 @@ async def _rpc_open(
         raise taken(settings.host, settings.port, "--port", error) from None
 
     async def shut() -> None:
-        await server.stop(limits.drain_seconds)
+        await server.stop(settings.drain_seconds)
 
     try:
         yield _Door(format_address(settings.host, port), shut)

@@ -47,7 +47,7 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_keep_alive=self._limits.idle_seconds,  # type: ignore[arg-type]
-                timeout_graceful_shutdown=int(settings.limits.drain_seconds),
+                timeout_graceful_shutdown=int(settings.drain_seconds),
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
             )

@@ -17,7 +17,6 @@ from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Model, Policy, not_found
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
@@ -30,6 +29,19 @@ _TURN_SECONDS = 10.0
 _CHANGE_SECONDS = 10.0
 
 _log = logging.getLogger("transbeam.serve")
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """Request log settings of a model.
+
+    Attributes:
+        prefix: Prefix of the log files' paths, folder included.
+        share: Fraction of the successful requests to log, 0 to 1.
+    """
+
+    prefix: str
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.multi_inference import (
     chosen_signatures,
@@ -50,6 +50,7 @@ from transbeam.serving.server.protocol.tf_examples import serialized_examples
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,
     check_examples,
+    check_stops,
 )
 from transbeam.serving.server.request_logging.prediction_log import (
     Entry,
@@ -101,6 +102,7 @@ class Service:
         # Set at shutdown, before the drain, so that load balancers see it first.
         self.draining = False
         self._limits = limits or Limits()
+        self._model_seconds = dict(self._limits.model_seconds)
 
     def why_not_ready(self) -> str | None:
         """Returns the reason why the server is not ready; None if it is ready."""
@@ -147,7 +149,7 @@ class Service:
             model: Name of the model.
             seconds: The client's timeout, if it has one.
         """
-        most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
+        most = self._model_seconds.get(model, self._limits.answer_seconds)
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
     def taken(self, target: ModelTarget, signature: str) -> InputSpec:
@@ -246,7 +248,7 @@ class Service:
             call.version, call.rows = version, 1
             request = await read(version, begin_signature(loaded.signatures))
             check_amounts(request.inputs, self._limits)
-            self._limits.stops.check(request.stops)
+            check_stops(request.stops, self._limits)
             stream = TextStream(request, deliver)
             loaded.write(stream)
             try:
@@ -410,7 +412,7 @@ class Service:
         if stops.ndim == 2:
             stops = rows_of_lists(stops)
         for joined in stops.ravel():
-            self._limits.stops.check(split_stop_strings(joined))
+            check_stops(split_stop_strings(joined), self._limits)
         return {**inputs, STOP: stops}
 
     def _offer(self, target: ModelTarget, entry: Callable[[], Entry]) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transbeam.configs.base.atomic_files import os_problem, writing
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.request_logging.prediction_log import Entry
 from transbeam.serving.server.request_logging.tfrecord_files import RecordFiles

@@ -25,7 +25,7 @@ from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.base.worker_thread import LARGE_BODY, are_many, aside
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.monitoring.request_ids import current

@@ -18,7 +18,7 @@ from tests.serving.server.grpc_api.test_services import predict_request
 from tests.serving.server.sample_models.half_plus_two_model import Held, save_half_plus
 from transbeam.serving.server.background_server import in_background
 from transbeam.serving.server.base.auth import AccessTokens
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring import metrics

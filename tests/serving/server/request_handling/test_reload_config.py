@@ -19,8 +19,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import read_models
-from transbeam.serving.server.models.catalog import Catalog, ModelSettings
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import Catalog, LogSettings, ModelSettings
 from transbeam.serving.server.models.versions import Policy
 from transbeam.serving.server.request_handling.reload_config import (
     WatchedConfigFile,

@@ -13,7 +13,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.protocol.model_spec import asked_spec, model_spec
 from transbeam.serving.server.protocol.rest_paths import ModelTarget

@@ -21,7 +21,8 @@ from tests.serving.server.streaming.gated_stream import PATIENCE, Gate
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.base.stream_events import StreamPart
 from transbeam.serving.server.base.auth import AccessTokens
-from transbeam.serving.server.configuration.settings import Limits, ServerSettings
+from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.loaded_version import Loaded
@@ -601,8 +602,8 @@ def test_a_server_that_stops_waits_for_its_texts_but_not_forever(
     counting, held, patience
 ):
     with ExitStack() as stack:
-        limits = Limits(drain_seconds=patience)
-        client = stack.enter_context(running(settings_for(counting, limits=limits)))
+        settings = settings_for(counting, drain_seconds=patience)
+        client = stack.enter_context(running(settings))
         with opened(client, "100", max_new_tokens=9) as response:
             following(response)
             held.wait()
