@@ -35,16 +35,15 @@ from transbeam.serving.server.base.worker_thread import are_many, aside
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import parse_models
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
-from transbeam.serving.server.grpc_api.client_timeouts import PatientCalls
 from transbeam.serving.server.grpc_api.error_details import short_details
 from transbeam.serving.server.grpc_api.health import add_health
+from transbeam.serving.server.grpc_api.interceptors import (
+    IdentifiedCalls,
+    PatientCalls,
+)
 from transbeam.serving.server.grpc_api.reflection import add_reflection
 from transbeam.serving.server.inference.signature import ServableSignature
-from transbeam.serving.server.monitoring.request_ids import (
-    IdentifiedCalls,
-    Over,
-    current,
-)
+from transbeam.serving.server.monitoring.request_ids import Over, current
 from transbeam.serving.server.protocol.model_spec import model_spec, parse_target
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array, write_proto
@@ -107,7 +106,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "Classify",
             spec.name,
-            lambda: self._service.classify(
+            lambda: self._service.run_examples(
+                "classify",
                 _target(request),
                 spec.signature_name,
                 request.input,
@@ -121,7 +121,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "Regress",
             spec.name,
-            lambda: self._service.regress(
+            lambda: self._service.run_examples(
+                "regress",
                 _target(request),
                 spec.signature_name,
                 request.input,

@@ -16,11 +16,15 @@ from transbeam.serving.server.protocol.json_tensors import dims
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
+# Names of the methods in signatures, by their names in REST paths.
+METHODS = {"classify": CLASSIFY, "regress": REGRESS}
 INPUTS = "inputs"
 
 _CLASSES, _SCORES = "classes", "scores"
 _TYPES = {_CLASSES: types_pb2.DT_STRING, _SCORES: types_pb2.DT_FLOAT}
 _OUTPUTS = "outputs"
+
+Response = classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
 
 
 def example_signature(
@@ -87,6 +91,26 @@ def method_output_names(signature: ServableSignature, method: str) -> list[str]:
     return sorted(known & set(signature.definition.outputs))
 
 
+def method_response(
+    method: str, outputs: Mapping[str, np.ndarray], examples: int
+) -> Response:
+    """Converts the outputs of a signature to the response of `method`.
+
+    Args:
+        method: `CLASSIFY` or `REGRESS`.
+        outputs: See `classification` and `regression`.
+        examples: Number of examples of the request.
+
+    Raises:
+        StatusError: An output has another shape or dtype.
+    """
+    if method == CLASSIFY:
+        return classification_pb2.ClassificationResponse(
+            result=classification(outputs, examples)
+        )
+    return regression_pb2.RegressionResponse(result=regression(outputs, examples))
+
+
 def classification(
     outputs: Mapping[str, np.ndarray], examples: int
 ) -> classification_pb2.ClassificationResult:
@@ -145,8 +169,10 @@ def regression(
             f"{len(values)}"
         )
     if values.dtype != np.float32:
-        found = _named(array_datatype(values))
-        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {found}")
+        raise invalid(
+            "Expected output Tensor of DT_FLOAT.  Got: "
+            f"{_named(array_datatype(values))}"
+        )
     result = regression_pb2.RegressionResult()
     for value in values.ravel().tolist():
         result.regressions.add(value=value)

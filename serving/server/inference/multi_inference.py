@@ -46,10 +46,7 @@ def chosen_signatures(
             raise invalid(f"Duplicate evaluation of signature: {name}")
         if name not in signatures:
             raise invalid(f"Requested signature not found in model graph: {name}")
-        if task.method_name not in (
-            classify_regress.CLASSIFY,
-            classify_regress.REGRESS,
-        ):
+        if task.method_name not in classify_regress.METHODS.values():
             raise StatusError(
                 StatusCode.UNIMPLEMENTED,
                 f"Unsupported signature method_name: {task.method_name}",

@@ -96,7 +96,7 @@ def describe_methods(
             {"anyOf": _flat(predict_schemas.answers(of) for of in asked.values())},
             examples=_examples(asked, known),
         )
-    for method in (classify_regress.CLASSIFY, classify_regress.REGRESS):
+    for path_name, method in classify_regress.METHODS.items():
         names = [
             name
             for name, signature in signatures.items()
@@ -104,7 +104,7 @@ def describe_methods(
         ]
         if names:
             answer = named({"results": _RESULTS[method]})
-            yield Method(method.rpartition("/")[2], _of_examples(names), answer)
+            yield Method(path_name, _of_examples(names), answer)
     if streams:
         yield Method(
             "stream",

@@ -63,29 +63,24 @@ def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
     return _pieces(_rows(outputs) if format == "row" else _columns(outputs))
 
 
-def classification_pieces(
-    result: classification_pb2.ClassificationResult,
+def result_pieces(
+    result: classification_pb2.ClassificationResult | regression_pb2.RegressionResult,
 ) -> list[bytes]:
-    """Formats the response to a Classify request: labels and scores.
+    """Formats the response to a Classify or Regress request.
+
+    It has labels and scores, or a number, for each example.
 
     Raises:
         StatusError: The result is empty.
     """
-    if not result.classifications:
-        raise invalid("Cannot convert empty ClassificationResults to JSON")
-    return _pieces(_results(map(_classes, result.classifications)))
-
-
-def regression_pieces(result: regression_pb2.RegressionResult) -> list[bytes]:
-    """Formats the response to a Regress request: a number for each example.
-
-    Raises:
-        StatusError: The result is empty.
-    """
-    if not result.regressions:
-        raise invalid("Cannot convert empty RegressionResults to JSON")
-    values = np.array([one.value for one in result.regressions], np.float32)
-    return _pieces(_results(_decimals(values)))
+    if isinstance(result, regression_pb2.RegressionResult):
+        values = np.array([one.value for one in result.regressions], np.float32)
+        rows = _decimals(values)
+    else:
+        rows = list(map(_classes, result.classifications))
+    if not rows:
+        raise invalid(f"Cannot convert empty {type(result).__name__}s to JSON")
+    return _pieces(_results(rows))
 
 
 def _pieces(parts: Iterable[str]) -> list[bytes]:

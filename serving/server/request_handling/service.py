@@ -10,12 +10,10 @@ from functools import partial
 import numpy as np
 from grpc import StatusCode
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
     input_pb2,
-    regression_pb2,
 )
 
 from transbeam.serving.base.stream_events import StreamPart, Whole
@@ -172,8 +170,8 @@ class Service:
         target: ModelTarget,
         signature: str,
         inputs: Arrays,
-        output_filter: Sequence[str] = (),
-        deadline: Deadline | None = None,
+        output_filter: Sequence[str],
+        deadline: Deadline,
     ) -> Predicted:
         """Runs a signature.
 
@@ -182,7 +180,7 @@ class Service:
             signature: Name of the signature; empty for the default one.
             inputs: Inputs by name; those with a default may be left out.
             output_filter: Names of the requested outputs; all if empty.
-            deadline: Deadline; if None, the server's timeout from now.
+            deadline: Deadline of the request.
 
         Raises:
             StatusError: The model, signature or an output does not exist, the inputs
@@ -192,13 +190,14 @@ class Service:
             current().version = version
             found = loaded.signatures.get(signature or DEFAULT)
             if found is None:
-                message = f'Serving signature key "{signature or DEFAULT}" not found.'
-                raise StatusError(StatusCode.FAILED_PRECONDITION, message)
+                raise StatusError(
+                    StatusCode.FAILED_PRECONDITION,
+                    f'Serving signature key "{signature or DEFAULT}" not found.',
+                )
             inputs = self._with_stops(found, found.completed(inputs))
             found.check_inputs(inputs)
             check_amounts(inputs, self._limits)
             names = found.choose_outputs(output_filter)
-            deadline = deadline or self.deadline(target.name)
             outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
@@ -266,71 +265,57 @@ class Service:
             finally:
                 stream.cancel()
 
-    async def classify(
+    async def run_examples(
         self,
+        method: str,
         target: ModelTarget,
         signature: str,
         examples: input_pb2.Input,
-        deadline: Deadline | None = None,
-    ) -> classification_pb2.ClassificationResponse:
-        """Runs a Classify request.
+        deadline: Deadline,
+    ) -> classify_regress.Response:
+        """Runs a Classify or Regress request.
 
         Args:
+            method: `classify` or `regress`.
             target: The model.
             signature: Name of the signature; empty for the default one.
             examples: Examples to classify.
-            deadline: Deadline; if None, the server's timeout from now.
+            deadline: Deadline of the request.
 
         Raises:
-            StatusError: As `predict`, or the signature does not support Classify.
+            StatusError: As `predict`, or the signature does not support the method.
         """
-        predicted, count = await self._ask_examples(
-            target, signature, examples, classify_regress.CLASSIFY, deadline
-        )
-        response = classification_pb2.ClassificationResponse(
-            model_spec=model_spec(target.name, predicted.version, predicted.signature),
-            result=classify_regress.classification(predicted.outputs, count),
-        )
+        name = classify_regress.METHODS[method]
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            found = classify_regress.example_signature(
+                loaded.signatures, signature, name
+            )
+            serialized = serialized_examples(examples)
+            check_examples(serialized, self._limits)
+            inputs = {classify_regress.INPUTS: serialized}
+            names = classify_regress.method_output_names(found, name)
+            outputs = await self._run(loaded, found, inputs, names, deadline)
+        response = classify_regress.method_response(name, outputs, len(serialized))
+        response.model_spec.CopyFrom(model_spec(target.name, version, found.name))
         asked = asked_spec(target, signature)
         self._offer(
-            target, lambda: examples_entry("classify_log", asked, examples, response)
-        )
-        return response
-
-    async def regress(
-        self,
-        target: ModelTarget,
-        signature: str,
-        examples: input_pb2.Input,
-        deadline: Deadline | None = None,
-    ) -> regression_pb2.RegressionResponse:
-        """Runs a Regress request; see `classify`."""
-        predicted, count = await self._ask_examples(
-            target, signature, examples, classify_regress.REGRESS, deadline
-        )
-        response = regression_pb2.RegressionResponse(
-            model_spec=model_spec(target.name, predicted.version, predicted.signature),
-            result=classify_regress.regression(predicted.outputs, count),
-        )
-        asked = asked_spec(target, signature)
-        self._offer(
-            target, lambda: examples_entry("regress_log", asked, examples, response)
+            target, lambda: examples_entry(f"{method}_log", asked, examples, response)
         )
         return response
 
     async def multi_inference(
         self,
         request: inference_pb2.MultiInferenceRequest,
-        deadline: Deadline | None = None,
+        deadline: Deadline,
     ) -> inference_pb2.MultiInferenceResponse:
         """Runs several Classify and Regress signatures of one model.
 
         Raises:
-            StatusError: The tasks address different models, or as `classify`.
+            StatusError: The tasks address different models, or as `run_examples`.
         """
         first = [task.model_spec for task in request.tasks[:1]]
         target = parse_target(*first) if first else ModelTarget("")
-        deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
             chosen_signatures(request.tasks, loaded.signatures)
@@ -386,15 +371,21 @@ class Service:
             StatusError: The model or version does not exist.
         """
         model = self.catalog.model(target.name)
-        versions = model.states() if model else []
-        if target.version is not None:
-            versions = [v for v in versions if v.number == target.version]
-            missing = f"Could not find version {target.version} of model {target.name}"
-        else:
-            missing = f"Could not find any versions of model {target.name}"
+        versions = [
+            version
+            for version in (model.states() if model else [])
+            if target.version in (None, version.number)
+        ]
         if not versions:
             self.catalog.check_begun(target.name)
-            raise StatusError(StatusCode.NOT_FOUND, missing)
+            which = (
+                "any versions"
+                if target.version is None
+                else f"version {target.version}"
+            )
+            raise StatusError(
+                StatusCode.NOT_FOUND, f"Could not find {which} of model {target.name}"
+            )
         response = get_model_status_pb2.GetModelStatusResponse()
         for version in versions:
             _add_status(response, version)
@@ -418,27 +409,6 @@ class Service:
     def _offer(self, target: ModelTarget, entry: Callable[[], Entry]) -> None:
         if self.log is not None:
             self.log.offer(target.name, entry)
-
-    async def _ask_examples(
-        self,
-        target: ModelTarget,
-        name: str,
-        examples: input_pb2.Input,
-        method: str,
-        deadline: Deadline | None,
-    ) -> tuple[Predicted, int]:
-        with self.catalog.use(target) as (version, loaded):
-            current().version = version
-            signature = classify_regress.example_signature(
-                loaded.signatures, name, method
-            )
-            inputs = {classify_regress.INPUTS: serialized_examples(examples)}
-            check_examples(inputs[classify_regress.INPUTS], self._limits)
-            names = classify_regress.method_output_names(signature, method)
-            deadline = deadline or self.deadline(target.name)
-            outputs = await self._run(loaded, signature, inputs, names, deadline)
-            found = Predicted(version, signature.name, outputs)
-            return found, len(inputs[classify_regress.INPUTS])
 
     async def _run(
         self,

@@ -8,21 +8,19 @@ created later in the writing thread, so that no client waits for it.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
-    classification_pb2,
     inference_pb2,
     input_pb2,
     model_pb2,
     prediction_log_pb2,
-    regression_pb2,
 )
 
 from transbeam.serving.server.base.batched_arrays import Arrays
+from transbeam.serving.server.inference.classify_regress import Response
 from transbeam.serving.server.protocol.tensor_proto import to_proto
 
 _TAG = "serve"
@@ -93,17 +91,15 @@ def predict_entry(
 
 
 def examples_entry(
-    kind: Literal["classify_log", "regress_log"],
+    kind: str,
     asked: model_pb2.ModelSpec,
     examples: input_pb2.Input,
-    response: (
-        classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
-    ),
+    response: Response,
 ) -> Entry:
     """Creates the entry of a Classify or Regress request.
 
     Args:
-        kind: The method.
+        kind: `classify_log` or `regress_log`.
         asked: Model spec of the request.
         examples: Input of the request.
         response: The response.

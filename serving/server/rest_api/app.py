@@ -32,9 +32,8 @@ from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.openapi import document
 from transbeam.serving.server.protocol.json_requests import read_predict
 from transbeam.serving.server.protocol.json_responses import (
-    classification_pieces,
     predict_pieces,
-    regression_pieces,
+    result_pieces,
 )
 from transbeam.serving.server.protocol.json_text import error_text
 from transbeam.serving.server.protocol.rest_paths import (
@@ -147,11 +146,15 @@ class RestApi:
         if path == document.PATH and request.method in ("GET", "HEAD"):
             return _json(await asyncio.to_thread(self._description))
         if not path.lower().startswith("/v1/"):
-            message = f"there is nothing at {path}; see /v1/models/NAME"
-            raise StatusError(StatusCode.NOT_FOUND, message)
+            raise StatusError(
+                StatusCode.NOT_FOUND,
+                f"there is nothing at {path}; see /v1/models/NAME",
+            )
         match parse(request.method, path):
             case MetadataRequest(target, metadata):
-                return self._look(target, metadata)
+                if metadata:
+                    return _json(_metadata_text(self._service.metadata(target)))
+                return _json(_as_json(self._service.status(target)))
             case ModelRequest() as question:
                 self._tokens.check(authorization, Right.PREDICT)
                 if question.method == "stream":
@@ -196,50 +199,33 @@ class RestApi:
         )
         return json.dumps(found, indent=1, ensure_ascii=False).encode()
 
-    def _look(self, target: Any, metadata: bool) -> Response:
-        if metadata:
-            return _json(_metadata_text(self._service.metadata(target)))
-        return _json(_as_json(self._service.status(target)))
-
     async def _answer(
         self, question: ModelRequest, body: bytes, deadline: Deadline
     ) -> Response:
         target = question.target
-        match question.method:
-            case "predict":
-                asked = await aside(
-                    len(body) > LARGE_BODY,
-                    lambda: read_predict(
-                        body,
-                        lambda name: self._service.taken(target, name),
-                        lambda rows: check_rows(rows, self._limits),
-                    ),
-                )
-                predicted = await self._service.predict(
-                    target, asked.signature, asked.inputs, deadline=deadline
-                )
-                outputs = predicted.outputs
-                return _Pieces(
-                    await aside(
-                        are_many(outputs),
-                        lambda: predict_pieces(outputs, asked.format),
-                    )
-                )
-            case "classify":
-                signature, examples = await self._examples(body)
-                classes = await self._service.classify(
-                    target, signature, examples, deadline
-                )
-                return _Pieces(classification_pieces(classes.result))
-            case _:
-                signature, examples = await self._examples(body)
-                values = await self._service.regress(
-                    target, signature, examples, deadline
-                )
-                return _Pieces(regression_pieces(values.result))
-
-    async def _examples(self, body: bytes) -> tuple[str, Any]:
-        return await aside(len(body) > LARGE_BODY, lambda: read_examples(body))
+        is_large = len(body) > LARGE_BODY
+        if question.method != "predict":
+            signature, examples = await aside(is_large, lambda: read_examples(body))
+            response = await self._service.run_examples(
+                question.method, target, signature, examples, deadline
+            )
+            return _Pieces(result_pieces(response.result))
+        parsed = await aside(
+            is_large,
+            lambda: read_predict(
+                body,
+                lambda name: self._service.taken(target, name),
+                lambda rows: check_rows(rows, self._limits),
+            ),
+        )
+        predicted = await self._service.predict(
+            target, parsed.signature, parsed.inputs, (), deadline
+        )
+        pieces = await aside(
+            are_many(predicted.outputs),
+            lambda: predict_pieces(predicted.outputs, parsed.format),
+        )
+        return _Pieces(pieces)
 
 
 async def _unless_gone(
