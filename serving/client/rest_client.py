@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -16,6 +16,7 @@ from transbeam.serving.client.interface import (
     NUMBERS,
     Connection,
     Inputs,
+    RemoteClient,
     ServerError,
     SignatureTypes,
     untrusted,
@@ -36,7 +37,7 @@ _CODES: dict[int, str] = {
 _AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-class RestClient:
+class RestClient(RemoteClient):
     """A REST client; see `transbeam.serving.client.interface.Client`.
 
     Args:
@@ -82,17 +83,14 @@ class RestClient:
             answer = dict.fromkeys(types, answer)
         return {name: _array(answer[name], types[name]) for name in types}
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
-        body = json.dumps(_jsonable(dict(wishes))).encode()
-        response = with_retries(
-            lambda left: self._opened(f"{self._model}:stream", body, left),
-            self._connection,
-        )
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+        body = _jsonable(dict(inputs))
+        response = self._opened("POST", f"{self._model}:stream", body, preload=False)
         try:
-            for kind, told in _events(response):
+            for kind, fields in _events(response):
                 if kind == "error":
-                    raise ServerError("INTERNAL", told["error"])
-                yield Whole(**told) if kind == "done" else StreamPart(**told)
+                    raise ServerError("INTERNAL", fields["error"])
+                yield Whole(**fields) if kind == "done" else StreamPart(**fields)
                 if kind == "done":
                     return
         except urllib3.exceptions.HTTPError as error:
@@ -109,49 +107,46 @@ class RestClient:
             pools[key].close()
         self._pool.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _send(self, method: str, url: str, body: Any = None) -> dict[str, Any]:
-        text = None if body is None else json.dumps(body).encode()
-        return with_retries(
-            lambda left: self._attempt(method, url, text, left), self._connection
-        )
-
-    def _attempt(
-        self, method: str, url: str, body: bytes | None, left: float
-    ) -> dict[str, Any]:
-        try:
-            response = self._pool.request(
-                method, url, body=body, headers=self._headers, timeout=left
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
-        answer = _document(response.data)
-        if response.status != HTTPStatus.OK or answer is None:
-            raise _refusal(url, response.status, answer)
+        answer = _document(self._opened(method, url, body).data)
+        if answer is None:
+            raise _refusal(url, HTTPStatus.OK, None)
         return answer
 
-    def _opened(self, url: str, body: bytes, left: float) -> Any:
-        """Starts a streaming request; returns the open response."""
-        try:
-            response = self._pool.request(
-                "POST",
-                url,
-                body=body,
-                headers=self._headers,
-                timeout=left,
-                preload_content=False,
-            )
-            if response.status == HTTPStatus.OK:
+    def _opened(
+        self, method: str, url: str, body: Any = None, *, preload: bool = True
+    ) -> Any:
+        """Sends a request, again if needed, and returns the response.
+
+        Args:
+            method: The HTTP method.
+            url: The address.
+            body: The JSON value to send, if any.
+            preload: Whether to read the whole body of the response.
+
+        Raises:
+            ServerError: The server is unreachable, or rejects the request.
+        """
+        text = None if body is None else json.dumps(body).encode()
+
+        def attempt(left: float) -> Any:
+            try:
+                response = self._pool.request(
+                    method,
+                    url,
+                    body=text,
+                    headers=self._headers,
+                    timeout=left,
+                    preload_content=preload,
+                )
+                if response.status != HTTPStatus.OK:
+                    with closing(response):
+                        raise _refusal(url, response.status, _document(response.data))
                 return response
-            with closing(response):
-                raise _refusal(url, response.status, _document(response.read()))
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
+            except urllib3.exceptions.HTTPError as error:
+                raise self._unanswered(error) from None
+
+        return with_retries(attempt, self._connection)
 
     def _unanswered(self, error: urllib3.exceptions.HTTPError) -> ServerError:
         if isinstance(error, urllib3.exceptions.SSLError):

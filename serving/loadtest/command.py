@@ -5,7 +5,7 @@ import csv
 import io
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,16 +112,22 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
         certificate=arguments.certificate,
         retry=False,
     ) as client:
-        others, rows = arguments.others, arguments.rows
-        ask = asking(client, arguments.signature, texts, others, rows=rows)
+        ask = asking(
+            client,
+            arguments.signature,
+            texts,
+            arguments.others,
+            rows=arguments.rows,
+        )
         ask(0)  # fails early if requests are rejected
         stages, samples = _stages(arguments, ask, token, console)
     console.show(table(stages))
     if arguments.output:
         _leave(arguments.output, arguments, stages, samples)
-        made = "report.json, requests.csv and latency.png"
-        console.result(f"{made} in {arguments.output}")
-    return {"stages": [stage.as_json() for stage in stages]}
+        console.result(
+            f"report.json, requests.csv and latency.png in {arguments.output}"
+        )
+    return {"stages": list(map(asdict, stages))}
 
 
 LOADTEST = Command(
@@ -198,19 +204,20 @@ def _leave(
     from transbeam.serving.loadtest.plot import plot
 
     folder.mkdir(parents=True, exist_ok=True)
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
         if name not in ("texts", "token_file")
     }
-    report = {"arguments": told, "stages": [stage.as_json() for stage in stages]}
+    report = {"arguments": given, "stages": list(map(asdict, stages))}
     write_json(folder / "report.json", report)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["load", "due", "seconds", "error"])
-    for load, requests in samples.items():
-        for one in requests:
-            row = [load, f"{one.due:.6f}", f"{one.seconds:.6f}", one.error]
-            writer.writerow(row)
+    writer.writerows(
+        [load, f"{sample.due:.6f}", f"{sample.seconds:.6f}", sample.error]
+        for load, requests in samples.items()
+        for sample in requests
+    )
     write_atomically(folder / "requests.csv", text.getvalue())
     plot(stages, folder / "latency.png", f"{arguments.name} at {arguments.server}")

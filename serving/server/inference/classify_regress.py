@@ -1,6 +1,7 @@
 """Classify and Regress: signatures that take `tf.Example`s, and their results."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 from tensorflow.core.framework import types_pb2
@@ -24,7 +25,9 @@ _CLASSES, _SCORES = "classes", "scores"
 _TYPES = {_CLASSES: types_pb2.DT_STRING, _SCORES: types_pb2.DT_FLOAT}
 _OUTPUTS = "outputs"
 
-Response = classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
+Response: TypeAlias = (
+    classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
+)
 
 
 def example_signature(

@@ -371,18 +371,15 @@ class Service:
             StatusError: The model or version does not exist.
         """
         model = self.catalog.model(target.name)
+        number = target.version
         versions = [
             version
             for version in (model.states() if model else [])
-            if target.version in (None, version.number)
+            if number in (None, version.number)
         ]
         if not versions:
             self.catalog.check_begun(target.name)
-            which = (
-                "any versions"
-                if target.version is None
-                else f"version {target.version}"
-            )
+            which = "any versions" if number is None else f"version {number}"
             raise StatusError(
                 StatusCode.NOT_FOUND, f"Could not find {which} of model {target.name}"
             )
