@@ -228,9 +228,7 @@ def _array(values: Any, dtype: str) -> np.ndarray:
     flat = values if shape else [values]
     for _ in shape[1:]:
         flat = [leaf for row in flat for leaf in row]
-    array = np.empty(len(flat), object)
-    array[:] = [_bytes(leaf) for leaf in flat]
-    return array.reshape(shape)
+    return np.array([_bytes(leaf) for leaf in flat], object).reshape(shape)
 
 
 def _bytes(leaf: Any) -> bytes:

@@ -50,11 +50,11 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
         ConfigError: The name or a label of a model is invalid.
     """
     try:
-        with catalog.begun(settings.models) as begun:
-            looks = {look: name for name, look in begun.items()}
-            for look in as_completed(looks):
-                look.result()
-                _check_loaded(_model(catalog, looks[look]))
+        with catalog.begun(settings.models) as polls:
+            models = {polls[model.name]: model for model in catalog.models()}
+            for poll in as_completed(models):
+                poll.result()
+                _check_loaded(models[poll])
     except StatusError as failure:
         raise ConfigError(failure.message) from None
     try:
@@ -78,19 +78,6 @@ def _check_loaded(model: Model) -> None:
     )
 
 
-def _check_all(catalog: Catalog) -> None:
-    """Rejects any version that fails to load, even if another version is available."""
-    for name in catalog.names():
-        if failures := _model(catalog, name).failures():
-            raise ArtifactError(f"{name}: {'; '.join(failures)}")
-
-
-def _model(catalog: Catalog, name: str) -> Model:
-    model = catalog.model(name)
-    assert model is not None
-    return model
-
-
 def try_out(settings: ServerSettings) -> dict[str, list[int]]:
     """Loads all models as a server does at startup, then unloads them.
 
@@ -108,7 +95,10 @@ def try_out(settings: ServerSettings) -> dict[str, list[int]]:
     catalog = catalog_for(settings, Metrics())
     try:
         bring_up(catalog, settings)
-        _check_all(catalog)
-        return {name: _model(catalog, name).available() for name in catalog.names()}
+        # Any version that fails is rejected, even if another one is available.
+        for model in catalog.models():
+            if failures := model.failures():
+                raise ArtifactError(f"{model.name}: {'; '.join(failures)}")
+        return {model.name: model.available() for model in catalog.models()}
     finally:
         catalog.close()

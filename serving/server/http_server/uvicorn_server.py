@@ -67,10 +67,21 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts accepting connections; see `uvicorn.Server`."""
+
+        def protocol() -> LimitedProtocol:
+            return LimitedProtocol(
+                self.config,
+                self.server_state,
+                {},
+                limits=self._limits,
+                body_seconds=self._body_seconds,
+                refused=self._refused,
+            )
+
         self.servers: list[Any] = [
             Acceptor(
                 listening,
-                self._protocol,
+                protocol,
                 lambda: len(self.server_state.connections),
                 self._limits,
                 self._refused,
@@ -80,16 +91,6 @@ class HttpServer(uvicorn.Server):
             for listening in sockets or []
         ]
         self.started = True
-
-    def _protocol(self) -> LimitedProtocol:
-        return LimitedProtocol(
-            self.config,
-            self.server_state,
-            {},
-            limits=self._limits,
-            body_seconds=self._body_seconds,
-            refused=self._refused,
-        )
 
     async def _look(self) -> None:
         """Periodically closes connections that have been idle for too long."""

@@ -222,6 +222,10 @@ class Catalog:
         """Returns the version numbers of a model by label."""
         return self._labels.get(name, {})
 
+    def models(self) -> list[Model]:
+        """Returns all models, sorted by name."""
+        return [self._models[name] for name in self.names()]
+
     def names(self) -> list[str]:
         """Returns the sorted names of all models."""
         return sorted(self._models)

@@ -61,13 +61,17 @@ class Loaded:
         self._seconds = seconds
         self._observe_written = observe_written
         try:
-            known = self.signatures
-            warm_up(folder, known, self._run, self.run_tensors, observe_warm_up)
-            self.questions = check_answers(folder, known, self._run)
+            warm_up(
+                folder, self.signatures, self._run, self.run_tensors, observe_warm_up
+            )
+            self.questions = check_answers(folder, self.signatures, self._run)
         except BaseException:
             self._servable.close()
             raise
-        self.grown = _grown_since(before)
+        after = resident_bytes()
+        self.grown = None
+        if before is not None and after is not None:
+            self.grown = max(0, after - before)
         self._batching = batching
         self._batcher = Batcher(self._run_kind, batching, observe)
         self._streams: ContinuousBatch | None = None
@@ -163,8 +167,3 @@ class Loaded:
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
         return self._run_kind((name, *outputs), inputs, self._seconds)
-
-
-def _grown_since(before: int | None) -> int | None:
-    now = resident_bytes()
-    return None if before is None or now is None else max(0, now - before)

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -140,22 +140,19 @@ class Model:
         Raises:
             StatusError: The version is not available.
         """
-        with self._lock:
-            ready = {
-                v.number: v.loaded
-                for v in self._versions.values()
-                if v.state is State.AVAILABLE and v.loaded is not None
-            }
-            wanted = max(ready, default=None) if number is None else number
-            if wanted is None or wanted not in ready:
-                raise not_found(self.name, number)
-            # Under the lock: otherwise it could be unloaded before it is in use.
-            context = ready[wanted].used()
-            loaded = context.__enter__()
-        try:
+        with ExitStack() as stack:
+            with self._lock:
+                ready = {
+                    v.number: v.loaded
+                    for v in self._versions.values()
+                    if v.state is State.AVAILABLE and v.loaded is not None
+                }
+                wanted = max(ready, default=None) if number is None else number
+                if wanted is None or wanted not in ready:
+                    raise not_found(self.name, number)
+                # Under the lock: otherwise it could be unloaded before it is in use.
+                loaded = stack.enter_context(ready[wanted].used())
             yield wanted, loaded
-        finally:
-            context.__exit__(None, None, None)
 
     def poll(self) -> None:
         """Loads and unloads versions according to the folder and the policy.
@@ -234,8 +231,10 @@ class Model:
             loaded, failure = None, error
         except Exception as error:  # an unexpected error must not end the polling
             _log.exception("%s: version %d", self.name, number)
-            message = f"{type(error).__name__}: {error}"
-            loaded, failure = None, StatusError(StatusCode.INTERNAL, message)
+            loaded = None
+            failure = StatusError(
+                StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
+            )
         with self._lock:
             came_late = loaded is not None and self._closed
             version.loaded, version.failure = None if came_late else loaded, failure

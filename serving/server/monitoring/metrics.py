@@ -47,12 +47,11 @@ class _ModelMemory:
             "Bytes that the process grew by while a version was loaded and got warm.",
             "gauge",
         )
-        for name in self._catalog.names():
-            model = self._catalog.model(name)
-            for version in model.states() if model else []:
+        for model in self._catalog.models():
+            for version in model.states():
                 grown = version.loaded.grown if version.loaded else None
                 if grown is not None:
-                    labels = {"model_name": name, "version": str(version.number)}
+                    labels = {"model_name": model.name, "version": str(version.number)}
                     metric.add_sample(metric.name, labels, grown)
         yield metric
 

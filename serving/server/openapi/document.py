@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from transbeam.configs.base.version import VERSION
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.openapi.methods import Method, describe_methods
 from transbeam.serving.server.openapi.paths import component, describe_paths
@@ -20,7 +21,6 @@ from transbeam.serving.server.openapi.responses import (
     refused,
     shared_responses,
 )
-from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 PATH = "/openapi.json"
 
@@ -52,8 +52,8 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
     """
     paths: Json = {}
     schemas: Json = dict(SCHEMAS)
-    for name in catalog.names():
-        versions = dict(_versions(catalog, name))
+    for model in catalog.models():
+        name, versions = model.name, dict(_versions(model))
         for number, methods in versions.items():
             for method in methods.values():
                 sides = {"question": method.question, "answer": method.answer}
@@ -76,14 +76,11 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
     return document
 
 
-def _versions(
-    catalog: Catalog, name: str
-) -> Iterator[tuple[int, Mapping[str, Method]]]:
+def _versions(model: Model) -> Iterator[tuple[int, Mapping[str, Method]]]:
     """Yields the available versions of a model and their methods by name."""
-    model = catalog.model(name)
-    for number in model.available() if model else ():
+    for number in model.available():
         try:
-            with catalog.use(ModelTarget(name, number)) as (_, loaded):
+            with model.use(number) as (_, loaded):
                 methods = describe_methods(loaded.signatures, loaded.questions)
                 yield number, {method.name: method for method in methods}
         except StatusError:  # the version was unloaded in the meantime

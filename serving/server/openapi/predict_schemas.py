@@ -84,25 +84,15 @@ def answers(signature: ServableSignature) -> list[Schema]:
     return [_answering(signature, "predictions", rows), columns]
 
 
-def naming(name: str) -> tuple[Schema, list[str]]:
-    """Returns the schema of `signature_name`, and the list of keys that it requires.
-
-    Example:
-    >>> naming("tokenize")
-    ({'enum': ['tokenize']}, ['signature_name'])
-    """
-    if name == DEFAULT:
-        return {"enum": [DEFAULT, ""]}, []
-    return {"enum": [name]}, ["signature_name"]
-
-
 def _asking(signature: ServableSignature, key: str, values: Schema) -> Schema:
-    name, required = naming(signature.name)
+    # The name may be left out for the default signature.
+    is_default = signature.name == DEFAULT
+    names = {"enum": [signature.name, *[""] * is_default]}
     return {
         "title": f"{signature.name}: {key}",
         "type": "object",
-        "properties": {"signature_name": name, key: values},
-        "required": [*required, key],
+        "properties": {"signature_name": names, key: values},
+        "required": [*["signature_name"] * (not is_default), key],
     }
 
 

@@ -263,9 +263,7 @@ def type_name(dtype: int) -> str:
 
 def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
     if dtype == types_pb2.DT_STRING:
-        packed = np.empty(len(leaves), object)
-        packed[:] = leaves
-        return packed
+        return np.array(leaves, object)
     if dtype == types_pb2.DT_BOOL:
         return np.array(leaves, bool)
     if dtype in _FLOATS:

@@ -41,9 +41,7 @@ def rows_of_lists(values: np.ndarray) -> np.ndarray:
     Raises:
         StatusError: A string contains the separator.
     """
-    found = np.empty(len(values), object)
-    found[:] = [_joined(row) for row in values.tolist()]
-    return found
+    return np.array([_joined(row) for row in values.tolist()], object)
 
 
 def split_stop_strings(joined: bytes) -> list[bytes]:

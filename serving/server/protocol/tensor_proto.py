@@ -65,9 +65,7 @@ def _strings(proto: tensor_pb2.TensorProto, shape: list[int]) -> np.ndarray:
     values: list[Any] = list(proto.string_val)
     if len(values) == 1:
         values *= math.prod(shape)
-    packed = np.empty(len(values), object)
-    packed[:] = values
-    return packed.reshape(shape)
+    return np.array(values, object).reshape(shape)
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:

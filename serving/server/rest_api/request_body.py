@@ -28,18 +28,26 @@ async def read_body(request: Request, most: int, patience: float) -> bytes:
         async with asyncio.timeout(patience):
             body = await _received(request, most)
     except TimeoutError:
-        message = f"the body did not come within {patience:g} s"
         raise StatusError(
-            StatusCode.DEADLINE_EXCEEDED, message, http=408, reason="body_seconds"
+            StatusCode.DEADLINE_EXCEEDED,
+            f"the body did not come within {patience:g} s",
+            http=408,
+            reason="body_seconds",
         ) from None
     match request.headers.get("content-encoding", "identity").lower():
         case "identity":
             return body
         case "gzip":
-            return await asyncio.to_thread(_unpacked, body, most)
+            unpacked = await asyncio.to_thread(unpack, body, most)
+            if unpacked is None:
+                raise _too_large(most)
+            return unpacked
         case other:
-            message = f"Content-Encoding {other}: expected gzip, or none"
-            raise StatusError(StatusCode.INVALID_ARGUMENT, message, http=415)
+            raise StatusError(
+                StatusCode.INVALID_ARGUMENT,
+                f"Content-Encoding {other}: expected gzip, or none",
+                http=415,
+            )
 
 
 async def _received(request: Request, most: int) -> bytes:
@@ -51,13 +59,6 @@ async def _received(request: Request, most: int) -> bytes:
             raise _too_large(most)
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _unpacked(body: bytes, most: int) -> bytes:
-    unpacked = unpack(body, most)
-    if unpacked is None:
-        raise _too_large(most)
-    return unpacked
 
 
 def _too_large(most: int) -> StatusError:

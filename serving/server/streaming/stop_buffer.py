@@ -72,7 +72,4 @@ def _stand_ins(said: bytes) -> int:
     (2, 0)
     """
     one = _STAND_IN.encode()
-    count = 0
-    while count < _UNFINISHED and said.endswith(one * (count + 1)):
-        count += 1
-    return count
+    return next(n for n in range(_UNFINISHED, -1, -1) if said.endswith(one * n))
