@@ -112,7 +112,7 @@ def _settings(
         read_batching,
         read_models,
     )
-    from transbeam.serving.server.models.batching.parameters import BatchingParameters
+    from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
     from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
     from transbeam.serving.server.models.versions import Policy
 

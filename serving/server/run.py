@@ -86,7 +86,7 @@ def run(
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
-    async def until_told() -> bool:
+    async def until_signal() -> bool:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -105,7 +105,7 @@ def run(
             await stopped
             return True
 
-    return asyncio.run(until_told())
+    return asyncio.run(until_signal())
 
 
 @contextlib.asynccontextmanager
@@ -140,60 +140,55 @@ async def doors_open(
         ConfigError: The gRPC address is invalid or in use.
         ArtifactError: A log cannot be written.
     """
-    metrics = Metrics()
+    async with contextlib.AsyncExitStack() as stack:
 
-    catalog = catalog_for(settings, metrics)
-    metrics.watch(catalog)
-    log = _request_log(settings, metrics)
-    service = Service(catalog, metrics, settings.limits, log)
-    followed = _followed(settings, service)
-    access = None if settings.access_log is None else AccessLog(settings.access_log)
+        def close_at_exit(close: Callable[[], object]) -> None:
+            stack.push_async_callback(asyncio.to_thread, close)
 
-    async def begin() -> None:
-        loading = begin_aside(partial(bring_up, catalog, settings), "first models")
-        await asyncio.wrap_future(loading)
-        catalog.start()
-        if followed is not None:
-            followed.start()
+        metrics = Metrics()
+        catalog = catalog_for(settings, metrics)
+        close_at_exit(catalog.close)
+        metrics.watch(catalog)
+        over: Over = _unheard
+        if settings.access_log is not None:
+            over = access_log = AccessLog(settings.access_log)
+            close_at_exit(access_log.close)
+        log = None
+        own = {model.name: model.log for model in settings.models if model.log}
+        if own or settings.log is not None:
+            log = RequestLog(own, settings.log, metrics)
+            close_at_exit(log.close)
+        service = Service(catalog, metrics, settings.limits, log)
+        polled = None
+        if settings.model_config_file and settings.model_config_file_poll_wait_seconds:
+            polled = Repeated(
+                WatchedConfigFile(settings.model_config_file, service).poll,
+                settings.model_config_file_poll_wait_seconds,
+                "model.config",
+            )
+            close_at_exit(polled.close)
 
-    try:
-        async with (
-            _rpc_open(service, settings, access or _unheard) as rpc,
-            _rest_open(service, settings, listening, access or _unheard) as rest,
-        ):
-            try:
-                yield Doors(Addresses(rest.address, rpc.address), begin)
-            finally:
-                service.draining = True
-                # Concurrently, so that neither accepts requests while the other drains.
-                await asyncio.gather(rpc.shut(), rest.shut())
-    finally:
-        if followed is not None:
-            await asyncio.to_thread(followed.close)
-        if log is not None:
-            await asyncio.to_thread(log.close)
-        if access is not None:
-            await asyncio.to_thread(access.close)
-        await asyncio.to_thread(catalog.close)
+        async def begin() -> None:
+            loading = begin_aside(partial(bring_up, catalog, settings), "first models")
+            await asyncio.wrap_future(loading)
+            catalog.start()
+            if polled is not None:
+                polled.start()
+
+        rpc = await stack.enter_async_context(_rpc_open(service, settings, over))
+        rest = await stack.enter_async_context(
+            _rest_open(service, settings, listening, over)
+        )
+        try:
+            yield Doors(Addresses(rest.address, rpc.address), begin)
+        finally:
+            service.draining = True
+            # Concurrently, so that neither accepts requests while the other drains.
+            await asyncio.gather(rpc.shut(), rest.shut())
 
 
 def _unheard(call: RequestContext) -> None:
     """Discards the call; used where there is no access log."""
-
-
-def _request_log(settings: ServerSettings, metrics: Metrics) -> RequestLog | None:
-    wanted = {model.name: model.log for model in settings.models if model.log}
-    if not wanted and settings.log is None:
-        return None
-    return RequestLog(wanted, settings.log, metrics)
-
-
-def _followed(settings: ServerSettings, service: Service) -> Repeated | None:
-    file = settings.model_config_file
-    seconds = settings.model_config_file_poll_wait_seconds
-    if not (file and seconds):
-        return None
-    return Repeated(WatchedConfigFile(file, service).look, seconds, "model.config")
 
 
 @contextlib.asynccontextmanager
@@ -202,12 +197,16 @@ async def _rpc_open(
 ) -> AsyncIterator[_Door]:
     if settings.grpc_socket_path is not None:
         check_socket_path(settings.grpc_socket_path)
+    credentials = None
+    if settings.certificate is not None and settings.key is not None:
+        pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
+        credentials = grpc.ssl_server_credentials([pair])
     try:
         server, port = await start_rpc(
             service,
             settings,
             format_address(settings.host, settings.port),
-            _credentials(settings),
+            credentials,
             over,
         )
     except OSError as error:
@@ -228,10 +227,9 @@ async def _rest_open(
 ) -> AsyncIterator[_Door]:
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
-    metrics = service.metrics
-    server = HttpServer(IdentifiedApp(app, over), settings, metrics.refused)
-    metrics.connections.set_function(server.connections)
-    running = asyncio.create_task(server.serve_until_told(listening))
+    server = HttpServer(IdentifiedApp(app, over), settings, service.metrics.refused)
+    service.metrics.connections.set_function(server.connections)
+    running = asyncio.create_task(server.serve_until_exit(listening))
     scheme = "https" if settings.certificate else "http"
 
     async def shut() -> None:
@@ -244,10 +242,3 @@ async def _rest_open(
         yield _Door(f"{scheme}://{format_address(settings.host, port)}", shut)
     finally:
         await shut()
-
-
-def _credentials(settings: ServerSettings) -> grpc.ServerCredentials | None:
-    if settings.certificate is None or settings.key is None:
-        return None
-    pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
-    return grpc.ssl_server_credentials([pair])

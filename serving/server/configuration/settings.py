@@ -6,7 +6,7 @@ from pathlib import Path
 from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 
 

@@ -15,7 +15,7 @@ from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.server.base.status import invalid
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 from transbeam.serving.server.models.versions import Policy
 

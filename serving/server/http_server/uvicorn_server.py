@@ -57,7 +57,7 @@ class HttpServer(uvicorn.Server):
         """Returns the number of open connections."""
         return sum(server.connections() for server in getattr(self, "servers", ()))
 
-    async def serve_until_told(self, listening: socket.socket) -> None:
+    async def serve_until_exit(self, listening: socket.socket) -> None:
         """Serves on a bound socket until `should_exit` is set."""
         looking = asyncio.create_task(self._look())
         try:

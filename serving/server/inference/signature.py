@@ -12,10 +12,13 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.protocol.generation_inputs import (
+    STOP,
+    json_of_list,
+    json_of_object,
+)
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_tensors import to_json, type_name
-from transbeam.serving.server.protocol.logit_biases import json_of_object
-from transbeam.serving.server.protocol.stop_lists import STOP, json_of_list
 
 DEFAULT = "serving_default"
 # String inputs of text generation that JSON clients may send as lists or objects.

@@ -13,10 +13,13 @@ from transbeam.serving.server.base.batched_arrays import Answer, Arrays
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.inference.servable import Servable
 from transbeam.serving.server.inference.signature import ServableSignature
-from transbeam.serving.server.models.batching.batch_queue import Told, tell_nobody
+from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
+    Told,
+    tell_nobody,
+)
 from transbeam.serving.server.models.batching.batch_runner import Timing
 from transbeam.serving.server.models.batching.batcher import Batcher
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.readiness import Observe, check_answers, warm_up
 from transbeam.serving.server.streaming.continuous_batch import (
     ContinuousBatch,

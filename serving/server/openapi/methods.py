@@ -11,8 +11,8 @@ from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.openapi import predict_schemas
 from transbeam.serving.server.openapi.tensor_schemas import Schema, named, nested
+from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_tensors import to_json
-from transbeam.serving.server.protocol.stop_lists import STOP
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     STREAMED,

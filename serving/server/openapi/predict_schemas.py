@@ -22,10 +22,10 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     sent_value,
     told_value,
 )
+from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_responses import is_writable
 from transbeam.serving.server.protocol.json_tensors import is_readable
-from transbeam.serving.server.protocol.stop_lists import STOP
 
 Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
 _SEVERAL: Mapping[str, Schema] = {

@@ -32,6 +32,11 @@ from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.versions import State, Version
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.monitoring.request_ids import current
+from transbeam.serving.server.protocol.generation_inputs import (
+    STOP,
+    rows_of_lists,
+    split_stop_strings,
+)
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.model_spec import (
     asked_spec,
@@ -39,11 +44,6 @@ from transbeam.serving.server.protocol.model_spec import (
     parse_target,
 )
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
-from transbeam.serving.server.protocol.stop_lists import (
-    STOP,
-    rows_of_lists,
-    split_stop_strings,
-)
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,

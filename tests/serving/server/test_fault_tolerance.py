@@ -19,7 +19,7 @@ from tests.serving.server.sample_models.half_plus_two_model import Held, save_ha
 from transbeam.serving.server.background_server import in_background
 from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.configuration.limits import Limits
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring import metrics
 

@@ -11,8 +11,11 @@ import numpy as np
 from grpc import StatusCode
 
 from transbeam.serving.server.base.batched_arrays import Arrays, cut, in_rows
-from transbeam.serving.server.models.batching.batch_queue import BatchKey, BatchTask
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
+    BatchKey,
+    BatchTask,
+)
 
 Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
 
@@ -112,8 +115,9 @@ class Runner:
         if tasks[0].alone:
             return [run(tasks[0].inputs)]
         rows = [task.rows for task in tasks]
-        filled = self._filled(sum(rows))
-        outputs = run(_put_together(tasks, filled - sum(rows)))
+        total, sizes = sum(rows), self._parameters.allowed_batch_sizes
+        filled = next((size for size in sizes if size >= total), total)
+        outputs = run(_put_together(tasks, filled - total))
         if in_rows(outputs, filled):
             return cut(outputs, rows)
         if len(tasks) > 1:
@@ -123,10 +127,6 @@ class Runner:
         if filled == rows[0]:
             return [outputs]
         return [run(tasks[0].inputs)]
-
-    def _filled(self, rows: int) -> int:
-        sizes = self._parameters.allowed_batch_sizes
-        return next((size for size in sizes if size >= rows), rows)
 
 
 def _put_together(tasks: Sequence[BatchTask], filling: int) -> Arrays:

@@ -1,7 +1,5 @@
 """Batches requests of one signature and of similar text length.
 
-The parameters have TF Serving's names
-(https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
 It differs from TF Serving in five ways:
 
 - No request is padded to the shape of another one. TF Serving rejects a batch of
@@ -28,13 +26,13 @@ from transbeam.serving.server.base.batched_arrays import (
 )
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
     BatchTask,
     Told,
     Waiting,
     tell_nobody,
 )
 from transbeam.serving.server.models.batching.batch_runner import Run, Runner, Timing
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 
 class Batcher:
@@ -110,28 +108,28 @@ class Batcher:
         inputs: Arrays,
         deadline: Deadline | None = None,
         told: Told = tell_nobody,
+        *,
+        admitted: bool = False,
     ) -> Answer:
-        """Queues inputs without a common batch axis, which cannot share a batch."""
-        return self._submit_unsplit(kind, inputs, deadline or Deadline.never(), told)
+        """Queues inputs without a common batch axis, which cannot share a batch.
+
+        Args:
+            kind: See `submit`.
+            inputs: Inputs of any shape.
+            deadline: See `submit`.
+            told: See `submit`.
+            admitted: See `Waiting.put`.
+        """
+        deadline = deadline or Deadline.never()
+        task = BatchTask(inputs, rows=1, deadline=deadline, told=told, alone=True)
+        self._waiting.put(kind, task, admitted=admitted)
+        return task.future
 
     def close(self) -> None:
         """Runs the queued requests and ends the threads."""
         self._waiting.close()
         for thread in self._threads:
             thread.join()
-
-    def _submit_unsplit(
-        self,
-        kind: tuple[str, ...],
-        inputs: Arrays,
-        deadline: Deadline,
-        told: Told,
-        *,
-        admitted: bool = False,
-    ) -> Answer:
-        task = BatchTask(inputs, rows=1, deadline=deadline, told=told, alone=True)
-        self._waiting.put(kind, task, admitted=admitted)
-        return task.future
 
     def _submit_parts(
         self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline, told: Told
@@ -154,7 +152,7 @@ class Batcher:
         answer = ConcatenatedRows(
             [task.future for task in tasks],
             indices,
-            lambda: self._submit_unsplit(kind, inputs, deadline, told, admitted=True),
+            lambda: self.submit_alone(kind, inputs, deadline, told, admitted=True),
         ).answer
         answer.add_done_callback(lambda _: self._waiting.leave_parts(rows))
         # Only as many parts are queued as can run at once, each behind the requests

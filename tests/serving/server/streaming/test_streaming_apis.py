@@ -23,7 +23,7 @@ from transbeam.serving.base.stream_events import StreamPart
 from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.configuration.settings import ServerSettings
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS

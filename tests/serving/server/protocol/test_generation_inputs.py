@@ -7,13 +7,13 @@ import pytest
 from tensorflow.core.framework import types_pb2 as t
 
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
-from transbeam.serving.server.protocol.logit_biases import json_of_object
-from transbeam.serving.server.protocol.stop_lists import (
+from transbeam.serving.server.protocol.generation_inputs import (
     json_of_list,
+    json_of_object,
     rows_of_lists,
     split_stop_strings,
 )
+from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
 FORMS = {"stop": json_of_list, "logit_bias": json_of_object}
