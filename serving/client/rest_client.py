@@ -60,8 +60,8 @@ class RestClient(RemoteClient):
         self._known: dict[str, SignatureTypes] | None = None
 
     def signatures(self) -> dict[str, SignatureTypes]:
-        found = self._send("GET", f"{self._model}/metadata")
-        definitions = found["metadata"]["signature_def"]["signature_def"]
+        metadata = self._send("GET", f"{self._model}/metadata")["metadata"]
+        definitions = metadata["signature_def"]["signature_def"]
         return {
             name: SignatureTypes(_types(of["inputs"]), _types(of["outputs"]))
             for name, of in sorted(definitions.items())
@@ -154,10 +154,14 @@ class RestClient(RemoteClient):
         late = isinstance(error, urllib3.exceptions.TimeoutError)
         # urllib3 raises a timeout for a refused connection, too.
         if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
-            message = f"{self._model} did not answer in time"
-            return ServerError("DEADLINE_EXCEEDED", message)
-        message = f"{self._connection.address} does not answer: {error}"
-        return ServerError("UNAVAILABLE", message, again=True)
+            return ServerError(
+                "DEADLINE_EXCEEDED", f"{self._model} did not answer in time"
+            )
+        return ServerError(
+            "UNAVAILABLE",
+            f"{self._connection.address} does not answer: {error}",
+            again=True,
+        )
 
 
 def _document(content: bytes) -> dict[str, Any] | None:

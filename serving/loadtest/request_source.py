@@ -72,8 +72,9 @@ def _constants(
         try:
             value = _value(text, dtype)
         except (ValueError, OverflowError):
-            what = f"--with {name}={text}: expected a {kind.removeprefix('DT_')}"
-            raise ConfigError(what) from None
+            raise ConfigError(
+                f"--with {name}={text}: expected a {kind.removeprefix('DT_')}"
+            ) from None
         found[name] = np.full(rows, value, dtype)
     return found
 

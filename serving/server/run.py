@@ -169,8 +169,9 @@ async def doors_open(
             close_at_exit(polled.close)
 
         async def begin() -> None:
-            loading = begin_aside(partial(bring_up, catalog, settings), "first models")
-            await asyncio.wrap_future(loading)
+            await asyncio.wrap_future(
+                begin_aside(partial(bring_up, catalog, settings), "first models")
+            )
             catalog.start()
             if polled is not None:
                 polled.start()

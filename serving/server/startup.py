@@ -69,13 +69,12 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
 
 
 def _check_loaded(model: Model) -> None:
-    if model.available():
-        return
-    found = "; ".join(model.failures()) or "there is no version folder, such as 1"
-    raise ArtifactError(
-        f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the folder "
-        "above the versions that `transbeam export` made"
-    )
+    if not model.available():
+        found = "; ".join(model.failures()) or "there is no version folder, such as 1"
+        raise ArtifactError(
+            f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the "
+            "folder above the versions that `transbeam export` made"
+        )
 
 
 def try_out(settings: ServerSettings) -> dict[str, list[int]]:

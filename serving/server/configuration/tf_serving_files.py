@@ -90,8 +90,13 @@ def _settings(model: config_pb2.ModelConfig) -> ModelSettings:
         log = _log(model.logging_config) if model.HasField("logging_config") else None
     except ConfigError as error:
         raise ConfigError(f"{model.name}: logging_config: {error}") from None
-    labels = dict(model.version_labels)
-    return ModelSettings(model.name, Path(model.base_path), _policy(model), labels, log)
+    return ModelSettings(
+        model.name,
+        Path(model.base_path),
+        _policy(model),
+        dict(model.version_labels),
+        log,
+    )
 
 
 def _log(config: logging_config_pb2.LoggingConfig) -> LogSettings:

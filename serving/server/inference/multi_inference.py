@@ -90,8 +90,9 @@ def multi_inference(
         for task, signature in zip(tasks, chosen, strict=True)
     ]
     fetched = sorted({tensor for of in asked for tensor in of.values()})
-    found = run(tuple(fed), [examples] * len(fed), fetched)
-    values = dict(zip(fetched, found, strict=True))
+    values = dict(
+        zip(fetched, run(tuple(fed), [examples] * len(fed), fetched), strict=True)
+    )
     response = inference_pb2.MultiInferenceResponse()
     for task, signature, tensors in zip(tasks, chosen, asked, strict=True):
         outputs = {name: values[tensor] for name, tensor in tensors.items()}
@@ -99,9 +100,11 @@ def multi_inference(
         result.model_spec.name = task.model_spec.name
         result.model_spec.signature_name = signature.name
         if task.method_name == classify_regress.CLASSIFY:
-            classes = classify_regress.classification(outputs, len(examples))
-            result.classification_result.CopyFrom(classes)
+            result.classification_result.CopyFrom(
+                classify_regress.classification(outputs, len(examples))
+            )
         else:
-            numbers = classify_regress.regression(outputs, len(examples))
-            result.regression_result.CopyFrom(numbers)
+            result.regression_result.CopyFrom(
+                classify_regress.regression(outputs, len(examples))
+            )
     return response

@@ -102,10 +102,9 @@ class ServableSignature:
                 f"default input alias set: {','.join(self.defaults)}"
             )
         if inputs.keys() - known:
-            used = ",".join(sorted(inputs.keys() & known))
             raise invalid(
-                f"Inputs contains invalid name. Used request inputs: {used}, request "
-                f"input: {sent}"
+                "Inputs contains invalid name. Used request inputs: "
+                f"{','.join(sorted(inputs.keys() & known))}, request input: {sent}"
             )
 
     def _is_of_rows(self, name: str) -> bool:
@@ -129,12 +128,11 @@ class ServableSignature:
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
             sent, known = sorted(inputs), sorted(dtypes)
-            extra = ",".join(sorted(inputs.keys() - dtypes.keys()))
-            missing = ",".join(sorted(dtypes.keys() - inputs.keys()))
             raise invalid(
                 f"input size does not match signature: {len(sent)}!={len(known)} "
                 f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
-                f"{{{extra}}}. Missing but required: {{{missing}}}."
+                f"{{{','.join(sorted(inputs.keys() - dtypes.keys()))}}}. Missing but "
+                f"required: {{{','.join(sorted(dtypes.keys() - inputs.keys()))}}}."
             )
         for number, (name, dtype) in enumerate(dtypes.items()):
             found = array_datatype(inputs[name])

@@ -135,10 +135,11 @@ class Catalog:
         _check(wanted)
         with self._change():
             self._check_labels(wanted)
+            folders = {name: model.folder for name, model in self._models.items()}
             self._coming = {
                 settings.name: self._new(settings)
                 for settings in wanted
-                if not self._has(settings)
+                if folders.get(settings.name) != settings.folder
             }
             try:
                 _look_after(self._coming.values(), must_answer=True)
@@ -149,10 +150,6 @@ class Catalog:
                 raise
             self._take_over(wanted)
             self.starting = False
-
-    def _has(self, settings: ModelSettings) -> bool:
-        model = self._models.get(settings.name)
-        return model is not None and model.folder == settings.folder
 
     def _take_over(self, wanted: Sequence[ModelSettings]) -> None:
         """Adds the new models and removes those that are no longer configured."""
@@ -189,8 +186,11 @@ class Catalog:
     def ready(self) -> bool:
         """Returns True if each model has an available version."""
         models = list(self._models.values())
-        loaded = bool(models) and all(model.available() for model in models)
-        return loaded and not self.starting
+        return (
+            not self.starting
+            and bool(models)
+            and all(model.available() for model in models)
+        )
 
     def progress(self) -> str:
         """Describes the progress of loading the initial models."""
@@ -331,10 +331,10 @@ def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
         look.result()
         model = looks[look]
         if must_answer and not model.available():
-            found = "; ".join(model.failures()) or "there is no version folder"
             raise StatusError(
                 StatusCode.FAILED_PRECONDITION,
-                f"{model.name}: nothing can be loaded from {model.folder}: {found}",
+                f"{model.name}: nothing can be loaded from {model.folder}: "
+                f"{'; '.join(model.failures()) or 'there is no version folder'}",
             )
 
 

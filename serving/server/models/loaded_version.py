@@ -41,6 +41,7 @@ class Loaded:
         observe_written: Called after each step of streaming generation.
 
     Attributes:
+        signatures: Signatures by name.
         questions: Golden requests of the version, which were run before it became
             available.
         grown: Bytes of resident memory by which the process grew during loading and
@@ -61,6 +62,7 @@ class Loaded:
     ):
         before = resident_bytes()
         self._servable = Servable(folder)
+        self.signatures = self._servable.signatures
         self._seconds = seconds
         self._observe_written = observe_written
         try:
@@ -80,11 +82,6 @@ class Loaded:
         self._streams: ContinuousBatch | None = None
         self._users = 0
         self._changed = threading.Condition()
-
-    @property
-    def signatures(self) -> dict[str, ServableSignature]:
-        """Signatures by name."""
-        return self._servable.signatures
 
     def submit(
         self,
@@ -112,8 +109,12 @@ class Loaded:
         """Starts streaming generation of a text; see `ContinuousBatch.submit`."""
         with self._changed:
             if self._streams is None:
-                most = self._batching.max_batch_size, self._batching.most_rows
-                self._streams = ContinuousBatch(self._run, *most, self._observe_written)
+                self._streams = ContinuousBatch(
+                    self._run,
+                    self._batching.max_batch_size,
+                    self._batching.most_rows,
+                    self._observe_written,
+                )
         self._streams.submit(stream)
 
     def run_tensors(
@@ -162,9 +163,8 @@ class Loaded:
         takes_long: bool = False,
     ) -> dict[str, np.ndarray]:
         name, *outputs = kind
-        signature = self.signatures[name]
         return self._servable.run(
-            signature, inputs, outputs, seconds, takes_long=takes_long
+            self.signatures[name], inputs, outputs, seconds, takes_long=takes_long
         )
 
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:

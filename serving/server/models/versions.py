@@ -244,8 +244,12 @@ class Model:
         elif failure:
             _log.error("%s: version %d: %s", self.name, number, failure.message)
         else:
-            seconds = time.monotonic() - began
-            _log.info("%s: version %d answers (%.1f s)", self.name, number, seconds)
+            _log.info(
+                "%s: version %d answers (%.1f s)",
+                self.name,
+                number,
+                time.monotonic() - began,
+            )
 
     def _let_go(self, number: int, *, at_once: bool = False) -> None:
         with self._lock:

@@ -201,8 +201,9 @@ class Metrics:
         with self._lock:
             counts = dict(self._requests)
         for (model, status), count in sorted(counts.items()):
-            labels = {"model_name": model, "status": status}
-            metric.add_sample(metric.name, labels, count)
+            metric.add_sample(
+                metric.name, {"model_name": model, "status": status}, count
+            )
         yield metric
 
     def _histogram(

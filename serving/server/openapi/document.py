@@ -56,9 +56,9 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
         name, versions = model.name, dict(_versions(model))
         for number, methods in versions.items():
             for method in methods.values():
-                sides = {"question": method.question, "answer": method.answer}
-                for side, schema in sides.items():
-                    schemas[component(name, number, method.name, side)] = schema
+                for side in ("question", "answer"):
+                    key = component(name, number, method.name, side)
+                    schemas[key] = getattr(method, side)
         paths |= describe_paths(name, versions, catalog.labels(name))
     paths |= {path: _door(*told) for path, told in _DOORS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}
@@ -93,13 +93,14 @@ def _door(name: str, summary: str) -> Json:
     responses = {"200": answered("Yes", text, "text/plain")}
     if name == "ready":
         responses["503"] = answered("Not now", text, "text/plain")
-    operation = {
-        "operationId": name,
-        "tags": ["the server"],
-        "summary": summary,
-        "responses": responses,
+    return {
+        "get": {
+            "operationId": name,
+            "tags": ["the server"],
+            "summary": summary,
+            "responses": responses,
+        }
     }
-    return {"get": operation}
 
 
 def _demand_token(paths: Json) -> None:

@@ -103,12 +103,13 @@ def describe_methods(
             if classify_regress.can_be_asked_by(signature, method)
         ]
         if names:
-            answer = named({"results": _RESULTS[method]})
-            yield Method(path_name, _of_examples(names), answer)
+            yield Method(
+                path_name, _of_examples(names), named({"results": _RESULTS[method]})
+            )
     if streams:
         yield Method(
             "stream",
-            _wishes(signatures[BEGIN]),
+            _stream_request(signatures[BEGIN]),
             {"type": "string", "description": _EVENTS},
             "text/event-stream",
         )
@@ -129,28 +130,22 @@ def _of_examples(names: Sequence[str]) -> Schema:
     }
 
 
-def _wishes(begin: ServableSignature) -> Schema:
-    taken = begin.taken
-    wishes = {
-        name: predict_schemas.sent(name, dtype, taken)
+def _stream_request(begin: ServableSignature) -> Schema:
+    properties = {
+        name: predict_schemas.sent(name, dtype, begin.taken)
         for name, dtype in begin.dtypes.items()
     }
-    defaults = {
-        name: to_json(value)[0] for name, value in default_inputs(begin).items()
-    }
+    defaults = default_inputs(begin)
+    for name in properties.keys() & defaults.keys():
+        properties[name]["default"] = to_json(defaults[name])[0]
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     return {
         "type": "object",
         "properties": {
-            **{
-                name: {**schema, "default": defaults[name]}
-                if name in defaults
-                else schema
-                for name, schema in wishes.items()
-            },
+            **properties,
             STOP: {"anyOf": [{"type": "string"}, texts], "default": []},
         },
-        "required": [name for name in wishes if name not in defaults],
+        "required": [name for name in properties if name not in defaults],
         "additionalProperties": False,
     }
 

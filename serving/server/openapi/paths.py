@@ -21,7 +21,7 @@ _SUMMARIES = {
     "regress": "Numbers for examples",
     "stream": "Has a text written, and tells it meanwhile",
 }
-_ASKED = (400, 404, 408, 413, 415, 429, 500, 503, 504)
+_REFUSALS = (400, 404, 408, 413, 415, 429, 500, 503, 504)
 
 
 @dataclass(frozen=True)
@@ -82,31 +82,34 @@ def _places(
     numbers = sorted(versions)
     yield _Place(name, "", {}, frozenset(numbers[-1:]))
     if numbers:
-        choice = {"type": "integer", "enum": numbers}
-        yield _Place(name, "version", choice, frozenset(numbers))
+        yield _Place(
+            name, "version", {"type": "integer", "enum": numbers}, frozenset(numbers)
+        )
     answering = {label: of for label, of in labels.items() if of in numbers}
     if answering:
-        choice = {"type": "string", "enum": sorted(answering)}
-        yield _Place(name, "label", choice, frozenset(answering.values()))
+        yield _Place(
+            name,
+            "label",
+            {"type": "string", "enum": sorted(answering)},
+            frozenset(answering.values()),
+        )
 
 
 def _looks(place: _Place) -> Json:
     """Returns the paths for a model's status and metadata."""
-    states = answered("The newest first", reference("schemas", "Status"))
-    signatures = answered("As TensorFlow has them", reference("schemas", "Metadata"))
-    refusals = refused(400, 404)
-    status = {
-        "summary": "The states of its versions",
-        "responses": {"200": states, **refusals},
-    }
-    metadata = {
-        "summary": "Its signatures",
-        "responses": {"200": signatures, **refusals},
-    }
-    found = {f"{place.path}/metadata": place.item("get", "metadata", metadata)}
+
+    def item(what: str, summary: str, description: str) -> Json:
+        schema = reference("schemas", what.title())
+        responses = {"200": answered(description, schema), **refused(400, 404)}
+        return place.item("get", what, {"summary": summary, "responses": responses})
+
+    metadata = item("metadata", "Its signatures", "As TensorFlow has them")
+    found = {f"{place.path}/metadata": metadata}
     # TF Serving ignores the label in a status request and returns all versions.
     if place.kind != "label":
-        found[place.path] = place.item("get", "status", status)
+        found[place.path] = item(
+            "status", "The states of its versions", "The newest first"
+        )
     return found
 
 
@@ -118,16 +121,16 @@ def _questions(place: _Place, versions: Versions) -> Iterator[tuple[str, Json]]:
         if not methods:
             continue
         latest = methods[max(methods)]
-        asked: Json = {"schema": _any(place, methods, name, "question")}
+        request: Json = {"schema": _any(place, methods, name, "question")}
         if latest.examples:
-            asked["examples"] = dict(latest.examples)
-        told = _any(place, methods, name, "answer")
+            request["examples"] = dict(latest.examples)
+        answer = _any(place, methods, name, "answer")
         operation = {
             "summary": _SUMMARIES[name],
-            "requestBody": {"required": True, "content": {JSON: asked}},
+            "requestBody": {"required": True, "content": {JSON: request}},
             "responses": {
-                "200": answered("The answer", told, latest.media_type),
-                **refused(*_ASKED),
+                "200": answered("The answer", answer, latest.media_type),
+                **refused(*_REFUSALS),
             },
         }
         yield f"{place.path}:{name}", place.item("post", name, operation)

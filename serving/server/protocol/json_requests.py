@@ -76,8 +76,7 @@ def read_predict(
             "of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in document:
-        inputs = _rows(document, taken, check_rows)
-        return PredictBody(signature, "row", inputs)
+        return PredictBody(signature, "row", _rows(document, taken, check_rows))
     if "inputs" in document:
         return PredictBody(signature, "columnar", _columns(document["inputs"], taken))
     raise invalid("Missing 'inputs' or 'instances' key")
@@ -133,13 +132,15 @@ def _rows(
             )
         if named:
             _add_object(instance, number, columns, taken)
-        else:
-            _add_value(instance, number, next(iter(columns.values())))
+            continue
+        try:
+            next(iter(columns.values())).add(instance)
+        except StatusError as failure:
+            raise invalid(
+                f"Failed to process element: {number} of 'instances' list. Error: "
+                f"{failure}"
+            ) from None
     return {name: column.array() for name, column in columns.items()}
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _is_object(value: object) -> bool:
@@ -158,7 +159,8 @@ def _add_object(
         try:
             if name not in columns:
                 raise invalid(f"JSON object: does not have named input: {name}")
-            columns[name].add(taken.forms.get(name, _as_it_is)(value))
+            form = taken.forms.get(name)
+            columns[name].add(form(value) if form else value)
         except StatusError as failure:
             raise invalid(
                 f"Failed to process element: {number} key: {name} of 'instances' "
@@ -170,15 +172,6 @@ def _add_object(
             f"{shown(instance)} keys must be equal to: "
             f"{','.join(sorted(taken.dtypes))}"
         )
-
-
-def _add_value(instance: object, number: int, column: Column) -> None:
-    try:
-        column.add(instance)
-    except StatusError as failure:
-        raise invalid(
-            f"Failed to process element: {number} of 'instances' list. Error: {failure}"
-        ) from None
 
 
 def _columns(value: Any, taken: InputSpec) -> dict[str, np.ndarray]:

@@ -74,8 +74,7 @@ def result_pieces(
         StatusError: The result is empty.
     """
     if isinstance(result, regression_pb2.RegressionResult):
-        values = np.array([one.value for one in result.regressions], np.float32)
-        rows = _decimals(values)
+        rows = _decimals(np.array([r.value for r in result.regressions], np.float32))
     else:
         rows = list(map(_classes, result.classifications))
     if not rows:
@@ -100,9 +99,11 @@ def _pieces(parts: Iterable[str]) -> list[bytes]:
 def _classes(classification: classification_pb2.Classifications) -> str:
     classes = classification.classes
     scores = _decimals(np.array([one.score for one in classes], np.float32))
-    pairs = zip(classes, scores, strict=True)
-    texts = (f"[{_quoted(one.label)}, {score}]" for one, score in pairs)
-    return f"[{', '.join(texts)}]"
+    pairs = (
+        f"[{_quoted(one.label)}, {score}]"
+        for one, score in zip(classes, scores, strict=True)
+    )
+    return f"[{', '.join(pairs)}]"
 
 
 def _results(rows: Iterable[str]) -> Iterator[str]:

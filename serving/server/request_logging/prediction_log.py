@@ -86,8 +86,7 @@ def predict_entry(
         for name, values in outputs.items():
             response.outputs[name].CopyFrom(_tensor(values))
 
-    size = sum(map(_bytes, [*inputs.values(), *outputs.values()]))
-    return Entry(spec, size, fill)
+    return Entry(spec, sum(map(_bytes, [*inputs.values(), *outputs.values()])), fill)
 
 
 def examples_entry(
@@ -111,8 +110,7 @@ def examples_entry(
         found.request.input.CopyFrom(examples)
         found.response.CopyFrom(response)
 
-    size = examples.ByteSize() + response.ByteSize()
-    return Entry(response.model_spec, size, fill)
+    return Entry(response.model_spec, examples.ByteSize() + response.ByteSize(), fill)
 
 
 def multi_inference_entry(

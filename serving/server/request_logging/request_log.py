@@ -152,7 +152,13 @@ class RequestLog:
                 sink.files.close()
 
     def _write(self, model: str, entry: Entry) -> bool:
-        sink = self._sink(model)
+        if model not in self._sinks:
+            settings = self.settings(model)
+            assert settings is not None  # otherwise no entry would have been queued
+            self._sinks[model] = _Sink(
+                settings.share, RecordFiles(settings.prefix, model)
+            )
+        sink = self._sinks[model]
         if time.monotonic() < sink.again:
             return False
         try:
@@ -160,8 +166,11 @@ class RequestLog:
         except OSError as error:
             sink.again = time.monotonic() + self._retry_seconds
             if not sink.refused:
-                problem = os_problem(error) or str(error)
-                _log.warning("%s: requests are not written down: %s", model, problem)
+                _log.warning(
+                    "%s: requests are not written down: %s",
+                    model,
+                    os_problem(error) or error,
+                )
             sink.refused = True
             return False
         except Exception:  # an invalid entry must not end the thread
@@ -171,14 +180,6 @@ class RequestLog:
             _log.info("%s: requests are written down again", model)
         sink.refused = False
         return True
-
-    def _sink(self, model: str) -> _Sink:
-        if model not in self._sinks:
-            settings = self.settings(model)
-            assert settings is not None  # otherwise no entry would have been queued
-            files = RecordFiles(settings.prefix, model)
-            self._sinks[model] = _Sink(settings.share, files)
-        return self._sinks[model]
 
 
 def _prepare(folder: Path) -> None:
