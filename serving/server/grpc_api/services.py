@@ -31,12 +31,11 @@ from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.base.status import StatusError, invalid, short_details
 from transbeam.serving.server.base.worker_thread import are_many, aside
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import parse_models
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
-from transbeam.serving.server.grpc_api.error_details import short_details
 from transbeam.serving.server.grpc_api.interceptors import (
     IdentifiedCalls,
     PatientCalls,

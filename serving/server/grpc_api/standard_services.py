@@ -10,8 +10,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from transbeam.serving.server.base.auth import AccessTokens, Right
-from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.grpc_api.error_details import short_details
+from transbeam.serving.server.base.status import StatusError, short_details
 from transbeam.serving.server.request_handling.service import Service
 
 # The empty name is the whole server; the services by their short and their full names.

@@ -9,7 +9,6 @@ from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.signature import (
-    DEFAULT,
     ServableSignature,
     array_datatype,
 )
@@ -28,26 +27,6 @@ _OUTPUTS = "outputs"
 Response: TypeAlias = (
     classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
 )
-
-
-def example_signature(
-    signatures: Mapping[str, ServableSignature], name: str, method: str
-) -> ServableSignature:
-    """Returns the signature for a Classify or Regress request.
-
-    Args:
-        signatures: Signatures of the model.
-        name: Name of the signature; empty for the default one.
-        method: `CLASSIFY` or `REGRESS`.
-
-    Raises:
-        StatusError: There is no such signature, or it does not support the method.
-    """
-    signature = signatures.get(name or DEFAULT)
-    if signature is None:
-        raise invalid(f"No signature was found with the name: {name or DEFAULT}")
-    check_method(signature, method)
-    return signature
 
 
 def check_method(signature: ServableSignature, method: str) -> None:
@@ -128,7 +107,20 @@ def classification(
         StatusError: An output has another shape or dtype.
     """
     for name, values in outputs.items():
-        _check_classes(name, values, examples)
+        if values.ndim != 2:
+            raise invalid(
+                "Expected Tensor shape: [batch_size num_classes] but got "
+                f"{dims(values.shape)}"
+            )
+        found, wanted = array_datatype(values), _TYPES[name]
+        if found != wanted:
+            raise invalid(
+                f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
+            )
+        if len(values) != examples:
+            raise invalid(
+                f"Expected {name} output batch size of {examples}. Got: {len(values)}"
+            )
     if len({values.shape[1] for values in outputs.values()}) > 1:
         widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
         raise invalid(
@@ -180,23 +172,6 @@ def regression(
     for value in values.ravel().tolist():
         result.regressions.add(value=value)
     return result
-
-
-def _check_classes(name: str, values: np.ndarray, examples: int) -> None:
-    if values.ndim != 2:
-        raise invalid(
-            "Expected Tensor shape: [batch_size num_classes] but got "
-            f"{dims(values.shape)}"
-        )
-    found, wanted = array_datatype(values), _TYPES[name]
-    if found != wanted:
-        raise invalid(
-            f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
-        )
-    if len(values) != examples:
-        raise invalid(
-            f"Expected {name} output batch size of {examples}. Got: {len(values)}"
-        )
 
 
 def _named(dtype: int) -> str:

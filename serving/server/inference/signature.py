@@ -82,19 +82,8 @@ class ServableSignature:
         # Requests with too many inputs fail in `check_inputs`, as in TF Serving.
         if not missing or len(inputs) > len(self.definition.inputs):
             return inputs
-        self._check_names(inputs)
-        rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
-        added = {
-            name: np.repeat(self.defaults[name], rows, axis=0)
-            if self._is_of_rows(name)
-            else self.defaults[name]
-            for name in sorted(missing)
-        }
-        return {**inputs, **added}
-
-    def _check_names(self, inputs: Arrays) -> None:
-        """Rejects the input names that TF Serving rejects if there are defaults."""
         known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
+        # As in TF Serving, other names are rejected if there are defaults.
         for name in sorted(known - inputs.keys() - self.defaults.keys()):
             raise invalid(
                 f"Signature input alias: {name} not found in request and no default "
@@ -106,6 +95,14 @@ class ServableSignature:
                 "Inputs contains invalid name. Used request inputs: "
                 f"{','.join(sorted(inputs.keys() & known))}, request input: {sent}"
             )
+        rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
+        added = {
+            name: np.repeat(self.defaults[name], rows, axis=0)
+            if self._is_of_rows(name)
+            else self.defaults[name]
+            for name in sorted(missing)
+        }
+        return {**inputs, **added}
 
     def _is_of_rows(self, name: str) -> bool:
         """Returns True if the default is a single row, to be repeated for each row."""

@@ -111,7 +111,7 @@ class Model:
         self._polling = threading.Lock()
         self._closed = False
         self._versions: dict[int, Version] = {}
-        self._said = ""
+        self._logged = ""
 
     def states(self) -> list[Version]:
         """Returns the status of every known version, newest first."""
@@ -168,18 +168,30 @@ class Model:
         return self._polling.locked()
 
     def _poll(self) -> None:
-        there = self._look()
+        there = self._folders()
         if not there:
-            self._say_nothing_there()
+            kept = self.available()
+            message = (
+                f"{self.name}: no versions in {self.folder}; expected folders with "
+                "numbers as names, such as 1. "
+                + (
+                    f"Version {kept[0]} answers on"
+                    if kept
+                    else "Nothing can be asked yet"
+                )
+            )
+            if message != self._logged:
+                _log.warning(message)
+            self._logged = message
             return
-        self._said = ""
+        self._logged = ""
         wanted = self.policy.choose(there)
         for number in sorted(wanted):
-            self._bring(number, there[number])
+            self._load_version(number, there[number])
         available = set(self.available())
         if not wanted or wanted & available:
             for number in available - wanted:
-                self._let_go(number)
+                self._unload(number)
         self._forget(there)
 
     def close(self) -> None:
@@ -187,9 +199,9 @@ class Model:
         with self._lock:
             self._closed = True
         for number in self.available():
-            self._let_go(number, at_once=True)
+            self._unload(number, at_once=True)
 
-    def _look(self) -> dict[int, Path]:
+    def _folders(self) -> dict[int, Path]:
         """Returns existing version folders; `7` and `007` are both version 7."""
         try:
             folders = sorted(self.folder.iterdir())
@@ -203,18 +215,7 @@ class Model:
             and folder.is_dir()
         }
 
-    def _say_nothing_there(self) -> None:
-        said = (
-            f"{self.name}: no versions in {self.folder}; expected folders with numbers "
-            "as names, such as 1. "
-        )
-        kept = self.available()
-        said += f"Version {kept[0]} answers on" if kept else "Nothing can be asked yet"
-        if said != self._said:
-            _log.warning(said)
-            self._said = said
-
-    def _bring(self, number: int, folder: Path) -> None:
+    def _load_version(self, number: int, folder: Path) -> None:
         """Loads a version unless it is available or failed recently."""
         written = _written(folder)  # outside the lock: a hanging disk must block no one
         with self._lock:
@@ -251,7 +252,7 @@ class Model:
                 time.monotonic() - began,
             )
 
-    def _let_go(self, number: int, *, at_once: bool = False) -> None:
+    def _unload(self, number: int, *, at_once: bool = False) -> None:
         with self._lock:
             version = self._versions[number]
             loaded, version.loaded = version.loaded, None

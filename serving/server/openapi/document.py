@@ -72,7 +72,12 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
     if token:
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"bearer": []}]
-        _demand_token(paths)
+        for path, item in paths.items():
+            operation = item.get("get") or item["post"]
+            if path in _OPEN:
+                operation["security"] = []
+            else:
+                operation["responses"] |= refused(401)
     return document
 
 
@@ -101,12 +106,3 @@ def _door(name: str, summary: str) -> Json:
             "responses": responses,
         }
     }
-
-
-def _demand_token(paths: Json) -> None:
-    for path, item in paths.items():
-        operation = item.get("get") or item["post"]
-        if path in _OPEN:
-            operation["security"] = []
-        else:
-            operation["responses"] |= refused(401)

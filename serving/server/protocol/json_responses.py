@@ -239,7 +239,10 @@ def _writer(
         case "O" | "S" if name.endswith("_bytes"):
             return lambda values: [_base64(one, depth) for one in values.tolist()]
         case "O" | "S":
-            return lambda values: [_quoted_bytes(one) for one in values.tolist()]
+            # Bytes that are not UTF-8 are not valid JSON.
+            return lambda values: [
+                _quoted(one.decode("utf-8", "replace")) for one in values.tolist()
+            ]
         case _:
             raise invalid(f"Failed to write JSON value for tensor type: {dtype.name}")
 
@@ -264,11 +267,6 @@ def _decimal(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _quoted_bytes(value: bytes) -> str:
-    # Bytes that are not UTF-8 are not valid JSON.
-    return _quoted(value.decode("utf-8", "replace"))
 
 
 def _base64(value: bytes, depth: int) -> str:

@@ -29,7 +29,6 @@ from transbeam.serving.server.inference.multi_inference import (
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.models.versions import State, Version
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.protocol.generation_inputs import (
@@ -288,9 +287,12 @@ class Service:
         name = classify_regress.METHODS[method]
         with self.catalog.use(target) as (version, loaded):
             current().version = version
-            found = classify_regress.example_signature(
-                loaded.signatures, signature, name
-            )
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                raise invalid(
+                    f"No signature was found with the name: {signature or DEFAULT}"
+                )
+            classify_regress.check_method(found, name)
             serialized = serialized_examples(examples)
             check_examples(serialized, self._limits)
             inputs = {classify_regress.INPUTS: serialized}
@@ -385,7 +387,14 @@ class Service:
             )
         response = get_model_status_pb2.GetModelStatusResponse()
         for version in versions:
-            _add_status(response, version)
+            status = response.model_version_status.add(version=version.number)
+            status.state = int(version.state)  # type: ignore[assignment]
+            if version.failure is not None:
+                code, _ = version.failure.code.value
+                status.status.error_code = code  # type: ignore[assignment]
+                status.status.error_message = version.failure.message
+            else:
+                status.status.SetInParent()
         return response
 
     def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
@@ -422,15 +431,3 @@ class Service:
         if found.keys() >= _WRITTEN:
             call.tokens = int(found["length"].sum())
         return found
-
-
-def _add_status(
-    response: get_model_status_pb2.GetModelStatusResponse, version: Version
-) -> None:
-    status = response.model_version_status.add(version=version.number)
-    status.state = int(State(version.state))  # type: ignore[assignment]
-    if version.failure is not None:
-        status.status.error_code = version.failure.code.value[0]  # type: ignore[assignment]
-        status.status.error_message = version.failure.message
-    else:
-        status.status.SetInParent()

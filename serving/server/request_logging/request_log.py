@@ -74,7 +74,10 @@ class RequestLog:
         self._wanted = dict(wanted)
         self._default = default
         for settings in [*wanted.values(), *([default] if default else [])]:
-            _prepare(Path(os.path.dirname(settings.prefix) or "."))
+            folder = Path(os.path.dirname(settings.prefix) or ".")
+            with writing(folder):  # raises an error if the folder is not writable
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                tempfile.TemporaryFile(dir=folder).close()
         self._metrics = metrics
         self._most_entries = most_entries
         self._retry_seconds = retry_seconds
@@ -180,10 +183,3 @@ class RequestLog:
             _log.info("%s: requests are written down again", model)
         sink.refused = False
         return True
-
-
-def _prepare(folder: Path) -> None:
-    """Creates the folder and checks that it is writable."""
-    with writing(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()

@@ -138,7 +138,10 @@ class RestApi:
     async def _response(self, request: Request) -> Response:
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "OPTIONS" and self._cors:
-            return _preflight(request)
+            origin = request.headers.get("origin", "")
+            if not origin.startswith(("http://", "https://")):
+                raise malformed(request.method, request.url.path)
+            return _json(b"")
         authorization = request.headers.get("authorization")
         self._tokens.check(authorization)
         if path == metrics.PATH and request.method in ("GET", "HEAD"):
@@ -220,13 +223,6 @@ class RestApi:
             lambda: predict_pieces(predicted.outputs, parsed.format),
         )
         return _Pieces(pieces)
-
-
-def _preflight(request: Request) -> Response:
-    origin = request.headers.get("origin", "")
-    if not origin.startswith(("http://", "https://")):
-        raise malformed(request.method, request.url.path)
-    return _json(b"")
 
 
 def _json(body: bytes, status: int = 200) -> Response:

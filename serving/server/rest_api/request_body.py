@@ -36,9 +36,15 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:
         raise _too_large(most)
+    chunks: list[bytes] = []
+    size = 0
     try:
         async with asyncio.timeout(patience):
-            body = await _received(request, most)
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > most:
+                    raise _too_large(most)
+                chunks.append(chunk)
     except ClientDisconnect:
         raise _gone() from None
     except TimeoutError:
@@ -48,6 +54,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
             http=408,
             reason="body_seconds",
         ) from None
+    body = b"".join(chunks)
     match request.headers.get("content-encoding", "identity").lower():
         case "identity":
             return body
@@ -59,17 +66,6 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                 f"Content-Encoding {other}: expected gzip, or none",
                 http=415,
             )
-
-
-async def _received(request: Request, most: int) -> bytes:
-    chunks = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > most:
-            raise _too_large(most)
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def unpack(body: bytes, most: int) -> bytes:

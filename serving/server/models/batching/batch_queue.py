@@ -144,6 +144,11 @@ class Waiting:
         Raises:
             StatusError: The queue is full or closed.
         """
+        key = BatchKey(
+            kind,
+            (id(task),) if task.alone else bucket_key(task.inputs),
+            task.is_part or longest_text(task.inputs) > _LONG,
+        )
         with self._changed:
             if not admitted:
                 if self._rows + task.rows > self._parameters.most_rows:
@@ -152,7 +157,7 @@ class Waiting:
                 task.counted = task.rows
             self._rows += task.counted
             task.since = time.monotonic()
-            self._queues.setdefault(_key(kind, task), deque()).append(task)
+            self._queues.setdefault(key, deque()).append(task)
             self._changed.notify()
 
     def admit_parts(self, rows: int) -> None:
@@ -255,9 +260,3 @@ class Waiting:
 
         key = min(keys, key=remaining)
         return key, remaining(key)
-
-
-def _key(kind: tuple[str, ...], task: BatchTask) -> BatchKey:
-    group = (id(task),) if task.alone else bucket_key(task.inputs)
-    takes_long = task.is_part or longest_text(task.inputs) > _LONG
-    return BatchKey(kind, group, takes_long)
