@@ -53,15 +53,16 @@ class RpcClient(RemoteClient):
     def __init__(self, connection: Connection):
         self._connection = connection
         certificate, token = connection.certificate, connection.token
-        scheme, _, place = connection.address.partition("://")
+        scheme, _, target = connection.address.partition("://")
         # A response may be larger than gRPC's default limit of 4 MB.
         options = [("grpc.max_receive_message_length", -1)]
         if scheme == "grpcs":
-            roots = None if certificate is None else certificate.read_bytes()
-            credentials = grpc.ssl_channel_credentials(roots)
-            self._channel = grpc.secure_channel(place, credentials, options)
+            credentials = grpc.ssl_channel_credentials(
+                None if certificate is None else certificate.read_bytes()
+            )
+            self._channel = grpc.secure_channel(target, credentials, options)
         else:
-            self._channel = grpc.insecure_channel(place, options)
+            self._channel = grpc.insecure_channel(target, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._streamed = self._channel.unary_stream(
             _STREAMED,

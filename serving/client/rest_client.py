@@ -183,22 +183,17 @@ def _refusal(url: str, status: int, answer: dict[str, Any] | None) -> ServerErro
 
 def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the type and the JSON data of each server-sent event."""
-    kind = ""
-    for line in _lines(response):
-        name, _, value = line.partition(": ")
-        if name == "event":
-            kind = value
-        elif name == "data":
-            yield kind, json.loads(value)
-            kind = ""
-
-
-def _lines(response: Any) -> Iterator[str]:
-    rest = b""
+    kind, rest = "", b""
     # `read1` returns received bytes at once, without waiting for a full buffer.
     while chunk := response.read1():
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode() for line in whole)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            name, _, value = line.decode().partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                yield kind, json.loads(value)
+                kind = ""
 
 
 def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
@@ -222,17 +217,10 @@ def _jsonable(values: Any) -> Any:
 def _array(values: Any, dtype: str) -> np.ndarray:
     if dtype != "DT_STRING":
         return np.array(values, NUMBERS[dtype])
-    shape = []
-    leaves = values
-    while isinstance(leaves, list):
-        shape.append(len(leaves))
-        if not leaves:
-            break
-        leaves = leaves[0]
-    flat = values if shape else [values]
-    for _ in shape[1:]:
-        flat = [leaf for row in flat for leaf in row]
-    return np.array([_bytes(leaf) for leaf in flat], object).reshape(shape)
+    leaves = np.array(values, object)
+    return np.array([_bytes(leaf) for leaf in leaves.flat], object).reshape(
+        leaves.shape
+    )
 
 
 def _bytes(leaf: Any) -> bytes:

@@ -11,7 +11,6 @@ from transbeam.serving.server.configuration.tf_serving_files import parse_batchi
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.regular_files import check_regular_files
-from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring.metrics import Metrics
 
 
@@ -54,7 +53,16 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
             models = {polls[model.name]: model for model in catalog.models()}
             for poll in as_completed(models):
                 poll.result()
-                _check_loaded(models[poll])
+                model = models[poll]
+                if not model.available():
+                    found = "; ".join(model.failures()) or (
+                        "there is no version folder, such as 1"
+                    )
+                    raise ArtifactError(
+                        f"{model.folder}: nothing to serve as {model.name!r}: {found}. "
+                        "Give the folder above the versions that `transbeam export` "
+                        "made"
+                    )
     except StatusError as failure:
         raise ConfigError(failure.message) from None
     try:
@@ -66,15 +74,6 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
             "choose it? With --allow-version-labels-for-unavailable-models a label "
             "waits for its version"
         ) from None
-
-
-def _check_loaded(model: Model) -> None:
-    if not model.available():
-        found = "; ".join(model.failures()) or "there is no version folder, such as 1"
-        raise ArtifactError(
-            f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the "
-            "folder above the versions that `transbeam export` made"
-        )
 
 
 def try_out(settings: ServerSettings) -> dict[str, list[int]]:

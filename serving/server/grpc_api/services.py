@@ -164,12 +164,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         stream = self._service.stream(parse_target(spec), "GRPC", read)
         async with aclosing(stream) as parts:
-
-            async def following() -> StreamPart | Whole | None:
-                return await anext(parts, None)
-
             while part := await answered(
-                context, self._tokens, following, Right.PREDICT
+                context, self._tokens, lambda: anext(parts, None), Right.PREDICT
             ):
                 yield _response(answering, part)
 

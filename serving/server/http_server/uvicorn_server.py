@@ -94,11 +94,10 @@ class HttpServer(uvicorn.Server):
 
     async def _look(self) -> None:
         """Periodically closes connections that have been idle for too long."""
-        limits = self._limits
         shortest = min(
-            limits.head_seconds,
-            limits.idle_seconds,
-            limits.unread_seconds,
+            self._limits.head_seconds,
+            self._limits.idle_seconds,
+            self._limits.unread_seconds,
             self._body_seconds,
         )
         pause = min(1.0, max(0.05, shortest / 4))

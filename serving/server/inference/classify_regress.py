@@ -58,7 +58,7 @@ def check_method(signature: ServableSignature, method: str) -> None:
         )
 
 
-def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
+def supports_method(signature: ServableSignature, method: str) -> bool:
     """Returns True if the signature supports `method`, Classify or Regress."""
     try:
         check_method(signature, method)

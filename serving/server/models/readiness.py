@@ -22,7 +22,6 @@ from transbeam.serving.server.inference.signature import DEFAULT, ServableSignat
 from transbeam.serving.server.models.warmup_requests import (
     FILE,
     MOST,
-    WarmUp,
     read_warm_up,
 )
 from transbeam.serving.server.streaming.continuous_batch import go_round
@@ -55,24 +54,20 @@ def warm_up(
     """
     if not (folder / FILE).is_file():
         return
-
-    def ask(request: WarmUp) -> None:
-        if not isinstance(request, tuple):
-            multi_inference(request, signatures, run_tensors)
-            return
-        name, inputs = request
-        signature = _known(signatures, name or DEFAULT)
-        if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
-            raise invalid(f"there is no input {unknown[0]!r}")
-        found = run(signature.name, inputs)
-        if signature.name == BEGIN and can_stream(signatures):
-            go_round(run, found)
-
     with _timed(observe), _located(folder / FILE, "request") as counted:
         for number, request in counted(read_warm_up(folder)):
             if number > MOST:
                 raise invalid(f"more than {MOST:,} requests to warm up with")
-            ask(request)
+            if not isinstance(request, tuple):
+                multi_inference(request, signatures, run_tensors)
+                continue
+            name, inputs = request
+            signature = _known(signatures, name or DEFAULT)
+            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+                raise invalid(f"there is no input {unknown[0]!r}")
+            outputs = run(signature.name, inputs)
+            if signature.name == BEGIN and can_stream(signatures):
+                go_round(run, outputs)
 
 
 def check_answers(

@@ -171,14 +171,12 @@ class Model:
         there = self._folders()
         if not there:
             kept = self.available()
+            answers = (
+                f"Version {kept[0]} answers on" if kept else "Nothing is served yet"
+            )
             message = (
                 f"{self.name}: no versions in {self.folder}; expected folders with "
-                "numbers as names, such as 1. "
-                + (
-                    f"Version {kept[0]} answers on"
-                    if kept
-                    else "Nothing can be asked yet"
-                )
+                f"numbers as names, such as 1. {answers}"
             )
             if message != self._logged:
                 _log.warning(message)

@@ -6,6 +6,7 @@ label by the union of all versions that it can refer to.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from transbeam.configs.base.version import VERSION
 from transbeam.serving.server.base.status import StatusError
@@ -84,12 +85,10 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
 def _versions(model: Model) -> Iterator[tuple[int, Mapping[str, Method]]]:
     """Yields the available versions of a model and their methods by name."""
     for number in model.available():
-        try:
-            with model.use(number) as (_, loaded):
-                methods = describe_methods(loaded.signatures, loaded.questions)
-                yield number, {method.name: method for method in methods}
-        except StatusError:  # the version was unloaded in the meantime
-            continue
+        # A version that was unloaded in the meantime is left out.
+        with suppress(StatusError), model.use(number) as (_, loaded):
+            methods = describe_methods(loaded.signatures, loaded.questions)
+            yield number, {method.name: method for method in methods}
 
 
 def _door(name: str, summary: str) -> Json:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from transbeam.serving.base.golden_requests import Golden
 from transbeam.serving.server.inference import classify_regress
@@ -84,23 +83,23 @@ def describe_methods(
         known: Golden requests of the version, used as examples.
     """
     streams = can_stream(signatures)
-    asked = {
+    predicted = {
         name: signature
         for name, signature in signatures.items()
         if predict_schemas.can_predict(signature) and not (streams and name in STREAMED)
     }
-    if asked:
+    if predicted:
         yield Method(
             "predict",
-            {"oneOf": _flat(predict_schemas.questions(of) for of in asked.values())},
-            {"anyOf": _flat(predict_schemas.answers(of) for of in asked.values())},
-            examples=_examples(asked, known),
+            {"oneOf": list(chain(*map(predict_schemas.questions, predicted.values())))},
+            {"anyOf": list(chain(*map(predict_schemas.answers, predicted.values())))},
+            examples=_examples(predicted, known),
         )
     for path_name, method in classify_regress.METHODS.items():
         names = [
             name
             for name, signature in signatures.items()
-            if classify_regress.can_be_asked_by(signature, method)
+            if classify_regress.supports_method(signature, method)
         ]
         if names:
             yield Method(
@@ -151,31 +150,23 @@ def _stream_request(begin: ServableSignature) -> Schema:
 
 
 def _examples(
-    asked: Mapping[str, ServableSignature], known: Sequence[Golden]
+    predicted: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> dict[str, Any]:
     """Returns an example request for each signature that has a golden request."""
     found: dict[str, Any] = {}
     for golden in known:
         name = golden.signature or DEFAULT
-        if name in asked and name not in found:
+        if name in predicted and name not in found:
             value: dict[str, Any] = {} if name == DEFAULT else {"signature_name": name}
-            rows = predict_schemas.in_rows(asked[name])
-            value |= _in_rows(golden.inputs) if rows else _in_columns(golden.inputs)
+            columns = {name: to_json(values) for name, values in golden.inputs.items()}
+            if not predict_schemas.in_rows(predicted[name]):
+                value["inputs"] = columns
+            elif len(columns) == 1:
+                value["instances"] = next(iter(columns.values()))
+            else:
+                value["instances"] = [
+                    dict(zip(columns, row, strict=True))
+                    for row in zip(*columns.values(), strict=True)
+                ]
             found[name] = {"value": value}
     return found
-
-
-def _in_columns(inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    return {"inputs": {name: to_json(values) for name, values in inputs.items()}}
-
-
-def _in_rows(inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    columns = {name: to_json(values) for name, values in inputs.items()}
-    if len(columns) == 1:
-        return {"instances": next(iter(columns.values()))}
-    rows = zip(*columns.values(), strict=True)
-    return {"instances": [dict(zip(columns, row, strict=True)) for row in rows]}
-
-
-def _flat(lists: Iterator[list[Schema]]) -> list[Schema]:
-    return [schema for schemas in lists for schema in schemas]
