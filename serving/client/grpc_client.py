@@ -97,10 +97,8 @@ class RpcClient(RemoteClient):
         for name, values in inputs.items():
             dtype = types_pb2.DataType.Value(known[name]) if name in known else None
             request.inputs[name].CopyFrom(_tensor(name, values, dtype))
-        response = self._call(self._stub.Predict, request)
-        return {
-            name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
-        }
+        outputs = self._call(self._stub.Predict, request).outputs
+        return {name: tf.make_ndarray(proto) for name, proto in outputs.items()}
 
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         request = predict_pb2.PredictRequest(model_spec=self._spec)

@@ -46,8 +46,8 @@ class RestClient(RemoteClient):
 
     def __init__(self, connection: Connection):
         self._connection = connection
-        place = connection.address.rstrip("/")
-        self._model = f"{place}/v1/models/{quote(connection.model, safe='')}"
+        address = connection.address.rstrip("/")
+        self._model = f"{address}/v1/models/{quote(connection.model, safe='')}"
         if connection.version is not None:
             self._model += f"/versions/{connection.version}"
         token, certificate = connection.token, connection.certificate
@@ -122,7 +122,7 @@ class RestClient(RemoteClient):
             method: The HTTP method.
             url: The address.
             body: The JSON value to send, if any.
-            preload: Whether to read the whole body of the response.
+            preload: Whether to read the body of the response.
 
         Raises:
             ServerError: The server is unreachable, or rejects the request.

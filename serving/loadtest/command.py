@@ -18,7 +18,7 @@ from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import read_token
 
 if TYPE_CHECKING:  # they import numpy, which `--help` does not need
-    from transbeam.serving.loadtest.load_loops import Ask, Sample
+    from transbeam.serving.loadtest.load_loops import Sample, SendRequest
     from transbeam.serving.loadtest.summary import LoadStage
 
 
@@ -102,7 +102,7 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
     from transbeam.serving.client.connect import connect
-    from transbeam.serving.loadtest.request_source import asking
+    from transbeam.serving.loadtest.request_source import request_sender
     from transbeam.serving.loadtest.summary import table
 
     with connect(
@@ -112,15 +112,15 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
         certificate=arguments.certificate,
         retry=False,
     ) as client:
-        ask = asking(
+        send = request_sender(
             client,
             arguments.signature,
             texts,
             arguments.others,
             rows=arguments.rows,
         )
-        ask(0)  # fails early if requests are rejected
-        stages, samples = _stages(arguments, ask, token, console)
+        send(0)  # fails early if requests are rejected
+        stages, samples = _stages(arguments, send, token, console)
     console.show(table(stages))
     if arguments.output:
         _leave(arguments.output, arguments, stages, samples)
@@ -152,7 +152,10 @@ chance, whatever the server does (an open loop).
 
 
 def _stages(
-    arguments: LoadtestArguments, ask: "Ask", token: str | None, console: Console
+    arguments: LoadtestArguments,
+    send: "SendRequest",
+    token: str | None,
+    console: Console,
 ) -> "tuple[list[LoadStage], dict[str, list[Sample]]]":
     from transbeam.serving.loadtest.load_loops import closed_loop, open_loop
     from transbeam.serving.loadtest.server_metrics import read_counts
@@ -161,25 +164,25 @@ def _stages(
     loads: list[tuple[str, Callable[[float], list[Sample]]]]
     if arguments.rate:
         loads = [
-            (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(ask, rate, seconds))
+            (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(send, rate, seconds))
             for rate in arguments.rate
         ]
     else:
         loads = [
-            (f"{count} clients", lambda seconds, n=count: closed_loop(ask, n, seconds))
+            (f"{count} clients", lambda seconds, n=count: closed_loop(send, n, seconds))
             for count in arguments.clients
         ]
-    asked = (arguments.server, arguments.name, token, arguments.certificate)
+    source = (arguments.server, arguments.name, token, arguments.certificate)
     console.say(f"warming up for {arguments.warm_up:g} s")
     loads[0][1](arguments.warm_up)
     stages, samples = [], {}
     for load, run in loads:
         console.say(f"{load} for {arguments.seconds:g} s")
-        before = read_counts(*asked)
+        before = read_counts(*source)
         began = time.perf_counter()
         samples[load] = run(arguments.seconds)
         seconds = time.perf_counter() - began
-        after = read_counts(*asked)
+        after = read_counts(*source)
         stages.append(summarize(load, samples[load], seconds, before, after))
     return stages, samples
 

@@ -43,14 +43,14 @@ from transbeam.serving.server.startup import bring_up, catalog_for
 _SWITCH_SECONDS = 0.0005
 
 
-class _Door(NamedTuple):
-    """A listening server: its address, and a function that drains and closes it."""
+class _OpenServer(NamedTuple):
+    """A listening server: its address, and a function that drains and stops it."""
 
     address: str
-    shut: Callable[[], Awaitable[None]]
+    stop: Callable[[], Awaitable[None]]
 
 
-class Doors(NamedTuple):
+class OpenServers(NamedTuple):
     """The listening REST and gRPC servers.
 
     Attributes:
@@ -91,15 +91,15 @@ def run(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        async with doors_open(settings, listening) as doors:
-            opened(doors.addresses)
+        async with open_servers(settings, listening) as servers:
+            opened(servers.addresses)
             stopped = asyncio.create_task(stop.wait())
-            begun = asyncio.ensure_future(doors.begin())
-            await asyncio.wait({stopped, begun}, return_when=asyncio.FIRST_COMPLETED)
-            if not begun.done():
-                begun.cancel()  # the loading thread goes on, but is not awaited
+            loading = asyncio.ensure_future(servers.begin())
+            await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
+            if not loading.done():
+                loading.cancel()  # the loading thread goes on, but is not awaited
                 return False
-            begun.result()
+            loading.result()
             settle()
             ready()
             await stopped
@@ -119,15 +119,15 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
         UserError: See `run`.
     """
     with listen(settings.host, settings.rest_port) as listening:
-        async with doors_open(settings, listening) as opened:
+        async with open_servers(settings, listening) as opened:
             await opened.begin()
             yield opened.addresses
 
 
 @contextlib.asynccontextmanager
-async def doors_open(
+async def open_servers(
     settings: ServerSettings, listening: socket.socket
-) -> AsyncIterator[Doors]:
+) -> AsyncIterator[OpenServers]:
     """Opens the REST and gRPC servers before any model is loaded.
 
     Both are drained and closed when the context exits.
@@ -176,26 +176,25 @@ async def doors_open(
             if polled is not None:
                 polled.start()
 
-        rpc = await stack.enter_async_context(_rpc_open(service, settings, over))
-        rest = await stack.enter_async_context(
-            _rest_open(service, settings, listening, over)
-        )
+        rpc = await _open_rpc(service, settings, over)
+        stack.push_async_callback(rpc.stop)
+        rest = await _open_rest(service, settings, listening, over)
+        stack.push_async_callback(rest.stop)
         try:
-            yield Doors(Addresses(rest.address, rpc.address), begin)
+            yield OpenServers(Addresses(rest.address, rpc.address), begin)
         finally:
             service.draining = True
             # Concurrently, so that neither accepts requests while the other drains.
-            await asyncio.gather(rpc.shut(), rest.shut())
+            await asyncio.gather(rpc.stop(), rest.stop())
 
 
 def _unheard(call: RequestContext) -> None:
     """Discards the call; used where there is no access log."""
 
 
-@contextlib.asynccontextmanager
-async def _rpc_open(
+async def _open_rpc(
     service: Service, settings: ServerSettings, over: Over
-) -> AsyncIterator[_Door]:
+) -> _OpenServer:
     if settings.grpc_socket_path is not None:
         check_socket_path(settings.grpc_socket_path)
     credentials = None
@@ -213,19 +212,15 @@ async def _rpc_open(
     except OSError as error:
         raise taken(settings.host, settings.port, "--port", error) from None
 
-    async def shut() -> None:
-        await server.stop(settings.drain_seconds)
-
-    try:
-        yield _Door(format_address(settings.host, port), shut)
-    finally:
-        await shut()
+    return _OpenServer(
+        format_address(settings.host, port),
+        partial(server.stop, settings.drain_seconds),
+    )
 
 
-@contextlib.asynccontextmanager
-async def _rest_open(
+async def _open_rest(
     service: Service, settings: ServerSettings, listening: socket.socket, over: Over
-) -> AsyncIterator[_Door]:
+) -> _OpenServer:
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
     server = HttpServer(IdentifiedApp(app, over), settings, service.metrics.refused)
@@ -233,13 +228,10 @@ async def _rest_open(
     running = asyncio.create_task(server.serve_until_exit(listening))
     scheme = "https" if settings.certificate else "http"
 
-    async def shut() -> None:
+    async def stop() -> None:
         server.should_exit = True
         await running
 
-    try:
-        while not server.started and not running.done():
-            await asyncio.sleep(0.001)
-        yield _Door(f"{scheme}://{format_address(settings.host, port)}", shut)
-    finally:
-        await shut()
+    while not server.started and not running.done():
+        await asyncio.sleep(0.001)
+    return _OpenServer(f"{scheme}://{format_address(settings.host, port)}", stop)

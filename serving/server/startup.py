@@ -49,7 +49,7 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
         ConfigError: The name or a label of a model is invalid.
     """
     try:
-        with catalog.begun(settings.models) as polls:
+        with catalog.start_loading(settings.models) as polls:
             models = {polls[model.name]: model for model in catalog.models()}
             for poll in as_completed(models):
                 poll.result()

@@ -275,12 +275,16 @@ def _response(
 
 def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
     """Creates the handler of `PredictStreamed`, which TF Serving's stubs lack."""
-    method = grpc.unary_stream_rpc_method_handler(
-        service.PredictStreamed,
-        request_deserializer=predict_pb2.PredictRequest.FromString,
-        response_serializer=predict_pb2.PredictResponse.SerializeToString,
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            STREAMED: grpc.unary_stream_rpc_method_handler(
+                service.PredictStreamed,
+                request_deserializer=predict_pb2.PredictRequest.FromString,
+                response_serializer=predict_pb2.PredictResponse.SerializeToString,
+            )
+        },
     )
-    return grpc.method_handlers_generic_handler(SERVICE, {STREAMED: method})
 
 
 def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:

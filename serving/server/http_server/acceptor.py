@@ -139,7 +139,7 @@ class Acceptor:
             self._logged = now
             _log.error(
                 "no connection can be accepted: %s. Raise the limit of open files "
-                "(ulimit -n) or lower --max-connections; this is said once a minute",
+                "(ulimit -n) or lower --max-connections; this is logged once a minute",
                 error.strerror,
             )
 

@@ -78,7 +78,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._headers_seen = 0
         self._in_body = False
         # Data received after a pipelined request that waits for its turn.
-        self._held = b""
+        self._deferred = b""
         self._last_response: bytes | None = None
         self.url = b""
         self._unread, self._unread_since = 0, 0.0
@@ -88,7 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.flow = _HoldingFlow(transport, lambda: bool(self._held))
+        self.flow = _DeferringFlow(transport, lambda: bool(self._deferred))
         # With TLS, the underlying TCP transport: only that one counts unsent bytes.
         secure = getattr(transport, "_ssl_protocol", None)
         self._wire = getattr(secure, "_transport", None) or transport
@@ -97,8 +97,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._phase is Phase.LAST or self._last_response is not None:
             return  # after a refusal all further data is discarded
-        if self._held:
-            self._held += data
+        if self._deferred:
+            self._deferred += data
             return
         self._unset_keepalive_if_required()
         if self._phase is Phase.IDLE:
@@ -110,7 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             while view:
                 if self.pipeline:
-                    self._held = bytes(view)
+                    self._deferred = bytes(view)
                     self.flow.pause_reading()
                     return
                 ahead = self._is_answering() and not self._in_body
@@ -230,23 +230,23 @@ class LimitedProtocol(HttpToolsProtocol):
             self._send_last(self._last_response)
             return
         self._enter(Phase.REST if self._in_body else Phase.IDLE)
-        if self._held:
-            held, self._held = self._held, b""
+        if self._deferred:
+            deferred, self._deferred = self._deferred, b""
             self._enter(Phase.HEAD)
             self._unset_keepalive_if_required()
             # Scheduled, so as not to run inside the callback of the finished response.
-            self.loop.call_soon(self._parse_held, held)
+            self.loop.call_soon(self._parse_deferred, deferred)
 
-    def _parse_held(self, held: bytes) -> None:
+    def _parse_deferred(self, deferred: bytes) -> None:
         if not self.transport.is_closing() and self.parser is not None:
-            self._parse(held)
-            if not self._held and not self.pipeline:
+            self._parse(deferred)
+            if not self._deferred and not self.pipeline:
                 self.flow.resume_reading()
 
     def _refuse(self, refused: Refused) -> None:
         self._count_refused(refused.reason)
         last = self._refusal(refused.status, refused.message)
-        self._held = b""
+        self._deferred = b""
         cycle = self.cycle
         if self._in_body and self._is_answering():
             # The request in progress is malformed: signal a disconnect to its handler.
@@ -318,16 +318,16 @@ class LimitedProtocol(HttpToolsProtocol):
         return bool(unread) and now - self._unread_since > self._limits.unread_seconds
 
 
-class _HoldingFlow(FlowControl):
-    """Flow control that pauses reading while held data waits to be parsed.
+class _DeferringFlow(FlowControl):
+    """Flow control that pauses reading while deferred data waits to be parsed.
 
     uvicorn resumes reading whenever an application checks for a disconnect.
     """
 
-    def __init__(self, transport: asyncio.Transport, is_holding: Callable[[], bool]):
+    def __init__(self, transport: asyncio.Transport, is_deferring: Callable[[], bool]):
         super().__init__(transport)
-        self._is_holding = is_holding
+        self._is_deferring = is_deferring
 
     def resume_reading(self) -> None:
-        if not self._is_holding():
+        if not self._is_deferring():
             super().resume_reading()

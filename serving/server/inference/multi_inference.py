@@ -80,7 +80,7 @@ def multi_inference(
     # SavedModels of TensorFlow 1 may share one input tensor; those of TensorFlow 2 have
     # one for each signature.
     fed = sorted({s.definition.inputs[classify_regress.INPUTS].name for s in chosen})
-    asked = [
+    tensor_names = [
         {
             name: signature.definition.outputs[name].name
             for name in classify_regress.method_output_names(
@@ -89,12 +89,12 @@ def multi_inference(
         }
         for task, signature in zip(tasks, chosen, strict=True)
     ]
-    fetched = sorted({tensor for of in asked for tensor in of.values()})
+    fetched = sorted({tensor for of in tensor_names for tensor in of.values()})
     values = dict(
         zip(fetched, run(tuple(fed), [examples] * len(fed), fetched), strict=True)
     )
     response = inference_pb2.MultiInferenceResponse()
-    for task, signature, tensors in zip(tasks, chosen, asked, strict=True):
+    for task, signature, tensors in zip(tasks, chosen, tensor_names, strict=True):
         outputs = {name: values[tensor] for name, tensor in tensors.items()}
         result = response.results.add()
         result.model_spec.name = task.model_spec.name

@@ -97,7 +97,9 @@ class Catalog:
         self._looks = Repeated(self._look, poll_seconds, "versions")
 
     @contextmanager
-    def begun(self, wanted: Sequence[ModelSettings]) -> Iterator[dict[str, Future]]:
+    def start_loading(
+        self, wanted: Sequence[ModelSettings]
+    ) -> Iterator[dict[str, Future]]:
         """Starts loading the initial models; each is available as soon as it is loaded.
 
         Until the context exits, no other configuration change is possible.
@@ -201,7 +203,7 @@ class Catalog:
         waits = f"; not yet: {', '.join(missing)}" if missing else ""
         return f"loading: {there} after {seconds:.0f} s{waits}"
 
-    def check_begun(self, name: str) -> None:
+    def check_loaded(self, name: str) -> None:
         """Raises UNAVAILABLE if a model is still being loaded at startup.
 
         Raises:
@@ -211,7 +213,7 @@ class Catalog:
         if self.starting and model is not None and not model.available():
             raise StatusError(
                 StatusCode.UNAVAILABLE,
-                f"{name} is being loaded; /readyz tells how far the server is",
+                f"{name} is being loaded; /readyz shows the progress",
             )
 
     def model(self, name: str) -> Model | None:
@@ -239,7 +241,7 @@ class Catalog:
         """
         if not target.name:
             raise invalid("ModelSpec has no name specified.")
-        self.check_begun(target.name)
+        self.check_loaded(target.name)
         model = self._models.get(target.name)
         version = target.version
         if target.label is not None:
@@ -279,7 +281,7 @@ class Catalog:
         if not self._changing.acquire(timeout=_CHANGE_SECONDS):
             raise StatusError(
                 StatusCode.UNAVAILABLE,
-                "the models are being changed already; ask again when that has ended",
+                "the models are being changed already; try again when that has ended",
             )
         try:
             yield

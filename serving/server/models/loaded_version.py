@@ -15,8 +15,8 @@ from transbeam.serving.server.inference.servable import Servable
 from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.models.batching.batch_queue import (
     BatchingParameters,
-    Told,
-    tell_nobody,
+    ObserveTimes,
+    ignore_times,
 )
 from transbeam.serving.server.models.batching.batch_runner import Timing
 from transbeam.serving.server.models.batching.batcher import Batcher
@@ -89,7 +89,7 @@ class Loaded:
         inputs: Arrays,
         outputs: Sequence[str],
         deadline: Deadline,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
     ) -> Answer:
         """Queues a request for a signature; see `Batcher.submit`.
 
@@ -98,12 +98,13 @@ class Loaded:
             inputs: All inputs of the signature, by name.
             outputs: Names of the outputs to compute.
             deadline: Deadline of the request.
-            told: Called with the times of each batch that contains some of the rows.
+            observe_times: Called with the times of each batch that contains some of
+                the rows.
         """
         kind = (signature.name, *outputs)
         if signature.takes_in_rows(inputs):
-            return self._batcher.submit(kind, inputs, deadline, told)
-        return self._batcher.submit_alone(kind, inputs, deadline, told)
+            return self._batcher.submit(kind, inputs, deadline, observe_times)
+        return self._batcher.submit_alone(kind, inputs, deadline, observe_times)
 
     def write(self, stream: TextStream) -> None:
         """Starts streaming generation of a text; see `ContinuousBatch.submit`."""

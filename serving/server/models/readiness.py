@@ -24,7 +24,7 @@ from transbeam.serving.server.models.warmup_requests import (
     MOST,
     read_warm_up,
 )
-from transbeam.serving.server.streaming.continuous_batch import go_round
+from transbeam.serving.server.streaming.continuous_batch import run_once
 from transbeam.serving.server.streaming.stream_requests import BEGIN, can_stream
 
 # Runs a signature; takes its name and its inputs.
@@ -67,7 +67,7 @@ def warm_up(
                 raise invalid(f"there is no input {unknown[0]!r}")
             outputs = run(signature.name, inputs)
             if signature.name == BEGIN and can_stream(signatures):
-                go_round(run, outputs)
+                run_once(run, outputs)
 
 
 def check_answers(

@@ -151,12 +151,11 @@ class Metrics:
 
     def watch(self, catalog: Catalog) -> None:
         """Adds the readiness and memory metrics of a catalog."""
-        ready = Gauge(
+        Gauge(
             "transbeam_ready",
             "1 if each model has a version that answers.",
             registry=self.registry,
-        )
-        ready.set_function(lambda: float(catalog.ready()))
+        ).set_function(lambda: float(catalog.ready()))
         self.registry.register(_ModelMemory(catalog))  # type: ignore[arg-type]
 
     def request(

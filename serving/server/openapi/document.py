@@ -32,7 +32,7 @@ Numbers that are not finite are taken and told as `NaN`, `Infinity` and `-Infini
 which is no JSON. Whole numbers beyond 2^24 need a decimal point where float32 is
 expected, and all lists at one place have one length. Bodies may come as gzip.
 """
-_DOORS = {
+_ENDPOINTS = {
     "/livez": ("alive", "Whether the process is there"),
     "/readyz": ("ready", "Whether every model answers"),
     metrics.PATH: ("metrics", "Prometheus's page"),
@@ -61,7 +61,7 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
                     key = component(name, number, method.name, side)
                     schemas[key] = getattr(method, side)
         paths |= describe_paths(name, versions, catalog.labels(name))
-    paths |= {path: _door(*told) for path, told in _DOORS.items()}
+    paths |= {path: _endpoint(*entry) for path, entry in _ENDPOINTS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}
     document: Json = {
         "openapi": "3.1.0",
@@ -91,7 +91,7 @@ def _versions(model: Model) -> Iterator[tuple[int, Mapping[str, Method]]]:
             yield number, {method.name: method for method in methods}
 
 
-def _door(name: str, summary: str) -> Json:
+def _endpoint(name: str, summary: str) -> Json:
     """Describes the GET operation of a health or metrics endpoint."""
     text = {"type": "string"}
     responses = {"200": answered("Yes", text, "text/plain")}

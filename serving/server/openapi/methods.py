@@ -91,8 +91,16 @@ def describe_methods(
     if predicted:
         yield Method(
             "predict",
-            {"oneOf": list(chain(*map(predict_schemas.questions, predicted.values())))},
-            {"anyOf": list(chain(*map(predict_schemas.answers, predicted.values())))},
+            {
+                "oneOf": list(
+                    chain(*map(predict_schemas.request_schemas, predicted.values()))
+                )
+            },
+            {
+                "anyOf": list(
+                    chain(*map(predict_schemas.response_schemas, predicted.values()))
+                )
+            },
             examples=_examples(predicted, known),
         )
     for path_name, method in classify_regress.METHODS.items():

@@ -19,8 +19,8 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     Shape,
     named,
     nested,
-    sent_value,
-    told_value,
+    request_value,
+    response_value,
 )
 from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_requests import InputSpec
@@ -56,35 +56,35 @@ def in_rows(signature: ServableSignature) -> bool:
     return all(tensor_shape(tensor) != [] for tensor in tensors)
 
 
-def questions(signature: ServableSignature) -> list[Schema]:
+def request_schemas(signature: ServableSignature) -> list[Schema]:
     """Returns the request schemas: row format, if possible, and columnar format."""
     inputs = dict(sorted(signature.definition.inputs.items()))
-    columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
+    columns = _request_schema(signature, "inputs", _columns(inputs, signature.taken))
     if not in_rows(signature):
         return [columns]
     rows = _rows(inputs, signature.taken)
-    return [_asking(signature, "instances", rows), columns]
+    return [_request_schema(signature, "instances", rows), columns]
 
 
-def answers(signature: ServableSignature) -> list[Schema]:
-    """Returns the response schemas, in the order of `questions`."""
+def response_schemas(signature: ServableSignature) -> list[Schema]:
+    """Returns the response schemas, in the order of `request_schemas`."""
     outputs = dict(sorted(signature.definition.outputs.items()))
     wholes = {
-        name: nested(told_value(name, tensor.dtype), tensor_shape(tensor))
+        name: nested(response_value(name, tensor.dtype), tensor_shape(tensor))
         for name, tensor in outputs.items()
     }
-    columns = _answering(signature, "outputs", _bare(wholes))
+    columns = _response_schema(signature, "outputs", _bare(wholes))
     if not in_rows(signature):
         return [columns]
     parts = {
-        name: nested(told_value(name, tensor.dtype), _of_one(tensor))
+        name: nested(response_value(name, tensor.dtype), _of_one(tensor))
         for name, tensor in outputs.items()
     }
     rows = {"type": "array", "items": _bare(parts)}
-    return [_answering(signature, "predictions", rows), columns]
+    return [_response_schema(signature, "predictions", rows), columns]
 
 
-def _asking(signature: ServableSignature, key: str, values: Schema) -> Schema:
+def _request_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
     # The name may be left out for the default signature.
     is_default = signature.name == DEFAULT
     names = {"enum": [signature.name, *[""] * is_default]}
@@ -96,7 +96,7 @@ def _asking(signature: ServableSignature, key: str, values: Schema) -> Schema:
     }
 
 
-def _answering(signature: ServableSignature, key: str, values: Schema) -> Schema:
+def _response_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
     return {"title": f"{signature.name}: {key}", **named({key: values})}
 
 
@@ -129,7 +129,7 @@ def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
         dtype: `DT_…`.
         taken: Inputs of the signature.
     """
-    value = sent_value(dtype)
+    value = request_value(dtype)
     if name not in taken.forms:
         return value
     return {"anyOf": [value, _SEVERAL[name]]}

@@ -116,11 +116,11 @@ def _rows(
             "input tensors required as per tensorinfo_map"
         )
     named = _is_object(instances[0])
-    said = {name for one in instances if isinstance(one, dict) for name in one}
+    given = {name for one in instances if isinstance(one, dict) for name in one}
     columns = {
         name: Column(dtype)
         for name, dtype in dtypes.items()
-        if name in said or name not in taken.defaults
+        if name in given or name not in taken.defaults
     }
     if not named:  # a bare base64 value: the first input; others are missing
         columns = dict(list(columns.items())[:1])

@@ -252,8 +252,8 @@ def _decimals(values: np.ndarray) -> list[str]:
     texts = [f"{number:.6g}" for number in numbers]
     again = np.array(list(map(float, texts)), np.float64).astype(values.dtype)
     digits = 9 if values.dtype == np.float32 else 17
-    for place in np.flatnonzero(again != values).tolist():
-        texts[place] = f"{numbers[place]:.{digits}g}"
+    for index in np.flatnonzero(again != values).tolist():
+        texts[index] = f"{numbers[index]:.{digits}g}"
     return [_decimal(text) for text in texts]
 
 

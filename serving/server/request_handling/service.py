@@ -38,9 +38,9 @@ from transbeam.serving.server.protocol.generation_inputs import (
 )
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.model_spec import (
-    asked_spec,
     model_spec,
     parse_target,
+    target_spec,
 )
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
@@ -201,7 +201,7 @@ class Service:
         self._offer(
             target,
             lambda: predict_entry(
-                asked_spec(target, signature),
+                target_spec(target, signature),
                 inputs,
                 output_filter,
                 model_spec(target.name, version, found.name),
@@ -232,11 +232,11 @@ class Service:
                 invalid, generation fails, or the next part takes too long.
         """
         loop = asyncio.get_running_loop()
-        told: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
+        events: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
 
         def deliver(item: StreamPart | Whole | StatusError) -> None:
             with suppress(RuntimeError):  # the event loop is closed at shutdown
-                loop.call_soon_threadsafe(told.put_nowait, item)
+                loop.call_soon_threadsafe(events.put_nowait, item)
 
         with (
             self.counted(target.name, "Stream", entrypoint),
@@ -253,7 +253,7 @@ class Service:
                 while True:
                     in_time = self.deadline(target.name)
                     item: StreamPart | Whole | StatusError = await in_time.wait(
-                        told.get()
+                        events.get()
                     )
                     if isinstance(item, StatusError):
                         raise item
@@ -300,9 +300,9 @@ class Service:
             outputs = await self._run(loaded, found, inputs, names, deadline)
         response = classify_regress.method_response(name, outputs, len(serialized))
         response.model_spec.CopyFrom(model_spec(target.name, version, found.name))
-        asked = asked_spec(target, signature)
+        spec = target_spec(target, signature)
         self._offer(
-            target, lambda: examples_entry(f"{method}_log", asked, examples, response)
+            target, lambda: examples_entry(f"{method}_log", spec, examples, response)
         )
         return response
 
@@ -380,7 +380,7 @@ class Service:
             if number in (None, version.number)
         ]
         if not versions:
-            self.catalog.check_begun(target.name)
+            self.catalog.check_loaded(target.name)
             which = "any versions" if number is None else f"version {number}"
             raise StatusError(
                 StatusCode.NOT_FOUND, f"Could not find {which} of model {target.name}"

@@ -60,7 +60,7 @@ class Entry:
 
 
 def predict_entry(
-    asked: model_pb2.ModelSpec,
+    request_spec: model_pb2.ModelSpec,
     inputs: Arrays,
     output_filter: Sequence[str],
     spec: model_pb2.ModelSpec,
@@ -69,7 +69,7 @@ def predict_entry(
     """Creates the entry of a Predict request.
 
     Args:
-        asked: Model spec of the request.
+        request_spec: Model spec of the request.
         inputs: All inputs, defaults included.
         output_filter: Output filter of the request.
         spec: Model spec of the response.
@@ -78,7 +78,7 @@ def predict_entry(
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
         request, response = log.predict_log.request, log.predict_log.response
-        request.model_spec.CopyFrom(asked)
+        request.model_spec.CopyFrom(request_spec)
         request.output_filter.extend(output_filter)
         response.model_spec.CopyFrom(spec)
         for name, values in inputs.items():
@@ -91,7 +91,7 @@ def predict_entry(
 
 def examples_entry(
     kind: str,
-    asked: model_pb2.ModelSpec,
+    request_spec: model_pb2.ModelSpec,
     examples: input_pb2.Input,
     response: Response,
 ) -> Entry:
@@ -99,14 +99,14 @@ def examples_entry(
 
     Args:
         kind: `classify_log` or `regress_log`.
-        asked: Model spec of the request.
+        request_spec: Model spec of the request.
         examples: Input of the request.
         response: The response.
     """
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
         found = getattr(log, kind)
-        found.request.model_spec.CopyFrom(asked)
+        found.request.model_spec.CopyFrom(request_spec)
         found.request.input.CopyFrom(examples)
         found.response.CopyFrom(response)
 

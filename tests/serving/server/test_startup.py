@@ -22,7 +22,7 @@ from transbeam.serving.server import startup
 from transbeam.serving.server.connections.addresses import listen
 from transbeam.serving.server.models import catalog
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.run import doors_open
+from transbeam.serving.server.run import open_servers
 
 GOOD = {"instances": [1.0]}
 NOT_SERVING, SERVING = 2, 1
@@ -56,7 +56,7 @@ def asked_while_loading(settings, ask, let):
 
     async def ask_twice():
         with listen(settings.host, 0) as listening:
-            async with doors_open(settings, listening) as doors:
+            async with open_servers(settings, listening) as doors:
                 begun = asyncio.ensure_future(doors.begin())
                 client = Client(doors.addresses)
                 try:

@@ -28,14 +28,14 @@ from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 
 # Called after each batch with the seconds that a task was queued and was run.
-Told = Callable[[float, float], None]
+ObserveTimes = Callable[[float, float], None]
 
 # Bytes of a text above which a task is a long one.
 _LONG = 2**13
 
 
-def tell_nobody(waited: float, ran: float) -> None:
-    """Discards the times of a batch; see `Told`."""
+def ignore_times(waited: float, ran: float) -> None:
+    """Discards the times of a batch; see `ObserveTimes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +95,13 @@ class BatchTask:
         counted: Number of rows counted toward the queue limit.
         future: Future of the outputs.
         since: Time at which the task was queued.
-        told: Called with the times when a batch was run.
+        observe_times: Called with the times when a batch was run.
     """
 
     inputs: Arrays
     rows: int
     deadline: Deadline
-    told: Told = tell_nobody
+    observe_times: ObserveTimes = ignore_times
     alone: bool = False
     is_part: bool = False
     counted: int = 0

@@ -95,11 +95,16 @@ class Runner:
         except Exception as error:
             return error
         ended = time.monotonic()
-        rows = sum(task.rows for task in tasks)
         # Before the futures are set: a client with a response finds its batch counted.
-        self._observe(Timing(rows, began - tasks[0].since, ended - began))
+        self._observe(
+            Timing(
+                sum(task.rows for task in tasks),
+                began - tasks[0].since,
+                ended - began,
+            )
+        )
         for task, answer in zip(tasks, answers, strict=True):
-            task.told(began - task.since, ended - began)
+            task.observe_times(began - task.since, ended - began)
             task.future.set_result(answer)
         return None
 

@@ -28,9 +28,9 @@ from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.models.batching.batch_queue import (
     BatchingParameters,
     BatchTask,
-    Told,
+    ObserveTimes,
     Waiting,
-    tell_nobody,
+    ignore_times,
 )
 from transbeam.serving.server.models.batching.batch_runner import Run, Runner, Timing
 
@@ -74,7 +74,7 @@ class Batcher:
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline | None = None,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
     ) -> Answer:
         """Queues rows to be run.
 
@@ -83,7 +83,8 @@ class Batcher:
                 names share a batch.
             inputs: Inputs with the same number of rows.
             deadline: Deadline of the request; none if None.
-            told: Called with the times of each batch that contains some of the rows.
+            observe_times: Called with the times of each batch that contains some of
+                the rows.
 
         Returns:
             A future of the outputs. If it is canceled before the batch runs, its rows
@@ -95,10 +96,10 @@ class Batcher:
         deadline = deadline or Deadline.never()
         rows = len(next(iter(inputs.values())))
         if not self._parameters.enabled:
-            return self.submit_alone(kind, inputs, deadline, told)
+            return self.submit_alone(kind, inputs, deadline, observe_times)
         if rows > self._parameters.max_batch_size:
-            return self._submit_parts(kind, inputs, deadline, told)
-        task = BatchTask(inputs, rows, deadline, told)
+            return self._submit_parts(kind, inputs, deadline, observe_times)
+        task = BatchTask(inputs, rows, deadline, observe_times)
         self._waiting.put(kind, task)
         return task.future
 
@@ -107,7 +108,7 @@ class Batcher:
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline | None = None,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
         *,
         admitted: bool = False,
     ) -> Answer:
@@ -117,11 +118,13 @@ class Batcher:
             kind: See `submit`.
             inputs: Inputs of any shape.
             deadline: See `submit`.
-            told: See `submit`.
+            observe_times: See `submit`.
             admitted: See `Waiting.put`.
         """
         deadline = deadline or Deadline.never()
-        task = BatchTask(inputs, rows=1, deadline=deadline, told=told, alone=True)
+        task = BatchTask(
+            inputs, rows=1, deadline=deadline, observe_times=observe_times, alone=True
+        )
         self._waiting.put(kind, task, admitted=admitted)
         return task.future
 
@@ -132,7 +135,11 @@ class Batcher:
             thread.join()
 
     def _submit_parts(
-        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline, told: Told
+        self,
+        kind: tuple[str, ...],
+        inputs: Arrays,
+        deadline: Deadline,
+        observe_times: ObserveTimes,
     ) -> Answer:
         lengths = row_lengths(inputs)
         rows, size = len(lengths), self._parameters.max_batch_size
@@ -144,7 +151,7 @@ class Batcher:
                 {name: values[part] for name, values in inputs.items()},
                 len(part),
                 deadline,
-                told,
+                observe_times,
                 is_part=True,
             )
             for part in indices
@@ -152,7 +159,9 @@ class Batcher:
         answer = ConcatenatedRows(
             [task.future for task in tasks],
             indices,
-            lambda: self.submit_alone(kind, inputs, deadline, told, admitted=True),
+            lambda: self.submit_alone(
+                kind, inputs, deadline, observe_times, admitted=True
+            ),
         ).answer
         answer.add_done_callback(lambda _: self._waiting.leave_parts(rows))
         # Only as many parts are queued as can run at once, each behind the requests
