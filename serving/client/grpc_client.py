@@ -76,10 +76,12 @@ class RpcClient(RemoteClient):
         self._known: dict[str, SignatureTypes] | None = None
 
     def signatures(self) -> dict[str, SignatureTypes]:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=self._spec, metadata_field=["signature_def"]
+        response = self._call(
+            self._stub.GetModelMetadata,
+            get_model_metadata_pb2.GetModelMetadataRequest(
+                model_spec=self._spec, metadata_field=["signature_def"]
+            ),
         )
-        response = self._call(self._stub.GetModelMetadata, request)
         found = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(found)
         return {

@@ -95,8 +95,10 @@ def open_loop(
         while (request := waiting.get()) is not None:
             found.append(_timed(send, request[0], began, request[1]))
 
-    workers = min(_MOST_AT_ONCE, max(1, round(rate * seconds)))
-    threads = [threading.Thread(target=work) for _ in range(workers)]
+    threads = [
+        threading.Thread(target=work)
+        for _ in range(min(_MOST_AT_ONCE, max(1, round(rate * seconds))))
+    ]
     for thread in threads:
         thread.start()
     number, due = 0, chance.expovariate(rate)

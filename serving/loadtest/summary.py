@@ -61,9 +61,11 @@ def summarize(
         after: And after.
     """
     good = np.array([s.seconds for s in samples if not s.error]) * 1000
-    values: list[float | None] = [None] * len(PERCENTILES)
-    if good.size:
-        values = np.percentile(good, PERCENTILES).tolist()
+    values = (
+        np.percentile(good, PERCENTILES).tolist()
+        if good.size
+        else [None] * len(PERCENTILES)
+    )
     percentiles = zip(PERCENTILES, values, strict=True)
     stage: dict[str, Any] = {
         "load": load,

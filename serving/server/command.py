@@ -202,11 +202,9 @@ def _log_to(console: Console) -> None:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            message = self.format(record)
-            if record.levelno >= logging.WARNING:
-                console.warn(message)
-            else:
-                console.say(message)
+            is_warning = record.levelno >= logging.WARNING
+            write = console.warn if is_warning else console.say
+            write(self.format(record))
 
     log = logging.getLogger("transbeam.serve")
     log.handlers[:] = [Handler()]

@@ -19,33 +19,29 @@ _Unary = Callable[[Any, Any], Awaitable[Any]]
 _Stream = Callable[[Any, Any], Any]
 
 
-class _OneRequestInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps the handlers of calls with one request.
+def _wrapped(
+    handler: Any,
+    unary: Callable[[_Unary], _Unary],
+    streaming: Callable[[_Stream], _Stream],
+) -> Any:
+    """Wraps the handler of a call with one request.
 
     Reflection, a bidirectional stream that addresses no model, is left as it is.
+
+    Args:
+        handler: A handler of gRPC; None for an unknown method.
+        unary: Wraps a function that returns one response.
+        streaming: Wraps a function that yields responses.
     """
-
-    def unary(self, behave: _Unary) -> _Unary:
-        """Wraps a handler that returns one response."""
-        raise NotImplementedError
-
-    def streaming(self, behave: _Stream) -> _Stream:
-        """Wraps a handler that yields responses."""
-        raise NotImplementedError
-
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
-    ) -> Any:
-        handler = await continuation(details)
-        if handler is None or not (handler.unary_unary or handler.unary_stream):
-            return handler
-        if handler.unary_unary:
-            behave = self.unary(handler.unary_unary)
-            make = grpc.unary_unary_rpc_method_handler
-        else:
-            behave = self.streaming(handler.unary_stream)
-            make = grpc.unary_stream_rpc_method_handler
-        return make(behave, handler.request_deserializer, handler.response_serializer)
+    if handler is None or not (handler.unary_unary or handler.unary_stream):
+        return handler
+    if handler.unary_unary:
+        behave = unary(handler.unary_unary)
+        make = grpc.unary_unary_rpc_method_handler
+    else:
+        behave = streaming(handler.unary_stream)
+        make = grpc.unary_stream_rpc_method_handler
+    return make(behave, handler.request_deserializer, handler.response_serializer)
 
 
 class _Timer:
@@ -72,7 +68,7 @@ class _Timer:
         self._task.cancel()
 
 
-class PatientCalls(_OneRequestInterceptor):
+class PatientCalls(grpc.aio.ServerInterceptor):
     """Interceptor that cancels calls whose client keeps the server waiting.
 
     Args:
@@ -88,7 +84,12 @@ class PatientCalls(_OneRequestInterceptor):
         self._unread_seconds = unread_seconds
         self._refused = refused
 
-    def unary(self, behave: _Unary) -> _Unary:
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
+    ) -> Any:
+        return _wrapped(await continuation(details), self._unary, self._streaming)
+
+    def _unary(self, behave: _Unary) -> _Unary:
         timer = self._started()
 
         async def behaving(request: Any, context: Any) -> Any:
@@ -100,7 +101,7 @@ class PatientCalls(_OneRequestInterceptor):
 
         return behaving
 
-    def streaming(self, behave: _Stream) -> _Stream:
+    def _streaming(self, behave: _Stream) -> _Stream:
         timer = self._started()
 
         async def behaving(request: Any, context: Any) -> Any:
@@ -120,7 +121,7 @@ class PatientCalls(_OneRequestInterceptor):
         return timer
 
 
-class IdentifiedCalls(_OneRequestInterceptor):
+class IdentifiedCalls(grpc.aio.ServerInterceptor):
     """gRPC interceptor that assigns request ids, returned in the trailing metadata.
 
     Args:
@@ -130,14 +131,19 @@ class IdentifiedCalls(_OneRequestInterceptor):
     def __init__(self, over: Over):
         self._over = over
 
-    def unary(self, behave: _Unary) -> _Unary:
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
+    ) -> Any:
+        return _wrapped(await continuation(details), self._unary, self._streaming)
+
+    def _unary(self, behave: _Unary) -> _Unary:
         async def behaving(request: Any, context: Any) -> Any:
             with self._recorded(context):
                 return await behave(request, context)
 
         return behaving
 
-    def streaming(self, behave: _Stream) -> _Stream:
+    def _streaming(self, behave: _Stream) -> _Stream:
         async def behaving(request: Any, context: Any) -> Any:
             with self._recorded(context):
                 async for response in behave(request, context):

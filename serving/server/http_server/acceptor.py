@@ -148,10 +148,13 @@ class Acceptor:
         if self._context is not None or len(self._lingering) >= _MOST_LINGERING:
             connection.close()
             return
-        most = f"{self._limits.connections:,} connections"
         with suppress(OSError):
             connection.send(
-                refusal(503, f"The server has the {most} that it takes at once")
+                refusal(
+                    503,
+                    f"The server has the {self._limits.connections:,} connections that "
+                    "it takes at once",
+                )
             )
             connection.shutdown(socket.SHUT_WR)
         self._lingering.append((time.monotonic(), connection))

@@ -122,9 +122,9 @@ def classification(
                 f"Expected {name} output batch size of {examples}. Got: {len(values)}"
             )
     if len({values.shape[1] for values in outputs.values()}) > 1:
-        widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
         raise invalid(
-            f"Tensors class and score should match in dim_size(1). Got {widths}"
+            "Tensors class and score should match in dim_size(1). Got "
+            + " vs. ".join(str(values.shape[1]) for values in outputs.values())
         )
     empty: list[list[None]] = [
         [None] * next(iter(outputs.values())).shape[1]

@@ -51,8 +51,11 @@ class _ModelMemory:
             for version in model.states():
                 grown = version.loaded.grown if version.loaded else None
                 if grown is not None:
-                    labels = {"model_name": model.name, "version": str(version.number)}
-                    metric.add_sample(metric.name, labels, grown)
+                    metric.add_sample(
+                        metric.name,
+                        {"model_name": model.name, "version": str(version.number)},
+                        grown,
+                    )
         yield metric
 
 

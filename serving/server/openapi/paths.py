@@ -51,8 +51,14 @@ class _ModelPrefix:
         names = {"operationId": f"{operation_name}:{self.name}", "tags": [self.name]}
         item: Json = {verb: names | operation}
         if self.kind:
-            parameter = {"name": self.kind, "in": "path", "required": True}
-            item["parameters"] = [parameter | {"schema": self.choice}]
+            item["parameters"] = [
+                {
+                    "name": self.kind,
+                    "in": "path",
+                    "required": True,
+                    "schema": self.choice,
+                }
+            ]
         return item
 
 

@@ -251,10 +251,7 @@ class Service:
             loaded.write(stream)
             try:
                 while True:
-                    in_time = self.deadline(target.name)
-                    item: StreamPart | Whole | StatusError = await in_time.wait(
-                        events.get()
-                    )
+                    item = await self.deadline(target.name).wait(events.get())
                     if isinstance(item, StatusError):
                         raise item
                     yield item
@@ -300,9 +297,11 @@ class Service:
             outputs = await self._run(loaded, found, inputs, names, deadline)
         response = classify_regress.method_response(name, outputs, len(serialized))
         response.model_spec.CopyFrom(model_spec(target.name, version, found.name))
-        spec = target_spec(target, signature)
         self._offer(
-            target, lambda: examples_entry(f"{method}_log", spec, examples, response)
+            target,
+            lambda: examples_entry(
+                f"{method}_log", target_spec(target, signature), examples, response
+            ),
         )
         return response
 
@@ -328,8 +327,12 @@ class Service:
             )
         for result in response.results:
             result.model_spec.version.value = version
-        answered = model_spec(target.name, version)
-        self._offer(target, lambda: multi_inference_entry(answered, request, response))
+        self._offer(
+            target,
+            lambda: multi_inference_entry(
+                model_spec(target.name, version), request, response
+            ),
+        )
         return response
 
     def metadata(

@@ -175,8 +175,10 @@ class RestApi:
                     body = await read_body(request, self._limits)
                     # One deadline for reading, queueing, running and writing.
                     deadline = self._service.deadline(question.target.name)
-                    answer = deadline.wait(self._answer(question, body, deadline))
-                    return await unless_gone(request.receive, answer)
+                    return await unless_gone(
+                        request.receive,
+                        deadline.wait(self._answer(question, body, deadline)),
+                    )
         raise malformed(request.method, path)
 
     async def _stream(self, target: ModelTarget, request: Request) -> Response:

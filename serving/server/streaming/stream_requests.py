@@ -111,8 +111,10 @@ def stream_request(given: Arrays, signature: ServableSignature) -> StreamRequest
 
 def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None:
     if unknown := sorted(given.keys() - signature.dtypes.keys()):
-        known = ", ".join([*signature.dtypes, STOP])
-        raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
+        raise invalid(
+            f"there is no input {unknown[0]!r}; expected some of "
+            f"{', '.join([*signature.dtypes, STOP])}"
+        )
 
 
 def default_inputs(begin: ServableSignature) -> Arrays:
