@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf.config_pb2 import ConfigProto  # noqa: E402
 
 from transbeam.serving.server.inference import servable  # noqa: E402
-from transbeam.serving.server.models.batching.parameters import BatchingParameters  # noqa: E402
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters  # noqa: E402
 from transbeam.serving.server.models.loaded_version import Loaded  # noqa: E402
 from transbeam.serving.server.models.warmup_requests import read_warm_up  # noqa: E402
 

@@ -38,7 +38,8 @@ from transbeam.serving.client.connect import connect  # noqa: E402
 from transbeam.serving.client.interface import RemoteClient  # noqa: E402
 from transbeam.serving.export.saved_model_writer import write_saved_model  # noqa: E402
 from transbeam.serving.server.background_server import in_background  # noqa: E402
-from transbeam.serving.server.configuration.settings import Limits, ServerSettings  # noqa: E402
+from transbeam.serving.server.configuration.limits import Limits  # noqa: E402
+from transbeam.serving.server.configuration.settings import ServerSettings  # noqa: E402
 from transbeam.serving.server.models.catalog import ModelSettings  # noqa: E402
 
 CLIENTS, NEW = 16, 64

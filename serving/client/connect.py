@@ -53,12 +53,12 @@ def connect(
         timeout=timeout,
         retry=retry,
     )
-    scheme, _, place = address.partition("://")
-    if scheme in ("http", "https") and place:
+    scheme, _, target = address.partition("://")
+    if scheme in ("http", "https") and target:
         from transbeam.serving.client.rest_client import RestClient
 
         return RestClient(connection)
-    if scheme in ("grpc", "grpcs") and place:
+    if scheme in ("grpc", "grpcs") and target:
         from transbeam.serving.client.grpc_client import RpcClient
 
         return RpcClient(connection)

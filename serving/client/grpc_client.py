@@ -1,7 +1,7 @@
 """A gRPC client that uses TF Serving's stubs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import grpc
 import numpy as np
@@ -18,6 +18,7 @@ from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.client.interface import (
     Connection,
     Inputs,
+    RemoteClient,
     ServerError,
     SignatureTypes,
     untrusted,
@@ -26,8 +27,8 @@ from transbeam.serving.client.retries import with_retries
 
 # A method of our server; TF Serving's stubs do not have it.
 _STREAMED = "/tensorflow.serving.PredictionService/PredictStreamed"
-# The dtypes of the inputs that are not text.
-_WISHES = {
+# Dtypes of the sampling parameters; all other inputs of a stream are text.
+_SAMPLING_DTYPES = {
     "max_new_tokens": tf.int32,
     "temperature": tf.float32,
     "top_k": tf.int32,
@@ -42,7 +43,7 @@ _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification Check failed")
 _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
-class RpcClient:
+class RpcClient(RemoteClient):
     """A gRPC client; see `transbeam.serving.client.interface.Client`.
 
     Args:
@@ -52,15 +53,16 @@ class RpcClient:
     def __init__(self, connection: Connection):
         self._connection = connection
         certificate, token = connection.certificate, connection.token
-        scheme, _, place = connection.address.partition("://")
+        scheme, _, target = connection.address.partition("://")
         # A response may be larger than gRPC's default limit of 4 MB.
         options = [("grpc.max_receive_message_length", -1)]
         if scheme == "grpcs":
-            roots = None if certificate is None else certificate.read_bytes()
-            credentials = grpc.ssl_channel_credentials(roots)
-            self._channel = grpc.secure_channel(place, credentials, options)
+            credentials = grpc.ssl_channel_credentials(
+                None if certificate is None else certificate.read_bytes()
+            )
+            self._channel = grpc.secure_channel(target, credentials, options)
         else:
-            self._channel = grpc.insecure_channel(place, options)
+            self._channel = grpc.insecure_channel(target, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._streamed = self._channel.unary_stream(
             _STREAMED,
@@ -74,10 +76,12 @@ class RpcClient:
         self._known: dict[str, SignatureTypes] | None = None
 
     def signatures(self) -> dict[str, SignatureTypes]:
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=self._spec, metadata_field=["signature_def"]
+        response = self._call(
+            self._stub.GetModelMetadata,
+            get_model_metadata_pb2.GetModelMetadataRequest(
+                model_spec=self._spec, metadata_field=["signature_def"]
+            ),
         )
-        response = self._call(self._stub.GetModelMetadata, request)
         found = get_model_metadata_pb2.SignatureDefMap()
         response.metadata["signature_def"].Unpack(found)
         return {
@@ -94,20 +98,15 @@ class RpcClient:
         request.model_spec.signature_name = signature
         for name, values in inputs.items():
             dtype = types_pb2.DataType.Value(known[name]) if name in known else None
-            try:
-                tensor = tf.make_tensor_proto(values, dtype)
-            except (TypeError, ValueError) as error:
-                raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
-            request.inputs[name].CopyFrom(tensor)
-        response = self._call(self._stub.Predict, request)
-        return {
-            name: tf.make_ndarray(proto) for name, proto in response.outputs.items()
-        }
+            request.inputs[name].CopyFrom(_tensor(name, values, dtype))
+        outputs = self._call(self._stub.Predict, request).outputs
+        return {name: tf.make_ndarray(proto) for name, proto in outputs.items()}
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         request = predict_pb2.PredictRequest(model_spec=self._spec)
-        for name, value in wishes.items():
-            request.inputs[name].CopyFrom(_wish(name, value))
+        for name, value in inputs.items():
+            dtype = _SAMPLING_DTYPES.get(name, tf.string)
+            request.inputs[name].CopyFrom(_tensor(name, value, dtype))
         call, first = self._call(self._begin, request)
         try:
             yield _part(first)
@@ -126,12 +125,6 @@ class RpcClient:
     def close(self) -> None:
         self._channel.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         def attempt(left: float) -> Any:
             try:
@@ -149,19 +142,19 @@ class RpcClient:
         return ServerError(code.name, details, again=code in _AGAIN)
 
 
-def _wish(name: str, value: Any) -> Any:
+def _tensor(name: str, values: Any, dtype: Any) -> Any:
     try:
-        return tf.make_tensor_proto(value, _WISHES.get(name, tf.string))
+        return tf.make_tensor_proto(values, dtype)
     except (TypeError, ValueError) as error:
         raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
 
 
 def _part(response: predict_pb2.PredictResponse) -> StreamPart | Whole:
-    told = {name: tf.make_ndarray(of).item() for name, of in response.outputs.items()}
+    fields = {n: tf.make_ndarray(value).item() for n, value in response.outputs.items()}
     for name in ("text", "generated_text"):
-        if name in told:
-            told[name] = told[name].decode()
-    return Whole(**told) if "generated_text" in told else StreamPart(**told)
+        if name in fields:
+            fields[name] = fields[name].decode()
+    return Whole(**fields) if "generated_text" in fields else StreamPart(**fields)
 
 
 def _types(tensors: Any) -> dict[str, str]:

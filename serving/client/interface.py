@@ -103,25 +103,26 @@ class Client(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the connections."""
-        ...
+        """Closes the connections, if there are any."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class RemoteClient(Client, Protocol):
     """Calls one model of a server that may run on another machine."""
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
         """Generates a text and yields its parts as they arrive.
 
         Supported by our server only. The request is retried only until the first part
         arrives.
 
         Args:
-            wishes: The model's text inputs, such as `text`, and any of
+            inputs: The model's text inputs, such as `text`, and any of
                 `max_new_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `seed`,
                 `repetition_penalty`, `no_repeat_ngram_size`, `logit_bias`, such as
                 `"11:2.5"`, and `stop`, a list of strings.

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -16,6 +16,7 @@ from transbeam.serving.client.interface import (
     NUMBERS,
     Connection,
     Inputs,
+    RemoteClient,
     ServerError,
     SignatureTypes,
     untrusted,
@@ -36,7 +37,7 @@ _CODES: dict[int, str] = {
 _AGAIN = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-class RestClient:
+class RestClient(RemoteClient):
     """A REST client; see `transbeam.serving.client.interface.Client`.
 
     Args:
@@ -45,8 +46,8 @@ class RestClient:
 
     def __init__(self, connection: Connection):
         self._connection = connection
-        place = connection.address.rstrip("/")
-        self._model = f"{place}/v1/models/{quote(connection.model, safe='')}"
+        address = connection.address.rstrip("/")
+        self._model = f"{address}/v1/models/{quote(connection.model, safe='')}"
         if connection.version is not None:
             self._model += f"/versions/{connection.version}"
         token, certificate = connection.token, connection.certificate
@@ -59,8 +60,8 @@ class RestClient:
         self._known: dict[str, SignatureTypes] | None = None
 
     def signatures(self) -> dict[str, SignatureTypes]:
-        found = self._send("GET", f"{self._model}/metadata")
-        definitions = found["metadata"]["signature_def"]["signature_def"]
+        metadata = self._send("GET", f"{self._model}/metadata")["metadata"]
+        definitions = metadata["signature_def"]["signature_def"]
         return {
             name: SignatureTypes(_types(of["inputs"]), _types(of["outputs"]))
             for name, of in sorted(definitions.items())
@@ -82,17 +83,14 @@ class RestClient:
             answer = dict.fromkeys(types, answer)
         return {name: _array(answer[name], types[name]) for name in types}
 
-    def stream(self, wishes: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
-        body = json.dumps(_jsonable(dict(wishes))).encode()
-        response = with_retries(
-            lambda left: self._opened(f"{self._model}:stream", body, left),
-            self._connection,
-        )
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+        body = _jsonable(dict(inputs))
+        response = self._opened("POST", f"{self._model}:stream", body, preload=False)
         try:
-            for kind, told in _events(response):
+            for kind, fields in _events(response):
                 if kind == "error":
-                    raise ServerError("INTERNAL", told["error"])
-                yield Whole(**told) if kind == "done" else StreamPart(**told)
+                    raise ServerError("INTERNAL", fields["error"])
+                yield Whole(**fields) if kind == "done" else StreamPart(**fields)
                 if kind == "done":
                     return
         except urllib3.exceptions.HTTPError as error:
@@ -109,49 +107,46 @@ class RestClient:
             pools[key].close()
         self._pool.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _send(self, method: str, url: str, body: Any = None) -> dict[str, Any]:
-        text = None if body is None else json.dumps(body).encode()
-        return with_retries(
-            lambda left: self._attempt(method, url, text, left), self._connection
-        )
-
-    def _attempt(
-        self, method: str, url: str, body: bytes | None, left: float
-    ) -> dict[str, Any]:
-        try:
-            response = self._pool.request(
-                method, url, body=body, headers=self._headers, timeout=left
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
-        answer = _document(response.data)
-        if response.status != HTTPStatus.OK or answer is None:
-            raise _refusal(url, response.status, answer)
+        answer = _document(self._opened(method, url, body).data)
+        if answer is None:
+            raise _refusal(url, HTTPStatus.OK, None)
         return answer
 
-    def _opened(self, url: str, body: bytes, left: float) -> Any:
-        """Starts a streaming request; returns the open response."""
-        try:
-            response = self._pool.request(
-                "POST",
-                url,
-                body=body,
-                headers=self._headers,
-                timeout=left,
-                preload_content=False,
-            )
-            if response.status == HTTPStatus.OK:
+    def _opened(
+        self, method: str, url: str, body: Any = None, *, preload: bool = True
+    ) -> Any:
+        """Sends a request, again if needed, and returns the response.
+
+        Args:
+            method: The HTTP method.
+            url: The address.
+            body: The JSON value to send, if any.
+            preload: Whether to read the body of the response.
+
+        Raises:
+            ServerError: The server is unreachable, or rejects the request.
+        """
+        text = None if body is None else json.dumps(body).encode()
+
+        def attempt(left: float) -> Any:
+            try:
+                response = self._pool.request(
+                    method,
+                    url,
+                    body=text,
+                    headers=self._headers,
+                    timeout=left,
+                    preload_content=preload,
+                )
+                if response.status != HTTPStatus.OK:
+                    with closing(response):
+                        raise _refusal(url, response.status, _document(response.data))
                 return response
-            with closing(response):
-                raise _refusal(url, response.status, _document(response.read()))
-        except urllib3.exceptions.HTTPError as error:
-            raise self._unanswered(error) from None
+            except urllib3.exceptions.HTTPError as error:
+                raise self._unanswered(error) from None
+
+        return with_retries(attempt, self._connection)
 
     def _unanswered(self, error: urllib3.exceptions.HTTPError) -> ServerError:
         if isinstance(error, urllib3.exceptions.SSLError):
@@ -159,10 +154,14 @@ class RestClient:
         late = isinstance(error, urllib3.exceptions.TimeoutError)
         # urllib3 raises a timeout for a refused connection, too.
         if late and not isinstance(error, urllib3.exceptions.NewConnectionError):
-            message = f"{self._model} did not answer in time"
-            return ServerError("DEADLINE_EXCEEDED", message)
-        message = f"{self._connection.address} does not answer: {error}"
-        return ServerError("UNAVAILABLE", message, again=True)
+            return ServerError(
+                "DEADLINE_EXCEEDED", f"{self._model} did not answer in time"
+            )
+        return ServerError(
+            "UNAVAILABLE",
+            f"{self._connection.address} does not answer: {error}",
+            again=True,
+        )
 
 
 def _document(content: bytes) -> dict[str, Any] | None:
@@ -184,22 +183,17 @@ def _refusal(url: str, status: int, answer: dict[str, Any] | None) -> ServerErro
 
 def _events(response: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the type and the JSON data of each server-sent event."""
-    kind = ""
-    for line in _lines(response):
-        name, _, value = line.partition(": ")
-        if name == "event":
-            kind = value
-        elif name == "data":
-            yield kind, json.loads(value)
-            kind = ""
-
-
-def _lines(response: Any) -> Iterator[str]:
-    rest = b""
+    kind, rest = "", b""
     # `read1` returns received bytes at once, without waiting for a full buffer.
     while chunk := response.read1():
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode() for line in whole)
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            name, _, value = line.decode().partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data":
+                yield kind, json.loads(value)
+                kind = ""
 
 
 def _types(tensors: Mapping[str, Any]) -> dict[str, str]:
@@ -223,19 +217,10 @@ def _jsonable(values: Any) -> Any:
 def _array(values: Any, dtype: str) -> np.ndarray:
     if dtype != "DT_STRING":
         return np.array(values, NUMBERS[dtype])
-    shape = []
-    leaves = values
-    while isinstance(leaves, list):
-        shape.append(len(leaves))
-        if not leaves:
-            break
-        leaves = leaves[0]
-    flat = values if shape else [values]
-    for _ in shape[1:]:
-        flat = [leaf for row in flat for leaf in row]
-    array = np.empty(len(flat), object)
-    array[:] = [_bytes(leaf) for leaf in flat]
-    return array.reshape(shape)
+    leaves = np.array(values, object)
+    return np.array([_bytes(leaf) for leaf in leaves.flat], object).reshape(
+        leaves.shape
+    )
 
 
 def _bytes(leaf: Any) -> bytes:

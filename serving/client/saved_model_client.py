@@ -1,7 +1,6 @@
 """A client for a SavedModel on this machine."""
 
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -10,10 +9,15 @@ from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.runtimes.saved_model import SavedModelRunner
 from transbeam.serving.base.graph_errors import plain_message
-from transbeam.serving.client.interface import Inputs, ServerError, SignatureTypes
+from transbeam.serving.client.interface import (
+    Client,
+    Inputs,
+    ServerError,
+    SignatureTypes,
+)
 
 
-class LocalClient:
+class LocalClient(Client):
     """Calls a local SavedModel; see `transbeam.serving.client.interface.Client`.
 
     Args:
@@ -42,15 +46,6 @@ class LocalClient:
             except tf.errors.InvalidArgumentError as error:
                 refusal = plain_message(error.message)
         raise ServerError("INVALID_ARGUMENT", refusal)
-
-    def close(self) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _types(specs: dict[str, tf.TensorSpec]) -> dict[str, str]:

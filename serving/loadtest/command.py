@@ -5,7 +5,7 @@ import csv
 import io
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import read_token
 
 if TYPE_CHECKING:  # they import numpy, which `--help` does not need
-    from transbeam.serving.loadtest.load_loops import Ask, Sample
+    from transbeam.serving.loadtest.load_loops import Sample, SendRequest
     from transbeam.serving.loadtest.summary import LoadStage
 
 
@@ -102,7 +102,7 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
     if arguments.server.startswith("grpc"):
         quiet_import("tensorflow")
     from transbeam.serving.client.connect import connect
-    from transbeam.serving.loadtest.request_source import asking
+    from transbeam.serving.loadtest.request_source import request_sender
     from transbeam.serving.loadtest.summary import table
 
     with connect(
@@ -112,16 +112,22 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
         certificate=arguments.certificate,
         retry=False,
     ) as client:
-        others, rows = arguments.others, arguments.rows
-        ask = asking(client, arguments.signature, texts, others, rows=rows)
-        ask(0)  # fails early if requests are rejected
-        stages, samples = _stages(arguments, ask, token, console)
+        send = request_sender(
+            client,
+            arguments.signature,
+            texts,
+            arguments.others,
+            rows=arguments.rows,
+        )
+        send(0)  # fails early if requests are rejected
+        stages, samples = _stages(arguments, send, token, console)
     console.show(table(stages))
     if arguments.output:
         _leave(arguments.output, arguments, stages, samples)
-        made = "report.json, requests.csv and latency.png"
-        console.result(f"{made} in {arguments.output}")
-    return {"stages": [stage.as_json() for stage in stages]}
+        console.result(
+            f"report.json, requests.csv and latency.png in {arguments.output}"
+        )
+    return {"stages": list(map(asdict, stages))}
 
 
 LOADTEST = Command(
@@ -146,34 +152,33 @@ chance, whatever the server does (an open loop).
 
 
 def _stages(
-    arguments: LoadtestArguments, ask: "Ask", token: str | None, console: Console
+    arguments: LoadtestArguments,
+    send: "SendRequest",
+    token: str | None,
+    console: Console,
 ) -> "tuple[list[LoadStage], dict[str, list[Sample]]]":
     from transbeam.serving.loadtest.load_loops import closed_loop, open_loop
     from transbeam.serving.loadtest.server_metrics import read_counts
     from transbeam.serving.loadtest.summary import summarize
 
-    loads: list[tuple[str, Callable[[float], list[Sample]]]]
-    if arguments.rate:
-        loads = [
-            (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(ask, rate, seconds))
-            for rate in arguments.rate
-        ]
-    else:
-        loads = [
-            (f"{count} clients", lambda seconds, n=count: closed_loop(ask, n, seconds))
-            for count in arguments.clients
-        ]
-    asked = (arguments.server, arguments.name, token, arguments.certificate)
+    loads: list[tuple[str, Callable[[float], list[Sample]]]] = [
+        (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(send, rate, seconds))
+        for rate in arguments.rate or ()
+    ] or [
+        (f"{count} clients", lambda seconds, n=count: closed_loop(send, n, seconds))
+        for count in arguments.clients
+    ]
+    source = (arguments.server, arguments.name, token, arguments.certificate)
     console.say(f"warming up for {arguments.warm_up:g} s")
     loads[0][1](arguments.warm_up)
     stages, samples = [], {}
     for load, run in loads:
         console.say(f"{load} for {arguments.seconds:g} s")
-        before = read_counts(*asked)
+        before = read_counts(*source)
         began = time.perf_counter()
         samples[load] = run(arguments.seconds)
         seconds = time.perf_counter() - began
-        after = read_counts(*asked)
+        after = read_counts(*source)
         stages.append(summarize(load, samples[load], seconds, before, after))
     return stages, samples
 
@@ -198,19 +203,20 @@ def _leave(
     from transbeam.serving.loadtest.plot import plot
 
     folder.mkdir(parents=True, exist_ok=True)
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in vars(arguments).items()
         if name not in ("texts", "token_file")
     }
-    report = {"arguments": told, "stages": [stage.as_json() for stage in stages]}
+    report = {"arguments": given, "stages": list(map(asdict, stages))}
     write_json(folder / "report.json", report)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["load", "due", "seconds", "error"])
-    for load, requests in samples.items():
-        for one in requests:
-            row = [load, f"{one.due:.6f}", f"{one.seconds:.6f}", one.error]
-            writer.writerow(row)
+    writer.writerows(
+        [load, f"{sample.due:.6f}", f"{sample.seconds:.6f}", sample.error]
+        for load, requests in samples.items()
+        for sample in requests
+    )
     write_atomically(folder / "requests.csv", text.getvalue())
     plot(stages, folder / "latency.png", f"{arguments.name} at {arguments.server}")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from transbeam.serving.client.interface import ServerError
 
 # Sends the n-th request.
-Ask = Callable[[int], object]
+SendRequest = Callable[[int], object]
 
 # Maximum number of concurrent requests of an open loop.
 _MOST_AT_ONCE = 256
@@ -39,11 +39,11 @@ class Sample:
     error: str = ""
 
 
-def closed_loop(ask: Ask, clients: int, seconds: float) -> list[Sample]:
+def closed_loop(send: SendRequest, clients: int, seconds: float) -> list[Sample]:
     """Runs a closed loop: each client sends its next request after a response.
 
     Args:
-        ask: Sends a request; called by several threads.
+        send: Sends a request; called by several threads.
         clients: The number of clients.
         seconds: The duration.
 
@@ -58,7 +58,7 @@ def closed_loop(ask: Ask, clients: int, seconds: float) -> list[Sample]:
         ready.wait()
         number = client
         while (due := time.perf_counter() - began) < seconds:
-            found[client].append(_timed(ask, number, began, due))
+            found[client].append(_timed(send, number, began, due))
             number += clients
 
     threads = [threading.Thread(target=work, args=(one,)) for one in range(clients)]
@@ -72,11 +72,13 @@ def closed_loop(ask: Ask, clients: int, seconds: float) -> list[Sample]:
     return sorted(samples, key=lambda sample: sample.due)
 
 
-def open_loop(ask: Ask, rate: float, seconds: float, seed: int = 0) -> list[Sample]:
+def open_loop(
+    send: SendRequest, rate: float, seconds: float, seed: int = 0
+) -> list[Sample]:
     """Runs an open loop: requests arrive as a Poisson process.
 
     Args:
-        ask: Sends a request; called by several threads.
+        send: Sends a request; called by several threads.
         rate: Requests per second, on average.
         seconds: The duration.
         seed: The random seed.
@@ -91,10 +93,12 @@ def open_loop(ask: Ask, rate: float, seconds: float, seed: int = 0) -> list[Samp
 
     def work() -> None:
         while (request := waiting.get()) is not None:
-            found.append(_timed(ask, request[0], began, request[1]))
+            found.append(_timed(send, request[0], began, request[1]))
 
-    workers = min(_MOST_AT_ONCE, max(1, round(rate * seconds)))
-    threads = [threading.Thread(target=work) for _ in range(workers)]
+    threads = [
+        threading.Thread(target=work)
+        for _ in range(min(_MOST_AT_ONCE, max(1, round(rate * seconds))))
+    ]
     for thread in threads:
         thread.start()
     number, due = 0, chance.expovariate(rate)
@@ -109,9 +113,9 @@ def open_loop(ask: Ask, rate: float, seconds: float, seed: int = 0) -> list[Samp
     return sorted(found, key=lambda sample: sample.due)
 
 
-def _timed(ask: Ask, number: int, began: float, due: float) -> Sample:
+def _timed(send: SendRequest, number: int, began: float, due: float) -> Sample:
     try:
-        ask(number)
+        send(number)
         error = ""
     except ServerError as refused:
         error = refused.code

@@ -19,20 +19,19 @@ def plot(stages: Sequence[LoadStage], file: Path, title: str) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    loads = [stage.load for stage in stages]
-    places = range(len(stages))
+    positions = range(len(stages))
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4))
-    left.bar(places, [stage.answers_per_second for stage in stages], color="#4477aa")
+    left.bar(positions, [stage.answers_per_second for stage in stages], color="#4477aa")
     left.set_title("answers per second")
     colors = ("#4477aa", "#228833", "#ccbb44", "#ee6677")
     for name, color in zip(stages[0].milliseconds, colors, strict=True):
         values = [stage.milliseconds[name] or float("nan") for stage in stages]
-        right.plot(places, values, marker="o", color=color, label=name)
+        right.plot(positions, values, marker="o", color=color, label=name)
     right.set_yscale("log")
     right.set_title("milliseconds until the answer")
     right.legend(frameon=False)
     for axes in (left, right):
-        axes.set_xticks(places, loads)
+        axes.set_xticks(positions, [stage.load for stage in stages])
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title)
     figure.tight_layout()

@@ -9,20 +9,20 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.client.interface import NUMBERS, Client, SignatureTypes
 
 if TYPE_CHECKING:
-    from transbeam.serving.loadtest.load_loops import Ask
+    from transbeam.serving.loadtest.load_loops import SendRequest
 
 _TEXT = "text"
 _NO, _YES = ("0", "false"), ("1", "true")
 
 
-def asking(
+def request_sender(
     client: Client,
     signature: str,
     texts: Sequence[str],
     others: Sequence[str] = (),
     *,
     rows: int,
-) -> "Ask":
+) -> "SendRequest":
     """Returns a function that calls a signature with the texts in turn.
 
     Args:
@@ -45,11 +45,13 @@ def asking(
         )
     constants = _constants(known, values, rows)
 
-    def ask(number: int) -> object:
-        asked = [texts[(number * rows + row) % len(texts)] for row in range(rows)]
-        return client.ask(signature, {_TEXT: asked, **constants})
+    def send(number: int) -> object:
+        rows_of_texts = [
+            texts[(number * rows + row) % len(texts)] for row in range(rows)
+        ]
+        return client.ask(signature, {_TEXT: rows_of_texts, **constants})
 
-    return ask
+    return send
 
 
 def _pair(given: str) -> tuple[str, str]:
@@ -72,8 +74,9 @@ def _constants(
         try:
             value = _value(text, dtype)
         except (ValueError, OverflowError):
-            what = f"--with {name}={text}: expected a {kind.removeprefix('DT_')}"
-            raise ConfigError(what) from None
+            raise ConfigError(
+                f"--with {name}={text}: expected a {kind.removeprefix('DT_')}"
+            ) from None
         found[name] = np.full(rows, value, dtype)
     return found
 

@@ -49,10 +49,11 @@ def read_counts(
         The counters; None if the server does not provide them.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = address.rstrip("/") + _PAGE
     try:
         with urllib3.PoolManager(ca_certs=certificate and str(certificate)) as pool:
-            response = pool.request("GET", url, headers=headers, timeout=10)
+            response = pool.request(
+                "GET", address.rstrip("/") + _PAGE, headers=headers, timeout=10
+            )
     except urllib3.exceptions.HTTPError:
         return None
     if response.status != 200:

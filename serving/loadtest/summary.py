@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,6 @@ class LoadStage:
     compute_ms: float | None = None
     memory_mb: tuple[float, float] | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def summarize(
     load: str,
@@ -64,16 +61,18 @@ def summarize(
         after: And after.
     """
     good = np.array([s.seconds for s in samples if not s.error]) * 1000
-    values: list[float | None] = [None] * len(PERCENTILES)
-    if good.size:
-        values = np.percentile(good, PERCENTILES).tolist()
-    named = zip(map(_name, PERCENTILES), values, strict=True)
+    values = (
+        np.percentile(good, PERCENTILES).tolist()
+        if good.size
+        else [None] * len(PERCENTILES)
+    )
+    percentiles = zip(PERCENTILES, values, strict=True)
     stage: dict[str, Any] = {
         "load": load,
         "asked": len(samples),
         "errors": dict(Counter(s.error for s in samples if s.error)),
         "answers_per_second": good.size / seconds,
-        "milliseconds": dict(named),
+        "milliseconds": {f"p{share:g}": value for share, value in percentiles},
     }
     if before and after and after.batches > before.batches:
         batches = after.batches - before.batches
@@ -87,20 +86,20 @@ def summarize(
 
 def table(stages: Sequence[LoadStage]) -> str:
     """Formats the stages as a table; times in milliseconds, memory in MB."""
-    told = any(stage.queue_ms is not None for stage in stages)
-    rows = [(*_HEADER, *(_SERVER_HEADER if told else ()))]
-    rows += [_row(stage, told) for stage in stages]
+    with_server = any(stage.queue_ms is not None for stage in stages)
+    rows = [(*_HEADER, *(_SERVER_HEADER if with_server else ()))]
+    rows += [_row(stage, with_server=with_server) for stage in stages]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     )
 
 
-def _row(stage: LoadStage, told: bool) -> tuple[str, ...]:
+def _row(stage: LoadStage, *, with_server: bool) -> tuple[str, ...]:
     row = (
         stage.load,
         f"{stage.asked:,}",
@@ -108,7 +107,7 @@ def _row(stage: LoadStage, told: bool) -> tuple[str, ...]:
         f"{stage.answers_per_second:,.1f}",
         *map(_shown, stage.milliseconds.values()),
     )
-    if not told:
+    if not with_server:
         return row
     memory = stage.memory_mb
     return (
@@ -120,7 +119,3 @@ def _row(stage: LoadStage, told: bool) -> tuple[str, ...]:
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
-
-
-def _name(percentile: float) -> str:
-    return f"p{percentile:g}"

@@ -19,7 +19,8 @@ from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import Client, RemoteClient, ServerError
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 from transbeam.serving.server.background_server import in_background
-from transbeam.serving.server.configuration.settings import Limits, ServerSettings
+from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import Addresses
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transbeam.configs.cli.argument_parser import ArgumentGroup, argument
 from transbeam.configs.cli.arguments import CONFIG_HELP, OptionalRunArguments
+from transbeam.serving.server.configuration.limits import HOW, Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 
 # Rights of a token, repeated here: importing `base.auth` would delay --help by 0.5 s.
@@ -18,15 +19,6 @@ def _port(text: str) -> int:
     if not 0 <= number < 2**16:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return number
-
-
-def _model_seconds(text: str) -> tuple[str, float]:
-    name, _, seconds = text.rpartition("=")
-    if not name or not seconds.isdecimal() or not int(seconds):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time of a model; expected NAME=SECONDS, such as reader=5"
-        )
-    return name, float(seconds)
 
 
 def _seconds(text: str) -> int:
@@ -47,7 +39,6 @@ def _share(text: str) -> float:
 
 _SERVED = ArgumentGroup("what is served, one of these")
 _WHERE = ArgumentGroup("where")
-_HOW = ArgumentGroup("how")
 _WRITTEN = ArgumentGroup(
     "what is written down",
     "Nothing, unless it is asked for: what people send is private.",
@@ -56,7 +47,7 @@ _WRITTEN = ArgumentGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModelArguments(OptionalRunArguments):
-    """Arguments of `transbeam serve` on what it serves."""
+    """Arguments of `transbeam serve` on the models."""
 
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None, group=_SERVED)
     model: Path | None = argument(
@@ -77,7 +68,7 @@ class ServedModelArguments(OptionalRunArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class AddressArguments:
-    """Arguments of `transbeam serve` on who can reach it."""
+    """Arguments of `transbeam serve` on its addresses and access."""
 
     host: str = argument(
         "--host HOST",
@@ -122,84 +113,43 @@ class AddressArguments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServingArguments:
-    """Arguments of `transbeam serve` on how it answers."""
+class BatchingArguments:
+    """Arguments of `transbeam serve` on batching."""
 
     batching_parameters_file: Path | None = argument(
         "--batching-parameters-file FILE",
         "TF Serving's: max_batch_size { value: 32 } and so on",
-        group=_HOW,
+        group=HOW,
     )
     enable_per_model_batching_parameters: bool = argument(
         "--enable-per-model-batching-parameters",
         "read them from the batching_params.pbtxt in each version's folder; versions "
         "without one are not batched",
-        group=_HOW,
+        group=HOW,
     )
     no_batching: bool = argument(
         "--no-batching",
         "run each request as it came, and not with others of about its length",
-        group=_HOW,
+        group=HOW,
     )
-    max_body_mb: int = argument(
-        "--max-body-mb N",
-        "larger requests are refused; 16 if left out",
-        default=16,
-        group=_HOW,
-    )
-    max_text_bytes: int = argument(
-        "--max-text-bytes N",
-        "of all texts of a request; 2,097,152 if left out: one text as long takes a "
-        "small tagger seconds, and 300 MB of memory",
-        default=2**21,
-        group=_HOW,
-    )
-    max_rows: int = argument(
-        "--max-rows N", "of a request; 16,384 if left out", default=2**14, group=_HOW
-    )
-    timeout: int = argument(
-        "--timeout SECONDS",
-        "that an answer may take; 30 if left out",
-        default=30,
-        group=_HOW,
-    )
-    body_timeout: int = argument(
-        "--body-timeout SECONDS",
-        "that a body may take to come; 30 if left out",
-        default=30,
-        group=_HOW,
-    )
-    max_stop_strings: int = argument(
-        "--max-stop-strings N",
-        "strings that may end a text; requests with more are refused; 64 if left out",
-        default=64,
-        group=_HOW,
-    )
-    max_stop_bytes: int = argument(
-        "--max-stop-bytes N",
-        "of each of these strings; 1024 if left out",
-        default=1024,
-        group=_HOW,
-    )
-    model_timeout: tuple[tuple[str, float], ...] = argument(
-        "--model-timeout NAME=SECONDS",
-        "the same for one model alone; may be given several times",
-        default=(),
-        type=_model_seconds,
-        group=_HOW,
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadingArguments:
+    """Arguments of `transbeam serve` on how it loads models."""
+
     dry_run: bool = argument(
         "--dry-run",
         "load the models, run their warm-up requests, hold their answers to the golden "
         "questions against the export's, and stop: with 0 if all is well. Nothing is "
         "listened on",
-        group=_HOW,
+        group=HOW,
     )
     poll: int = argument(
         "--poll SECONDS",
         "between two looks for new versions; 1 if left out",
         default=1,
-        group=_HOW,
+        group=HOW,
     )
     model_config_file_poll_wait_seconds: int = argument(
         "--model-config-file-poll-wait-seconds SECONDS",
@@ -207,18 +157,18 @@ class ServingArguments:
         "out",
         default=0,
         type=_seconds,
-        group=_HOW,
+        group=HOW,
     )
     allow_version_labels_for_unavailable_models: bool = argument(
         "--allow-version-labels-for-unavailable-models",
         "let new labels be for versions that do not answer yet",
-        group=_HOW,
+        group=HOW,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogArguments:
-    """Arguments of `transbeam serve` on what it writes down."""
+    """Arguments of `transbeam serve` on its logs."""
 
     access_log: Path | None = argument(
         "--access-log FILE",
@@ -244,7 +194,9 @@ class LogArguments:
 class ServeArguments(
     LogArguments,
     ConnectionLimits,
-    ServingArguments,
+    LoadingArguments,
+    Limits,
+    BatchingArguments,
     AddressArguments,
     ServedModelArguments,
 ):

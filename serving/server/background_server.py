@@ -24,8 +24,9 @@ def in_background(settings: ServerSettings) -> Iterator[Addresses]:
     Raises:
         UserError: As `transbeam.serving.server.run.run`.
     """
-    opened: Future[tuple[Addresses, asyncio.AbstractEventLoop, asyncio.Event]]
-    opened = Future()
+    opened: Future[tuple[Addresses, asyncio.AbstractEventLoop, asyncio.Event]] = (
+        Future()
+    )
 
     async def run() -> None:
         stop = asyncio.Event()

@@ -3,23 +3,18 @@
 import logging
 import os
 import socket
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.cli.arguments import Invocation, read_invocation
+from transbeam.configs.cli.arguments import read_invocation
 from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.serving.base.credentials import check_pair, read_tokens
 from transbeam.serving.server.arguments import RIGHTS, ServeArguments
-from transbeam.serving.server.connections.addresses import (
-    Addresses,
-    check_free_for_rpc,
-    listen_for_rest,
-)
+from transbeam.serving.server.connections.addresses import Addresses, listen
 
 if TYPE_CHECKING:  # it imports TensorFlow, which takes seconds
     from transbeam.serving.server.configuration.settings import ServerSettings
@@ -38,16 +33,20 @@ def serve(arguments: ServeArguments) -> None:
             "give one of CONFIG, --model DIR and --model-config-file FILE, such as "
             "`transbeam serve configs/demo.yaml`"
         )
-    invocation = read_invocation(arguments) if arguments.config else None
-    exported = None if invocation is None else _exported(invocation)
+    exported = None
+    if arguments.config is not None:
+        invocation = read_invocation(arguments)
+        stage = Stage(invocation.run_folder, "export", invocation.command("export"))
+        stage.load()
+        exported = invocation.config.name, stage.path / "saved_model"
     _check_together(arguments)
     if arguments.dry_run:
         _try_out(_settings(arguments, exported), console)
         return
     # Before TensorFlow is imported: a taken port is reported at once, and clients that
-    # connect early wait in the backlog.
-    check_free_for_rpc(arguments.host, arguments.port)
-    with listen_for_rest(arguments.host, arguments.rest_port) as listening:
+    # connect early wait in the backlog. gRPC binds its port itself, later.
+    listen(arguments.host, arguments.port, "--port").close()
+    with listen(arguments.host, arguments.rest_port) as listening:
         _serve(_settings(arguments, exported), console, listening)
 
 
@@ -108,14 +107,14 @@ def _settings(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_import("tensorflow", "tensorflow_text")
     from transbeam.serving.server.base.auth import AccessTokens, Right
-    from transbeam.serving.server.configuration.settings import Limits, ServerSettings
-    from transbeam.serving.server.configuration.stop_string_limits import StopLimits
+    from transbeam.serving.server.configuration.settings import ServerSettings
     from transbeam.serving.server.configuration.tf_serving_files import (
         read_batching,
         read_models,
     )
-    from transbeam.serving.server.models.batching.parameters import BatchingParameters
-    from transbeam.serving.server.models.catalog import ModelSettings
+    from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
+    from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
+    from transbeam.serving.server.models.versions import Policy
 
     if arguments.model_config_file:
         models = tuple(read_models(arguments.model_config_file))
@@ -123,11 +122,19 @@ def _settings(
         models = (ModelSettings(*exported),)
     else:
         assert arguments.model is not None
-        folder, policy = _folder_above(arguments.model.resolve())
+        folder, policy = arguments.model.resolve(), Policy()
+        # A version folder is served alone.
+        if (folder / "saved_model.pb").exists() and folder.name.isdecimal():
+            policy = Policy(specific=frozenset({int(folder.name)}))
+            folder = folder.parent
         models = (ModelSettings(arguments.name or folder.name, folder, policy),)
     batching = BatchingParameters(enabled=not arguments.no_batching)
     if arguments.batching_parameters_file:
         batching = read_batching(arguments.batching_parameters_file)
+    log = None
+    if arguments.log_requests is not None:
+        share = 1.0 if arguments.log_sample is None else arguments.log_sample
+        log = LogSettings(f"{arguments.log_requests}{os.sep}", share)
     return ServerSettings(
         models=models,
         host=arguments.host,
@@ -135,18 +142,7 @@ def _settings(
         rest_port=arguments.rest_port,
         grpc_socket_path=arguments.grpc_socket_path,
         batching=batching,
-        limits=Limits(
-            body_bytes=arguments.max_body_mb * 2**20,
-            text_bytes=arguments.max_text_bytes,
-            rows=arguments.max_rows,
-            body_seconds=float(arguments.body_timeout),
-            answer_seconds=float(arguments.timeout),
-            model_seconds=dict(arguments.model_timeout),
-            stops=StopLimits(
-                strings=arguments.max_stop_strings,
-                string_bytes=arguments.max_stop_bytes,
-            ),
-        ),
+        limits=arguments,
         connections=arguments,
         poll_seconds=float(arguments.poll),
         model_config_file=arguments.model_config_file,
@@ -162,12 +158,12 @@ def _settings(
         tokens=AccessTokens(
             {token: frozenset(map(Right, of)) for token, of in rights.items()}
         ),
-        reload_roots=tuple(_folders(arguments.allow_reload_from)),
+        reload_roots=tuple(folder.resolve() for folder in arguments.allow_reload_from),
         certificate=arguments.certificate,
         key=arguments.key,
         cors=arguments.cors,
         access_log=arguments.access_log,
-        log=_log_settings(arguments),
+        log=log,
     )
 
 
@@ -185,6 +181,9 @@ def _check_together(arguments: ServeArguments) -> None:
             "--model-config-file-poll-wait-seconds SECONDS needs --model-config-file "
             "FILE"
         )
+    for folder in arguments.allow_reload_from:
+        if not folder.is_dir():
+            raise ConfigError(f"--allow-reload-from {folder}: expected a folder")
     if arguments.no_batching:
         given = {
             "--batching-parameters-file": arguments.batching_parameters_file,
@@ -198,47 +197,14 @@ def _check_together(arguments: ServeArguments) -> None:
             )
 
 
-def _folders(given: Sequence[Path]) -> list[Path]:
-    for folder in given:
-        if not folder.is_dir():
-            raise ConfigError(f"--allow-reload-from {folder}: expected a folder")
-    return [folder.resolve() for folder in given]
-
-
-def _log_settings(arguments: ServeArguments) -> Any:
-    from transbeam.serving.server.models.logging_config import LogSettings
-
-    if arguments.log_requests is None:
-        return None
-    share = 1.0 if arguments.log_sample is None else arguments.log_sample
-    return LogSettings(f"{arguments.log_requests}{os.sep}", share)
-
-
-def _exported(invocation: Invocation) -> tuple[str, Path]:
-    stage = Stage(invocation.run_folder, "export", invocation.command("export"))
-    stage.load()
-    return invocation.config.name, stage.path / "saved_model"
-
-
-def _folder_above(folder: Path) -> tuple[Path, Any]:
-    """Returns a model folder and version policy; a version folder is served alone."""
-    from transbeam.serving.server.models.versions import Policy
-
-    if (folder / "saved_model.pb").exists() and folder.name.isdecimal():
-        return folder.parent, Policy(specific=frozenset({int(folder.name)}))
-    return folder, Policy()
-
-
 def _log_to(console: Console) -> None:
     """Prints the server's log records to the console."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            message = self.format(record)
-            if record.levelno >= logging.WARNING:
-                console.warn(message)
-            else:
-                console.say(message)
+            is_warning = record.levelno >= logging.WARNING
+            write = console.warn if is_warning else console.say
+            write(self.format(record))
 
     log = logging.getLogger("transbeam.serve")
     log.handlers[:] = [Handler()]

@@ -17,11 +17,11 @@ from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import (
     Addresses,
+    check_socket_path,
     format_address,
-    listen_for_rest,
+    listen,
     taken,
 )
-from transbeam.serving.server.connections.unix_sockets import check_socket_path
 from transbeam.serving.server.grpc_api.services import start_rpc
 from transbeam.serving.server.http_server.uvicorn_server import HttpServer
 from transbeam.serving.server.monitoring.access_log import AccessLog
@@ -43,14 +43,14 @@ from transbeam.serving.server.startup import bring_up, catalog_for
 _SWITCH_SECONDS = 0.0005
 
 
-class _Door(NamedTuple):
-    """A listening server: its address, and a function that drains and closes it."""
+class _OpenServer(NamedTuple):
+    """A listening server: its address, and a function that drains and stops it."""
 
     address: str
-    shut: Callable[[], Awaitable[None]]
+    stop: Callable[[], Awaitable[None]]
 
 
-class Doors(NamedTuple):
+class OpenServers(NamedTuple):
     """The listening REST and gRPC servers.
 
     Attributes:
@@ -86,26 +86,26 @@ def run(
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
-    async def until_told() -> bool:
+    async def until_signal() -> bool:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        async with doors_open(settings, listening) as doors:
-            opened(doors.addresses)
+        async with open_servers(settings, listening) as servers:
+            opened(servers.addresses)
             stopped = asyncio.create_task(stop.wait())
-            begun = asyncio.ensure_future(doors.begin())
-            await asyncio.wait({stopped, begun}, return_when=asyncio.FIRST_COMPLETED)
-            if not begun.done():
-                begun.cancel()  # the loading thread goes on, but is not awaited
+            loading = asyncio.ensure_future(servers.begin())
+            await asyncio.wait({stopped, loading}, return_when=asyncio.FIRST_COMPLETED)
+            if not loading.done():
+                loading.cancel()  # the loading thread goes on, but is not awaited
                 return False
-            begun.result()
+            loading.result()
             settle()
             ready()
             await stopped
             return True
 
-    return asyncio.run(until_told())
+    return asyncio.run(until_signal())
 
 
 @contextlib.asynccontextmanager
@@ -118,16 +118,16 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Addresses]:
     Raises:
         UserError: See `run`.
     """
-    with listen_for_rest(settings.host, settings.rest_port) as listening:
-        async with doors_open(settings, listening) as opened:
+    with listen(settings.host, settings.rest_port) as listening:
+        async with open_servers(settings, listening) as opened:
             await opened.begin()
             yield opened.addresses
 
 
 @contextlib.asynccontextmanager
-async def doors_open(
+async def open_servers(
     settings: ServerSettings, listening: socket.socket
-) -> AsyncIterator[Doors]:
+) -> AsyncIterator[OpenServers]:
     """Opens the REST and gRPC servers before any model is loaded.
 
     Both are drained and closed when the context exits.
@@ -140,115 +140,98 @@ async def doors_open(
         ConfigError: The gRPC address is invalid or in use.
         ArtifactError: A log cannot be written.
     """
-    metrics = Metrics()
+    async with contextlib.AsyncExitStack() as stack:
 
-    catalog = catalog_for(settings, metrics)
-    metrics.watch(catalog)
-    log = _request_log(settings, metrics)
-    service = Service(catalog, metrics, settings.limits, log)
-    followed = _followed(settings, service)
-    access = None if settings.access_log is None else AccessLog(settings.access_log)
+        def close_at_exit(close: Callable[[], object]) -> None:
+            stack.push_async_callback(asyncio.to_thread, close)
 
-    async def begin() -> None:
-        loading = begin_aside(partial(bring_up, catalog, settings), "first models")
-        await asyncio.wrap_future(loading)
-        catalog.start()
-        if followed is not None:
-            followed.start()
+        metrics = Metrics()
+        catalog = catalog_for(settings, metrics)
+        close_at_exit(catalog.close)
+        metrics.watch(catalog)
+        over: Over = _unheard
+        if settings.access_log is not None:
+            over = access_log = AccessLog(settings.access_log)
+            close_at_exit(access_log.close)
+        log = None
+        own = {model.name: model.log for model in settings.models if model.log}
+        if own or settings.log is not None:
+            log = RequestLog(own, settings.log, metrics)
+            close_at_exit(log.close)
+        service = Service(catalog, metrics, settings.limits, log)
+        polled = None
+        if settings.model_config_file and settings.model_config_file_poll_wait_seconds:
+            polled = Repeated(
+                WatchedConfigFile(settings.model_config_file, service).poll,
+                settings.model_config_file_poll_wait_seconds,
+                "model.config",
+            )
+            close_at_exit(polled.close)
 
-    try:
-        async with (
-            _rpc_open(service, settings, access or _unheard) as rpc,
-            _rest_open(service, settings, listening, access or _unheard) as rest,
-        ):
-            try:
-                yield Doors(Addresses(rest.address, rpc.address), begin)
-            finally:
-                service.draining = True
-                # Concurrently, so that neither accepts requests while the other drains.
-                await asyncio.gather(rpc.shut(), rest.shut())
-    finally:
-        if followed is not None:
-            await asyncio.to_thread(followed.close)
-        if log is not None:
-            await asyncio.to_thread(log.close)
-        if access is not None:
-            await asyncio.to_thread(access.close)
-        await asyncio.to_thread(catalog.close)
+        async def begin() -> None:
+            await asyncio.wrap_future(
+                begin_aside(partial(bring_up, catalog, settings), "first models")
+            )
+            catalog.start()
+            if polled is not None:
+                polled.start()
+
+        rpc = await _open_rpc(service, settings, over)
+        stack.push_async_callback(rpc.stop)
+        rest = await _open_rest(service, settings, listening, over)
+        stack.push_async_callback(rest.stop)
+        try:
+            yield OpenServers(Addresses(rest.address, rpc.address), begin)
+        finally:
+            service.draining = True
+            # Concurrently, so that neither accepts requests while the other drains.
+            await asyncio.gather(rpc.stop(), rest.stop())
 
 
 def _unheard(call: RequestContext) -> None:
     """Discards the call; used where there is no access log."""
 
 
-def _request_log(settings: ServerSettings, metrics: Metrics) -> RequestLog | None:
-    wanted = {model.name: model.log for model in settings.models if model.log}
-    if not wanted and settings.log is None:
-        return None
-    return RequestLog(wanted, settings.log, metrics)
-
-
-def _followed(settings: ServerSettings, service: Service) -> Repeated | None:
-    file = settings.model_config_file
-    seconds = settings.model_config_file_poll_wait_seconds
-    if not (file and seconds):
-        return None
-    return Repeated(WatchedConfigFile(file, service).look, seconds, "model.config")
-
-
-@contextlib.asynccontextmanager
-async def _rpc_open(
+async def _open_rpc(
     service: Service, settings: ServerSettings, over: Over
-) -> AsyncIterator[_Door]:
-    limits = settings.limits
+) -> _OpenServer:
     if settings.grpc_socket_path is not None:
         check_socket_path(settings.grpc_socket_path)
+    credentials = None
+    if settings.certificate is not None and settings.key is not None:
+        pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
+        credentials = grpc.ssl_server_credentials([pair])
     try:
         server, port = await start_rpc(
             service,
             settings,
             format_address(settings.host, settings.port),
-            _credentials(settings),
+            credentials,
             over,
         )
     except OSError as error:
         raise taken(settings.host, settings.port, "--port", error) from None
 
-    async def shut() -> None:
-        await server.stop(limits.drain_seconds)
-
-    try:
-        yield _Door(format_address(settings.host, port), shut)
-    finally:
-        await shut()
+    return _OpenServer(
+        format_address(settings.host, port),
+        partial(server.stop, settings.drain_seconds),
+    )
 
 
-@contextlib.asynccontextmanager
-async def _rest_open(
+async def _open_rest(
     service: Service, settings: ServerSettings, listening: socket.socket, over: Over
-) -> AsyncIterator[_Door]:
+) -> _OpenServer:
     port = listening.getsockname()[1]
     app = rest_app(service, settings.limits, settings.tokens, cors=settings.cors)
-    metrics = service.metrics
-    server = HttpServer(IdentifiedApp(app, over), settings, metrics.refused)
-    metrics.connections.set_function(server.connections)
-    running = asyncio.create_task(server.serve_until_told(listening))
+    server = HttpServer(IdentifiedApp(app, over), settings, service.metrics.refused)
+    service.metrics.connections.set_function(server.connections)
+    running = asyncio.create_task(server.serve_until_exit(listening))
     scheme = "https" if settings.certificate else "http"
 
-    async def shut() -> None:
+    async def stop() -> None:
         server.should_exit = True
         await running
 
-    try:
-        while not server.started and not running.done():
-            await asyncio.sleep(0.001)
-        yield _Door(f"{scheme}://{format_address(settings.host, port)}", shut)
-    finally:
-        await shut()
-
-
-def _credentials(settings: ServerSettings) -> grpc.ServerCredentials | None:
-    if settings.certificate is None or settings.key is None:
-        return None
-    pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
-    return grpc.ssl_server_credentials([pair])
+    while not server.started and not running.done():
+        await asyncio.sleep(0.001)
+    return _OpenServer(f"{scheme}://{format_address(settings.host, port)}", stop)

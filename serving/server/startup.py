@@ -11,7 +11,6 @@ from transbeam.serving.server.configuration.tf_serving_files import parse_batchi
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.regular_files import check_regular_files
-from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring.metrics import Metrics
 
 
@@ -50,11 +49,20 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
         ConfigError: The name or a label of a model is invalid.
     """
     try:
-        with catalog.begun(settings.models) as begun:
-            looks = {look: name for name, look in begun.items()}
-            for look in as_completed(looks):
-                look.result()
-                _check_loaded(_model(catalog, looks[look]))
+        with catalog.start_loading(settings.models) as polls:
+            models = {polls[model.name]: model for model in catalog.models()}
+            for poll in as_completed(models):
+                poll.result()
+                model = models[poll]
+                if not model.available():
+                    found = "; ".join(model.failures()) or (
+                        "there is no version folder, such as 1"
+                    )
+                    raise ArtifactError(
+                        f"{model.folder}: nothing to serve as {model.name!r}: {found}. "
+                        "Give the folder above the versions that `transbeam export` "
+                        "made"
+                    )
     except StatusError as failure:
         raise ConfigError(failure.message) from None
     try:
@@ -66,29 +74,6 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
             "choose it? With --allow-version-labels-for-unavailable-models a label "
             "waits for its version"
         ) from None
-
-
-def _check_loaded(model: Model) -> None:
-    if model.available():
-        return
-    found = "; ".join(model.failures()) or "there is no version folder, such as 1"
-    raise ArtifactError(
-        f"{model.folder}: nothing to serve as {model.name!r}: {found}. Give the folder "
-        "above the versions that `transbeam export` made"
-    )
-
-
-def _check_all(catalog: Catalog) -> None:
-    """Rejects any version that fails to load, even if another version is available."""
-    for name in catalog.names():
-        if failures := _model(catalog, name).failures():
-            raise ArtifactError(f"{name}: {'; '.join(failures)}")
-
-
-def _model(catalog: Catalog, name: str) -> Model:
-    model = catalog.model(name)
-    assert model is not None
-    return model
 
 
 def try_out(settings: ServerSettings) -> dict[str, list[int]]:
@@ -108,7 +93,10 @@ def try_out(settings: ServerSettings) -> dict[str, list[int]]:
     catalog = catalog_for(settings, Metrics())
     try:
         bring_up(catalog, settings)
-        _check_all(catalog)
-        return {name: _model(catalog, name).available() for name in catalog.names()}
+        # Any version that fails is rejected, even if another one is available.
+        for model in catalog.models():
+            if failures := model.failures():
+                raise ArtifactError(f"{model.name}: {'; '.join(failures)}")
+        return {model.name: model.available() for model in catalog.models()}
     finally:
         catalog.close()

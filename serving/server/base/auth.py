@@ -18,9 +18,6 @@ class Right(StrEnum):
     RELOAD = "reload"
 
 
-ALL = frozenset(Right)
-
-
 @dataclass(frozen=True)
 class AccessTokens:
     """The accepted tokens and their rights.
@@ -38,11 +35,6 @@ class AccessTokens:
     """
 
     rights: Mapping[str, frozenset[Right]] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def one(cls, token: str) -> "AccessTokens":
-        """Creates a set of one token that grants all rights."""
-        return cls({token: ALL})
 
     def check(self, authorization: str | None, right: Right | None = None) -> None:
         """Rejects a request whose token is missing, unknown or without a right.

@@ -85,36 +85,30 @@ def cut(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
     ]
 
 
-def joined(
-    parts: Sequence[Answer],
-    places: Sequence[np.ndarray],
-    whole: Callable[[], Answer],
-) -> Answer:
-    """Merges the outputs of parts of a request into one future.
+class ConcatenatedRows:
+    """Merges the outputs of parts of a request, as they complete, into one future.
 
-    The whole request is run again if the parts' outputs cannot be concatenated: their
-    rows differ in width (rows of token ids), and only the graph knows the padding
-    value, or an output has no batch axis.
+    All rows are run again if the parts' outputs cannot be concatenated: their rows
+    differ in width (rows of token ids), and only the graph knows the padding value, or
+    an output has no batch axis.
 
     Args:
         parts: Futures of the parts' outputs.
-        places: Row indices of the request that each part contains.
-        whole: Runs all rows of the request together.
+        indices: Row indices of the request that each part contains.
+        run_unsplit: Runs all rows of the request together.
+
+    Attributes:
+        answer: Future of the merged outputs.
     """
-    return _ConcatenatedRows(parts, places, whole).answer
-
-
-class _ConcatenatedRows:
-    """Merges part results as they complete; see `joined`."""
 
     def __init__(
         self,
         parts: Sequence[Answer],
-        places: Sequence[np.ndarray],
-        whole: Callable[[], Answer],
+        indices: Sequence[np.ndarray],
+        run_unsplit: Callable[[], Answer],
     ):
         self.answer: Answer = Future()
-        self._parts, self._places, self._whole = parts, places, whole
+        self._parts, self._indices, self._run_unsplit = parts, indices, run_unsplit
         self._left, self._failed = len(parts), False
         self._lock = threading.Lock()
         self.answer.add_done_callback(self._cancel)
@@ -132,15 +126,20 @@ class _ConcatenatedRows:
         if error is not None:
             settle(self.answer, error)
         elif is_last:
-            self._put_together()
+            self._concatenate()
 
-    def _put_together(self) -> None:
+    def _concatenate(self) -> None:
         try:
             answers = [part.result() for part in self._parts]
-            if _fit_together(answers, self._places):
-                settle(self.answer, _in_order(answers, self._places))
+            if _are_compatible(answers, self._indices):
+                order = np.argsort(np.concatenate(self._indices))
+                rows = {
+                    name: np.concatenate([answer[name] for answer in answers])[order]
+                    for name in answers[0]
+                }
+                settle(self.answer, rows)
             else:
-                self._whole().add_done_callback(self._pass_on)
+                self._run_unsplit().add_done_callback(self._pass_on)
         except BaseException as error:
             settle(self.answer, error)
 
@@ -164,18 +163,8 @@ def settle(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> Non
         answer.set_result(result)
 
 
-def _fit_together(answers: Sequence[Arrays], places: Sequence[np.ndarray]) -> bool:
-    counted = zip(answers, places, strict=True)
+def _are_compatible(answers: Sequence[Arrays], indices: Sequence[np.ndarray]) -> bool:
+    counted = zip(answers, indices, strict=True)
     return all(in_rows(answer, len(part)) for answer, part in counted) and all(
         len({answer[name].shape[1:] for answer in answers}) == 1 for name in answers[0]
     )
-
-
-def _in_order(
-    answers: Sequence[Arrays], places: Sequence[np.ndarray]
-) -> dict[str, np.ndarray]:
-    order = np.argsort(np.concatenate(places))
-    return {
-        name: np.concatenate([answer[name] for answer in answers])[order]
-        for name in answers[0]
-    }

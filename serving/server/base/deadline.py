@@ -46,8 +46,10 @@ class Deadline:
 
     def missed(self) -> StatusError:
         """Returns the DEADLINE_EXCEEDED error of this deadline."""
-        message = f"Timed out: no answer within {self.seconds:g} s"
-        return StatusError(StatusCode.DEADLINE_EXCEEDED, message)
+        return StatusError(
+            StatusCode.DEADLINE_EXCEEDED,
+            f"Timed out: no answer within {self.seconds:g} s",
+        )
 
     async def wait(self, answer: Awaitable[_Answer]) -> _Answer:
         """Awaits a result until the deadline.

@@ -11,8 +11,10 @@ _GOODBYE_SECONDS = 2.0
 _log = logging.getLogger("transbeam.serve")
 
 
-class Repeated:
+class Repeated(SideThread):
     """A thread that calls a function at an interval until it is closed.
+
+    The first call follows one interval after the start.
 
     Args:
         work: The function. An exception is logged, and the next call takes place.
@@ -29,24 +31,20 @@ class Repeated:
     """
 
     def __init__(self, work: Callable[[], object], seconds: float, name: str):
+        super().__init__(self._repeat, name)
         self._work = work
         self._seconds = seconds
-        self._stop = threading.Event()
-        self._thread = SideThread(self._repeat, name)
-
-    def start(self) -> None:
-        """Starts the thread; the first call follows after one interval."""
-        self._thread.start()
+        self._closed = threading.Event()
 
     def close(self) -> None:
         """Stops the thread after the current call, but waits for that only briefly."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_GOODBYE_SECONDS)
+        self._closed.set()
+        if self.is_alive():
+            self.join(_GOODBYE_SECONDS)
 
     def _repeat(self) -> None:
-        while not self._stop.wait(self._seconds):
+        while not self._closed.wait(self._seconds):
             try:
                 self._work()
             except Exception:  # the next call may succeed
-                _log.exception("%s: failed, and will be tried again", self._thread.name)
+                _log.exception("%s: failed, and will be tried again", self.name)

@@ -1,5 +1,8 @@
 """Errors of requests, with their gRPC and HTTP status codes."""
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from grpc import StatusCode
 
 # HTTP status codes of TF Serving's REST API for gRPC codes; 500 for the others.
@@ -19,6 +22,11 @@ _HTTP = {
     StatusCode.UNAVAILABLE: 503,
     StatusCode.DEADLINE_EXCEEDED: 504,
 }
+# Size of an error message over gRPC. It travels in a trailer, percent-encoded. Clients
+# reject trailers over 8 KB, and then report that instead of the error:
+# https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
+_MOST_BYTES = 4096
+_MORE = "…"
 _BY_NUMBER = {code.value[0]: code for code in StatusCode}
 
 
@@ -66,3 +74,30 @@ def from_number(number: int, message: str) -> StatusError:
     429
     """
     return StatusError(_BY_NUMBER.get(number, StatusCode.UNKNOWN), message)
+
+
+def short_details(message: str, most: int = _MOST_BYTES) -> str:
+    """Truncates a message, between characters, to a size in bytes.
+
+    Args:
+        message: The error message.
+        most: Maximum size in bytes, percent-encoded.
+
+    Example:
+    >>> short_details("no such model", 20), short_details("a" * 100, 20)
+    ('no such model', 'aaaaaaaaaaa…')
+    >>> short_details("ä" * 100, 30)
+    'äää…'
+    """
+    # A character takes at least one byte: no more than `most + 1` need to be counted.
+    ends = list(accumulate(map(_size, message[: most + 1])))
+    if not ends or ends[-1] <= most:
+        return message
+    return message[: bisect_right(ends, most - _size(_MORE))] + _MORE
+
+
+def _size(character: str) -> int:
+    """Returns the size in bytes of a character, percent-encoded."""
+    if " " <= character <= "~" and character != "%":
+        return 1
+    return 3 * len(character.encode("utf-8", "replace"))

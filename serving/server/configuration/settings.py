@@ -1,40 +1,13 @@
 """Settings of the server."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from transbeam.serving.server.base.auth import AccessTokens
-from transbeam.serving.server.configuration.stop_string_limits import StopLimits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
-from transbeam.serving.server.models.catalog import ModelSettings
-from transbeam.serving.server.models.logging_config import LogSettings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits on requests and on their duration.
-
-    Attributes:
-        body_bytes: Bytes of a request body, uncompressed.
-        text_bytes: Bytes of all texts of a request.
-        rows: Rows of a request.
-        body_seconds: Time in which a request body must arrive.
-        answer_seconds: Time in which a request must be answered.
-        model_seconds: `answer_seconds` of individual models, by model name.
-        drain_seconds: Time that running requests get when the server is stopped.
-        stops: Limits of stop strings.
-    """
-
-    body_bytes: int = 16 * 2**20
-    text_bytes: int = 2**21
-    rows: int = 2**14
-    body_seconds: float = 30.0
-    answer_seconds: float = 30.0
-    model_seconds: Mapping[str, float] = field(default_factory=dict)
-    drain_seconds: float = 30.0
-    stops: StopLimits = field(default_factory=StopLimits)
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
+from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +23,7 @@ class ServerSettings:
         batching: Batching parameters.
         limits: Limits on requests.
         connections: Limits on connections.
+        drain_seconds: Time that running requests get when the server is stopped.
         poll_seconds: Interval at which model folders are polled for new versions.
         model_config_file: The `model.config` that the models come from, to poll it.
         model_config_file_poll_wait_seconds: Interval at which that file is read again;
@@ -76,6 +50,7 @@ class ServerSettings:
     batching: BatchingParameters = field(default_factory=BatchingParameters)
     limits: Limits = field(default_factory=Limits)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    drain_seconds: float = 30.0
     poll_seconds: float = 1.0
     model_config_file: Path | None = None
     model_config_file_poll_wait_seconds: float = 0.0

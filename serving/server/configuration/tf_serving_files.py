@@ -5,7 +5,6 @@ no Python package, so its fields are parsed one by one.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,27 @@ from tensorflow_serving.config import model_server_config_pb2 as config_pb2
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.server.base.status import invalid
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
-from transbeam.serving.server.models.catalog import ModelSettings
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
+from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 from transbeam.serving.server.models.versions import Policy
 
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
-_IN_VERSIONS = "batching_params.pbtxt"
+_POSITIVE, _FLAG = r"0*[1-9][0-9]*", r"(?i:true|false)"
 _PADDING = "pad_variable_length_inputs"
+# Patterns of the values of all keys of the message. Those without a meaning in a server
+# of one process are checked and ignored.
+_VALUES = {
+    "max_batch_size": _POSITIVE,
+    "batch_timeout_micros": r"[0-9]+",
+    "max_enqueued_batches": _POSITIVE,
+    "num_batch_threads": _POSITIVE,
+    "allowed_batch_sizes": _POSITIVE,
+    _PADDING: _FLAG,
+    "enable_large_batch_splitting": _FLAG,
+    "max_execution_batch_size": _POSITIVE,
+    "thread_pool_name": r".*",
+}
+_IN_VERSIONS = "batching_params.pbtxt"
 # TF Serving selects log collectors by name, but its releases include none.
 _COLLECTOR = "tfrecord"
 
@@ -78,8 +90,13 @@ def _settings(model: config_pb2.ModelConfig) -> ModelSettings:
         log = _log(model.logging_config) if model.HasField("logging_config") else None
     except ConfigError as error:
         raise ConfigError(f"{model.name}: logging_config: {error}") from None
-    labels = dict(model.version_labels)
-    return ModelSettings(model.name, Path(model.base_path), _policy(model), labels, log)
+    return ModelSettings(
+        model.name,
+        Path(model.base_path),
+        _policy(model),
+        dict(model.version_labels),
+        log,
+    )
 
 
 def _log(config: logging_config_pb2.LoggingConfig) -> LogSettings:
@@ -132,22 +149,24 @@ def read_batching(file: Path) -> BatchingParameters:
     """
     text = re.sub(r"#.*", "", _text(file))
     if rest := _FIELD.sub("", text).strip(" \t\r\n,;"):
-        raise ConfigError(f"{file}: cannot read {rest.split()[0]!r}; {_EXPECTED}")
+        raise ConfigError(
+            f"{file}: cannot read {rest.split()[0]!r}; expected lines such as "
+            "max_batch_size { value: 32 }"
+        )
     found: dict[str, Any] = {}
     for name, wrapped, plain in _FIELD.findall(text):
         value = wrapped or plain.rstrip(",;")
-        if name not in _READERS:
-            known = ", ".join(_READERS)
-            raise ConfigError(f"{file}: {name}: unknown; expected one of {known}")
-        try:
-            read = _READERS[name](value)
-        except ValueError:
-            raise ConfigError(f"{file}: {name}: {value!r} makes no sense") from None
+        if name not in _VALUES:
+            raise ConfigError(
+                f"{file}: {name}: unknown; expected one of {', '.join(_VALUES)}"
+            )
+        if not re.fullmatch(_VALUES[name], value):
+            raise ConfigError(f"{file}: {name}: {value!r} makes no sense")
         if name == "allowed_batch_sizes":
-            found[name] = (*found.get(name, ()), read)
+            found[name] = (*found.get(name, ()), int(value))
         elif name in BatchingParameters.__dataclass_fields__:
-            found[name] = read
-        elif name == _PADDING and read:
+            found[name] = int(value)
+        elif name == _PADDING and value.lower() == "true":
             raise ConfigError(
                 f"{file}: {_PADDING}: true would fill short rows up with their own "
                 "first element, masks included, and change what a Transformer answers. "
@@ -184,46 +203,6 @@ def parse_batching(folder: Path, common: BatchingParameters) -> BatchingParamete
     except ConfigError as error:
         raise invalid(str(error)) from None
     return replace(read, num_batch_threads=common.num_batch_threads)
-
-
-_EXPECTED = "expected lines such as max_batch_size { value: 32 }"
-
-
-def _positive(text: str) -> int:
-    if _not_negative(text) == 0:
-        raise ValueError
-    return int(text)
-
-
-def _not_negative(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError
-    return int(text)
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError
-    return text.lower() == "true"
-
-
-def _name(text: str) -> str:
-    return text.strip("\"'")
-
-
-# All keys of the message. Those without a meaning in a server of one process are parsed
-# and ignored.
-_READERS: dict[str, Callable[[str], Any]] = {
-    "max_batch_size": _positive,
-    "batch_timeout_micros": _not_negative,
-    "max_enqueued_batches": _positive,
-    "num_batch_threads": _positive,
-    "allowed_batch_sizes": _positive,
-    _PADDING: _flag,
-    "enable_large_batch_splitting": _flag,
-    "max_execution_batch_size": _positive,
-    "thread_pool_name": _name,
-}
 
 
 def _text(file: Path) -> str:

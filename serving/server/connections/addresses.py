@@ -1,12 +1,17 @@
 """Listening sockets and addresses, checked before any model is loaded."""
 
+import errno
 import socket
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 
 from transbeam.configs.base.errors import ConfigError
 
 # Backlog: connections that wait until the server accepts them.
 _WAITING = 1024
+_LONGEST = 107  # bytes of the path of a Unix socket on Linux
+_FLAG = "--grpc-socket-path"
 
 
 @dataclass(frozen=True)
@@ -22,33 +27,17 @@ class Addresses:
     grpc: str
 
 
-def listen_for_rest(host: str, port: int) -> socket.socket:
-    """Opens the listening socket of the REST API.
+def listen(host: str, port: int, flag: str = "--rest-port") -> socket.socket:
+    """Opens a listening socket.
 
     Args:
         host: Address to bind to.
         port: Port; 0 for any free port.
+        flag: Command-line flag that chooses another port.
 
     Raises:
         ConfigError: The address is invalid or in use.
     """
-    return _listening(host, port, "--rest-port")
-
-
-def check_free_for_rpc(host: str, port: int) -> None:
-    """Checks that the gRPC port is free; gRPC itself binds it later.
-
-    Args:
-        host: Address to bind to.
-        port: Port; 0 for any free port.
-
-    Raises:
-        ConfigError: The address is invalid or in use.
-    """
-    _listening(host, port, "--port").close()
-
-
-def _listening(host: str, port: int, flag: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With an explicit protocol, asyncio sets TCP_NODELAY. Otherwise every second packet
     # would wait 40 ms for the client's acknowledgment of the first.
@@ -86,3 +75,43 @@ def format_address(host: str, port: int) -> str:
     '[::1]:8500'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_socket_path(path: Path) -> None:
+    """Checks that a server may listen at a path.
+
+    A killed server leaves its socket behind, and gRPC replaces it; but gRPC would also
+    replace the socket of a running server.
+
+    Args:
+        path: Path of the socket; its folder must exist.
+
+    Raises:
+        ConfigError: Another kind of file exists, a server is listening, the folder is
+            missing, or the path is too long.
+    """
+    if len(str(path).encode()) > _LONGEST:
+        raise ConfigError(
+            f"{_FLAG} {path}: expected a path of at most {_LONGEST} bytes, all that a "
+            "Unix socket takes"
+        )
+    if not path.parent.is_dir():
+        raise ConfigError(f"{_FLAG} {path}: there is no folder {path.parent}")
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"{_FLAG} {path}: something else is there, and no socket")
+    if _is_listened_to(path):
+        raise ConfigError(
+            f"{_FLAG} {path}: a server listens there. Stop it, or give another path"
+        )
+
+
+def _is_listened_to(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        # A full backlog refuses a non-blocking connection, and means that a server
+        # listens.
+        client.setblocking(False)
+        return client.connect_ex(str(path)) in (0, errno.EAGAIN, errno.EINPROGRESS)

@@ -25,8 +25,10 @@ def default_connections(descriptors: int | None = None) -> int:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if descriptors == resource.RLIM_INFINITY:
         return _MOST_CONNECTIONS
-    share = (descriptors - _RESERVED_DESCRIPTORS) // 2
-    return max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, share))
+    return max(
+        _FEWEST_CONNECTIONS,
+        min(_MOST_CONNECTIONS, (descriptors - _RESERVED_DESCRIPTORS) // 2),
+    )
 
 
 _GROUP = ArgumentGroup(

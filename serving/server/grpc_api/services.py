@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import tensorflow as tf
 from grpc import StatusCode
 from tensorflow_serving.apis import (
@@ -30,21 +31,21 @@ from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
-from transbeam.serving.server.base.status import StatusError, invalid
+from transbeam.serving.server.base.status import StatusError, invalid, short_details
 from transbeam.serving.server.base.worker_thread import are_many, aside
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import parse_models
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
-from transbeam.serving.server.grpc_api.client_timeouts import PatientCalls
-from transbeam.serving.server.grpc_api.error_details import short_details
-from transbeam.serving.server.grpc_api.health import add_health
-from transbeam.serving.server.grpc_api.reflection import add_reflection
-from transbeam.serving.server.inference.signature import ServableSignature
-from transbeam.serving.server.monitoring.request_ids import (
+from transbeam.serving.server.grpc_api.interceptors import (
     IdentifiedCalls,
-    Over,
-    current,
+    PatientCalls,
 )
+from transbeam.serving.server.grpc_api.standard_services import (
+    add_standard_services,
+    check_token,
+)
+from transbeam.serving.server.inference.signature import ServableSignature
+from transbeam.serving.server.monitoring.request_ids import Over, current
 from transbeam.serving.server.protocol.model_spec import model_spec, parse_target
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array, write_proto
@@ -77,14 +78,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     async def Predict(self, request: Any, context: Any) -> Any:
         async def answer() -> predict_pb2.PredictResponse:
-            target, spec = _target(request), request.model_spec
-            inputs = {
-                name: to_array(name, proto) for name, proto in request.inputs.items()
-            }
+            spec = request.model_spec
             predicted = await self._service.predict(
-                target,
+                _target(request),
                 spec.signature_name,
-                inputs,
+                _arrays(request),
                 request.output_filter,
                 self._deadline(spec.name, context),
             )
@@ -107,7 +105,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "Classify",
             spec.name,
-            lambda: self._service.classify(
+            lambda: self._service.run_examples(
+                "classify",
                 _target(request),
                 spec.signature_name,
                 request.input,
@@ -121,7 +120,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             context,
             "Regress",
             spec.name,
-            lambda: self._service.regress(
+            lambda: self._service.run_examples(
+                "regress",
                 _target(request),
                 spec.signature_name,
                 request.input,
@@ -160,18 +160,12 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         async def read(version: int, signature: ServableSignature) -> StreamRequest:
             answering.CopyFrom(model_spec(spec.name, version, signature.name))
-            given = request.inputs.items()
-            arrays = {name: to_array(name, proto) for name, proto in given}
-            return stream_request(arrays, signature)
+            return stream_request(_arrays(request), signature)
 
         stream = self._service.stream(parse_target(spec), "GRPC", read)
         async with aclosing(stream) as parts:
-
-            async def following() -> StreamPart | Whole | None:
-                return await anext(parts, None)
-
             while part := await answered(
-                context, self._tokens, following, Right.PREDICT
+                context, self._tokens, lambda: anext(parts, None), Right.PREDICT
             ):
                 yield _response(answering, part)
 
@@ -217,11 +211,12 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
                 wanted = parse_models(request.config)
             except ConfigError as error:
                 raise invalid(str(error)) from None
-            reload = partial(
-                reload_for_client, self._service, wanted, self._reload_roots
-            )
             # In a daemon thread: hanging storage must not keep the process alive.
-            await asyncio.wrap_future(begin_aside(reload, "reload"))
+            reload = begin_aside(
+                partial(reload_for_client, self._service, wanted, self._reload_roots),
+                "reload",
+            )
+            await asyncio.wrap_future(reload)
             response = model_management_pb2.ReloadConfigResponse()
             response.status.SetInParent()
             return response
@@ -244,8 +239,7 @@ async def answered(
         right: Right that the token must grant.
     """
     try:
-        metadata = dict(context.invocation_metadata() or ())
-        tokens.check(metadata.get("authorization"), right)
+        check_token(context, tokens, right)
         return await answer()
     except StatusError as failure:
         code, message = failure.code, failure.message
@@ -266,6 +260,10 @@ def _target(request: Any) -> ModelTarget:
     return parse_target(request.model_spec)
 
 
+def _arrays(request: Any) -> dict[str, np.ndarray]:
+    return {name: to_array(name, proto) for name, proto in request.inputs.items()}
+
+
 def _response(
     answering: model_pb2.ModelSpec, part: StreamPart | Whole
 ) -> predict_pb2.PredictResponse:
@@ -277,12 +275,16 @@ def _response(
 
 def _streaming(service: PredictionService) -> grpc.GenericRpcHandler:
     """Creates the handler of `PredictStreamed`, which TF Serving's stubs lack."""
-    method = grpc.unary_stream_rpc_method_handler(
-        service.PredictStreamed,
-        request_deserializer=predict_pb2.PredictRequest.FromString,
-        response_serializer=predict_pb2.PredictResponse.SerializeToString,
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            STREAMED: grpc.unary_stream_rpc_method_handler(
+                service.PredictStreamed,
+                request_deserializer=predict_pb2.PredictRequest.FromString,
+                response_serializer=predict_pb2.PredictResponse.SerializeToString,
+            )
+        },
     )
-    return grpc.method_handlers_generic_handler(SERVICE, {STREAMED: method})
 
 
 def _options(most_bytes: int, limits: ConnectionLimits) -> list[tuple[str, int]]:
@@ -334,12 +336,16 @@ async def start_rpc(
         OSError: The address is invalid or in use.
     """
     limits, tokens = settings.connections, settings.tokens
-    patient = PatientCalls(
-        settings.limits.body_seconds, limits.unread_seconds, service.metrics.refused
-    )
     server = grpc.aio.server(
         options=_options(settings.limits.body_bytes, limits),
-        interceptors=[patient, IdentifiedCalls(over)],
+        interceptors=[
+            PatientCalls(
+                settings.limits.body_seconds,
+                limits.unread_seconds,
+                service.metrics.refused,
+            ),
+            IdentifiedCalls(over),
+        ],
         maximum_concurrent_rpcs=limits.calls,
     )
     predictions = PredictionService(service, tokens)
@@ -350,8 +356,7 @@ async def start_rpc(
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(
         ModelService(service, tokens, settings.reload_roots), server
     )
-    add_health(server, service)
-    add_reflection(server, tokens)
+    add_standard_services(server, service, tokens)
     port = _listen(server, address, credentials)
     if settings.grpc_socket_path is not None:
         _listen(server, f"unix:{settings.grpc_socket_path}", credentials)

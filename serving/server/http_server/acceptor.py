@@ -19,13 +19,13 @@ from transbeam.serving.server.http_server.refusals import refusal
 
 _AT_ONCE = 64  # connections accepted before other tasks run
 _PAUSE_SECONDS = 1.0  # after the system was out of descriptors or memory
-_SAY_SECONDS = 60.0
+_LOG_SECONDS = 60.0
 _OUT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 # Refused connections that stay open briefly after the 503 response: closed at once, a
 # TCP reset could reach the client before the response.
-_TOLD_AT_ONCE = 64
-_TOLD_SECONDS = 1.0
-_GOODBYE_SECONDS = 1.0
+_MOST_LINGERING = 64
+_LINGER_SECONDS = 1.0
+_TLS_SHUTDOWN_SECONDS = 1.0
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -60,8 +60,8 @@ class Acceptor:
         self._refused = refused
         self._context = context
         self._greeting: set[asyncio.Task[None]] = set()
-        self._told: deque[tuple[float, socket.socket]] = deque()
-        self._said = -_SAY_SECONDS
+        self._lingering: deque[tuple[float, socket.socket]] = deque()
+        self._logged = -_LOG_SECONDS
         self._loop = asyncio.get_running_loop()
         self._later: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -80,8 +80,8 @@ class Acceptor:
         self._listening.close()
         for task in self._greeting:
             task.cancel()
-        while self._told:
-            self._told.popleft()[1].close()
+        while self._lingering:
+            self._lingering.popleft()[1].close()
 
     async def wait_closed(self) -> None:
         """Waits for accepted connections whose setup is not finished."""
@@ -89,8 +89,8 @@ class Acceptor:
 
     def look(self, now: float) -> None:
         """Closes refused connections whose grace period is over."""
-        while self._told and now - self._told[0][0] > _TOLD_SECONDS:
-            self._told.popleft()[1].close()
+        while self._lingering and now - self._lingering[0][0] > _LINGER_SECONDS:
+            self._lingering.popleft()[1].close()
 
     def _resume(self) -> None:
         self._later = None
@@ -123,7 +123,7 @@ class Acceptor:
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=self._limits.head_seconds if secure else None,
-                ssl_shutdown_timeout=_GOODBYE_SECONDS if secure else None,
+                ssl_shutdown_timeout=_TLS_SHUTDOWN_SECONDS if secure else None,
             )
         except ConnectionAbortedError:  # raised by asyncio when a handshake times out
             self._refused("head_seconds")
@@ -135,22 +135,26 @@ class Acceptor:
         self._loop.remove_reader(self._listening.fileno())
         self._later = self._loop.call_later(_PAUSE_SECONDS, self._resume)
         now = time.monotonic()
-        if now - self._said >= _SAY_SECONDS:
-            self._said = now
+        if now - self._logged >= _LOG_SECONDS:
+            self._logged = now
             _log.error(
                 "no connection can be accepted: %s. Raise the limit of open files "
-                "(ulimit -n) or lower --max-connections; this is said once a minute",
+                "(ulimit -n) or lower --max-connections; this is logged once a minute",
                 error.strerror,
             )
 
     def _refuse(self, connection: socket.socket) -> None:
         self._refused("connections")
-        if self._context is not None or len(self._told) >= _TOLD_AT_ONCE:
+        if self._context is not None or len(self._lingering) >= _MOST_LINGERING:
             connection.close()
             return
-        most = self._limits.connections
-        message = f"The server has the {most:,} connections that it takes at once"
         with suppress(OSError):
-            connection.send(refusal(503, message))
+            connection.send(
+                refusal(
+                    503,
+                    f"The server has the {self._limits.connections:,} connections that "
+                    "it takes at once",
+                )
+            )
             connection.shutdown(socket.SHUT_WR)
-        self._told.append((time.monotonic(), connection))
+        self._lingering.append((time.monotonic(), connection))

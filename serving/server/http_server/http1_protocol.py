@@ -78,8 +78,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._headers_seen = 0
         self._in_body = False
         # Data received after a pipelined request that waits for its turn.
-        self._held = b""
-        self._last_words: bytes | None = None
+        self._deferred = b""
+        self._last_response: bytes | None = None
         self.url = b""
         self._unread, self._unread_since = 0, 0.0
         self._wire: Any = None
@@ -88,17 +88,17 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.flow = _HoldingFlow(transport, lambda: bool(self._held))
+        self.flow = _DeferringFlow(transport, lambda: bool(self._deferred))
         # With TLS, the underlying TCP transport: only that one counts unsent bytes.
         secure = getattr(transport, "_ssl_protocol", None)
         self._wire = getattr(secure, "_transport", None) or transport
         self._enter(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
-        if self._phase is Phase.LAST or self._last_words is not None:
+        if self._phase is Phase.LAST or self._last_response is not None:
             return  # after a refusal all further data is discarded
-        if self._held:
-            self._held += data
+        if self._deferred:
+            self._deferred += data
             return
         self._unset_keepalive_if_required()
         if self._phase is Phase.IDLE:
@@ -110,7 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
         try:
             while view:
                 if self.pipeline:
-                    self._held = bytes(view)
+                    self._deferred = bytes(view)
                     self.flow.pause_reading()
                     return
                 ahead = self._is_answering() and not self._in_body
@@ -162,11 +162,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if line > limits.line_bytes:
             raise self._long_line()
         if self._head_bytes + len(self.url) > limits.head_bytes:
-            message = f"The headers are longer than {limits.head_bytes:,} bytes in all"
-            raise Refused(431, message, "head_bytes")
+            raise Refused(
+                431,
+                f"The headers are longer than {limits.head_bytes:,} bytes in all",
+                "head_bytes",
+            )
         if self._headers_seen > limits.headers:
-            message = f"There are more than {limits.headers:,} headers"
-            raise Refused(431, message, "headers")
+            raise Refused(
+                431, f"There are more than {limits.headers:,} headers", "headers"
+            )
         if not self._in_body:  # a trailer must not pass for a header, such as a token
             super().on_header(name, value)
 
@@ -176,8 +180,11 @@ class LimitedProtocol(HttpToolsProtocol):
         check_framing(parser.get_http_version(), self.headers)
         if parser.should_upgrade() and has_body(self.headers):
             # The parser would skip the body and parse it as the next request.
-            message = "Upgrade is not spoken here; send the request without it"
-            raise Refused(400, message, "no_http")
+            raise Refused(
+                400,
+                "Upgrade is not spoken here; send the request without it",
+                "no_http",
+            )
         self._in_body = True
         if not self._is_answering():
             self._enter(Phase.WORK)
@@ -201,13 +208,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._enter(Phase.IDLE)
 
     def _long_line(self) -> Refused:
-        most = f"{self._limits.line_bytes:,} bytes"
+        most = self._limits.line_bytes
+        status, line = 431, "A header"
         if self._in_body:
-            message = f"A trailer or a chunk's first line is longer than {most}"
-            return Refused(431, message, "line_bytes")
-        if not self._headers_seen and len(self.url) > self._limits.line_bytes:
-            return Refused(414, f"The path is longer than {most}", "line_bytes")
-        return Refused(431, f"A header is longer than {most}", "line_bytes")
+            line = "A trailer or a chunk's first line"
+        elif not self._headers_seen and len(self.url) > most:
+            status, line = 414, "The path"
+        return Refused(status, f"{line} is longer than {most:,} bytes", "line_bytes")
 
     # --- Responses ---
 
@@ -219,53 +226,50 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.transport.is_closing() or self._is_answering():
             return
-        if self._last_words is not None:
-            self._say_last(self._last_words)
+        if self._last_response is not None:
+            self._send_last(self._last_response)
             return
         self._enter(Phase.REST if self._in_body else Phase.IDLE)
-        if self._held:
-            held, self._held = self._held, b""
+        if self._deferred:
+            deferred, self._deferred = self._deferred, b""
             self._enter(Phase.HEAD)
             self._unset_keepalive_if_required()
             # Scheduled, so as not to run inside the callback of the finished response.
-            self.loop.call_soon(self._parse_held, held)
+            self.loop.call_soon(self._parse_deferred, deferred)
 
-    def _parse_held(self, held: bytes) -> None:
+    def _parse_deferred(self, deferred: bytes) -> None:
         if not self.transport.is_closing() and self.parser is not None:
-            self._parse(held)
-            if not self._held and not self.pipeline:
+            self._parse(deferred)
+            if not self._deferred and not self.pipeline:
                 self.flow.resume_reading()
 
     def _refuse(self, refused: Refused) -> None:
         self._count_refused(refused.reason)
-        headers = self.server_state.default_headers
-        words = refusal(refused.status, refused.message, headers)
-        self._held = b""
+        last = self._refusal(refused.status, refused.message)
+        self._deferred = b""
         cycle = self.cycle
         if self._in_body and self._is_answering():
             # The request in progress is malformed: signal a disconnect to its handler.
             cycle.disconnected = True
             cycle.message_event.set()
-            if self.pipeline and self.pipeline[0][0] is cycle:
-                self.pipeline.popleft()
-            elif cycle.response_started:
-                self._say_last(b"")
+            if not (self.pipeline and self.pipeline[0][0] is cycle):
+                self._send_last(b"" if cycle.response_started else last)
                 return
-            else:
-                self._say_last(words)
-                return
+            self.pipeline.popleft()
         if self._is_answering():  # earlier pipelined requests are answered first
-            self._last_words = words
-            return
-        self._say_last(words)
+            self._last_response = last
+        else:
+            self._send_last(last)
 
-    def _say_last(self, words: bytes) -> None:
+    def _refusal(self, status: int, message: str) -> bytes:
+        return refusal(status, message, self.server_state.default_headers)
+
+    def _send_last(self, response: bytes) -> None:
         self._unset_keepalive_if_required()
         self._enter(Phase.LAST)
         self.flow.resume_reading()
-        if words:
-            self.transport.write(words)
-        if words and self.transport.can_write_eof():
+        self.transport.write(response)
+        if response and self.transport.can_write_eof():
             self.transport.write_eof()
         else:
             self.transport.close()
@@ -291,7 +295,12 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         silent = now - self._since
         if self._phase is Phase.HEAD and silent > limits.head_seconds:
-            self._end_silence()
+            self._count_refused("head_seconds")
+            if self._pending or self._headers_seen:
+                message = f"The headers did not come within {limits.head_seconds:g} s"
+                self._send_last(self._refusal(408, message))
+            else:  # no request was started, so no response is due
+                self.transport.close()
         elif self._phase is Phase.REST and silent > self._body_seconds:
             self._count_refused("body_seconds")
             self.transport.close()
@@ -299,16 +308,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self._phase is Phase.LAST and silent > _LINGER_SECONDS:
             self.transport.abort()
-
-    def _end_silence(self) -> None:
-        self._count_refused("head_seconds")
-        if not self._pending and not self._headers_seen:
-            self.transport.close()  # no request was started, so no response is due
-            return
-        seconds = self._limits.head_seconds
-        message = f"The headers did not come within {seconds:g} s"
-        headers = self.server_state.default_headers
-        self._say_last(refusal(408, message, headers))
 
     def _reads_nothing(self, now: float) -> bool:
         """Returns True if the client has read no buffered output for too long."""
@@ -319,16 +318,16 @@ class LimitedProtocol(HttpToolsProtocol):
         return bool(unread) and now - self._unread_since > self._limits.unread_seconds
 
 
-class _HoldingFlow(FlowControl):
-    """Flow control that pauses reading while held data waits to be parsed.
+class _DeferringFlow(FlowControl):
+    """Flow control that pauses reading while deferred data waits to be parsed.
 
     uvicorn resumes reading whenever an application checks for a disconnect.
     """
 
-    def __init__(self, transport: asyncio.Transport, is_holding: Callable[[], bool]):
+    def __init__(self, transport: asyncio.Transport, is_deferring: Callable[[], bool]):
         super().__init__(transport)
-        self._is_holding = is_holding
+        self._is_deferring = is_deferring
 
     def resume_reading(self) -> None:
-        if not self._is_holding():
+        if not self._is_deferring():
             super().resume_reading()

@@ -31,13 +31,12 @@ def refusal(
 ) -> bytes:
     """Formats a complete HTTP response with a JSON error and `connection: close`."""
     body = error_text(message)
-    lines = [b"%s: %s\r\n" % header for header in headers or []]
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        lines.append(b"retry-after: 1\r\n")
+    later = b"retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else b""
     return b"".join(
         [
             STATUS_LINE[status],
-            *lines,
+            *[b"%s: %s\r\n" % header for header in headers or []],
+            later,
             b"content-type: application/json\r\n",
             b"content-length: %d\r\n" % len(body),
             b"connection: close\r\n\r\n",
@@ -71,18 +70,18 @@ def check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
 
     hosts, codings = given(b"host"), given(b"transfer-encoding")
     if len(hosts) > 1 or (not hosts and version != "1.0"):
-        found = f"{len(hosts)} Host headers"
-        raise Refused(400, f"There are {found}; expected one", "no_http")
+        raise Refused(
+            400, f"There are {len(hosts)} Host headers; expected one", "no_http"
+        )
     if hosts and not _HOST.fullmatch(hosts[0]):
         raise Refused(400, "The Host header is no name of a host", "no_http")
     if len(given(b"content-length")) + bool(codings) > 1:
-        message = "The body's length is given twice"
-        raise Refused(400, message, "no_http")
+        raise Refused(400, "The body's length is given twice", "no_http")
     if not codings:
         return
     if version == "1.0":
-        message = "HTTP/1.0 has no Transfer-Encoding"
-        raise Refused(400, message, "no_http")
+        raise Refused(400, "HTTP/1.0 has no Transfer-Encoding", "no_http")
     if [coding.strip().lower() for coding in codings] != [b"chunked"]:
-        message = "The Transfer-Encoding is unknown here; expected chunked"
-        raise Refused(501, message, "no_http")
+        raise Refused(
+            501, "The Transfer-Encoding is unknown here; expected chunked", "no_http"
+        )

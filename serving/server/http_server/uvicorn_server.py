@@ -47,7 +47,7 @@ class HttpServer(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_keep_alive=self._limits.idle_seconds,  # type: ignore[arg-type]
-                timeout_graceful_shutdown=int(settings.limits.drain_seconds),
+                timeout_graceful_shutdown=int(settings.drain_seconds),
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
             )
@@ -57,7 +57,7 @@ class HttpServer(uvicorn.Server):
         """Returns the number of open connections."""
         return sum(server.connections() for server in getattr(self, "servers", ()))
 
-    async def serve_until_told(self, listening: socket.socket) -> None:
+    async def serve_until_exit(self, listening: socket.socket) -> None:
         """Serves on a bound socket until `should_exit` is set."""
         looking = asyncio.create_task(self._look())
         try:
@@ -67,10 +67,21 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts accepting connections; see `uvicorn.Server`."""
+
+        def protocol() -> LimitedProtocol:
+            return LimitedProtocol(
+                self.config,
+                self.server_state,
+                {},
+                limits=self._limits,
+                body_seconds=self._body_seconds,
+                refused=self._refused,
+            )
+
         self.servers: list[Any] = [
             Acceptor(
                 listening,
-                self._protocol,
+                protocol,
                 lambda: len(self.server_state.connections),
                 self._limits,
                 self._refused,
@@ -81,23 +92,12 @@ class HttpServer(uvicorn.Server):
         ]
         self.started = True
 
-    def _protocol(self) -> LimitedProtocol:
-        return LimitedProtocol(
-            self.config,
-            self.server_state,
-            {},
-            limits=self._limits,
-            body_seconds=self._body_seconds,
-            refused=self._refused,
-        )
-
     async def _look(self) -> None:
         """Periodically closes connections that have been idle for too long."""
-        limits = self._limits
         shortest = min(
-            limits.head_seconds,
-            limits.idle_seconds,
-            limits.unread_seconds,
+            self._limits.head_seconds,
+            self._limits.idle_seconds,
+            self._limits.unread_seconds,
             self._body_seconds,
         )
         pause = min(1.0, max(0.05, shortest / 4))

@@ -1,6 +1,7 @@
 """Classify and Regress: signatures that take `tf.Example`s, and their results."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 from tensorflow.core.framework import types_pb2
@@ -8,7 +9,6 @@ from tensorflow_serving.apis import classification_pb2, regression_pb2
 
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.signature import (
-    DEFAULT,
     ServableSignature,
     array_datatype,
 )
@@ -16,31 +16,17 @@ from transbeam.serving.server.protocol.json_tensors import dims
 
 CLASSIFY = "tensorflow/serving/classify"
 REGRESS = "tensorflow/serving/regress"
+# Names of the methods in signatures, by their names in REST paths.
+METHODS = {"classify": CLASSIFY, "regress": REGRESS}
 INPUTS = "inputs"
 
 _CLASSES, _SCORES = "classes", "scores"
 _TYPES = {_CLASSES: types_pb2.DT_STRING, _SCORES: types_pb2.DT_FLOAT}
 _OUTPUTS = "outputs"
 
-
-def example_signature(
-    signatures: Mapping[str, ServableSignature], name: str, method: str
-) -> ServableSignature:
-    """Returns the signature for a Classify or Regress request.
-
-    Args:
-        signatures: Signatures of the model.
-        name: Name of the signature; empty for the default one.
-        method: `CLASSIFY` or `REGRESS`.
-
-    Raises:
-        StatusError: There is no such signature, or it does not support the method.
-    """
-    signature = signatures.get(name or DEFAULT)
-    if signature is None:
-        raise invalid(f"No signature was found with the name: {name or DEFAULT}")
-    check_method(signature, method)
-    return signature
+Response: TypeAlias = (
+    classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
+)
 
 
 def check_method(signature: ServableSignature, method: str) -> None:
@@ -72,7 +58,7 @@ def check_method(signature: ServableSignature, method: str) -> None:
         )
 
 
-def can_be_asked_by(signature: ServableSignature, method: str) -> bool:
+def supports_method(signature: ServableSignature, method: str) -> bool:
     """Returns True if the signature supports `method`, Classify or Regress."""
     try:
         check_method(signature, method)
@@ -85,6 +71,26 @@ def method_output_names(signature: ServableSignature, method: str) -> list[str]:
     """Returns the names of the outputs that `method`, Classify or Regress, reads."""
     known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
     return sorted(known & set(signature.definition.outputs))
+
+
+def method_response(
+    method: str, outputs: Mapping[str, np.ndarray], examples: int
+) -> Response:
+    """Converts the outputs of a signature to the response of `method`.
+
+    Args:
+        method: `CLASSIFY` or `REGRESS`.
+        outputs: See `classification` and `regression`.
+        examples: Number of examples of the request.
+
+    Raises:
+        StatusError: An output has another shape or dtype.
+    """
+    if method == CLASSIFY:
+        return classification_pb2.ClassificationResponse(
+            result=classification(outputs, examples)
+        )
+    return regression_pb2.RegressionResponse(result=regression(outputs, examples))
 
 
 def classification(
@@ -101,11 +107,24 @@ def classification(
         StatusError: An output has another shape or dtype.
     """
     for name, values in outputs.items():
-        _check_classes(name, values, examples)
+        if values.ndim != 2:
+            raise invalid(
+                "Expected Tensor shape: [batch_size num_classes] but got "
+                f"{dims(values.shape)}"
+            )
+        found, wanted = array_datatype(values), _TYPES[name]
+        if found != wanted:
+            raise invalid(
+                f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
+            )
+        if len(values) != examples:
+            raise invalid(
+                f"Expected {name} output batch size of {examples}. Got: {len(values)}"
+            )
     if len({values.shape[1] for values in outputs.values()}) > 1:
-        widths = " vs. ".join(str(values.shape[1]) for values in outputs.values())
         raise invalid(
-            f"Tensors class and score should match in dim_size(1). Got {widths}"
+            "Tensors class and score should match in dim_size(1). Got "
+            + " vs. ".join(str(values.shape[1]) for values in outputs.values())
         )
     empty: list[list[None]] = [
         [None] * next(iter(outputs.values())).shape[1]
@@ -145,29 +164,14 @@ def regression(
             f"{len(values)}"
         )
     if values.dtype != np.float32:
-        found = _named(array_datatype(values))
-        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {found}")
+        raise invalid(
+            "Expected output Tensor of DT_FLOAT.  Got: "
+            f"{_named(array_datatype(values))}"
+        )
     result = regression_pb2.RegressionResult()
     for value in values.ravel().tolist():
         result.regressions.add(value=value)
     return result
-
-
-def _check_classes(name: str, values: np.ndarray, examples: int) -> None:
-    if values.ndim != 2:
-        raise invalid(
-            "Expected Tensor shape: [batch_size num_classes] but got "
-            f"{dims(values.shape)}"
-        )
-    found, wanted = array_datatype(values), _TYPES[name]
-    if found != wanted:
-        raise invalid(
-            f"Expected {name} Tensor of {_named(wanted)}. Got: {_named(found)}"
-        )
-    if len(values) != examples:
-        raise invalid(
-            f"Expected {name} output batch size of {examples}. Got: {len(values)}"
-        )
 
 
 def _named(dtype: int) -> str:

@@ -46,10 +46,7 @@ def chosen_signatures(
             raise invalid(f"Duplicate evaluation of signature: {name}")
         if name not in signatures:
             raise invalid(f"Requested signature not found in model graph: {name}")
-        if task.method_name not in (
-            classify_regress.CLASSIFY,
-            classify_regress.REGRESS,
-        ):
+        if task.method_name not in classify_regress.METHODS.values():
             raise StatusError(
                 StatusCode.UNIMPLEMENTED,
                 f"Unsupported signature method_name: {task.method_name}",
@@ -83,7 +80,7 @@ def multi_inference(
     # SavedModels of TensorFlow 1 may share one input tensor; those of TensorFlow 2 have
     # one for each signature.
     fed = sorted({s.definition.inputs[classify_regress.INPUTS].name for s in chosen})
-    asked = [
+    tensor_names = [
         {
             name: signature.definition.outputs[name].name
             for name in classify_regress.method_output_names(
@@ -92,19 +89,22 @@ def multi_inference(
         }
         for task, signature in zip(tasks, chosen, strict=True)
     ]
-    fetched = sorted({tensor for of in asked for tensor in of.values()})
-    found = run(tuple(fed), [examples] * len(fed), fetched)
-    values = dict(zip(fetched, found, strict=True))
+    fetched = sorted({tensor for of in tensor_names for tensor in of.values()})
+    values = dict(
+        zip(fetched, run(tuple(fed), [examples] * len(fed), fetched), strict=True)
+    )
     response = inference_pb2.MultiInferenceResponse()
-    for task, signature, tensors in zip(tasks, chosen, asked, strict=True):
+    for task, signature, tensors in zip(tasks, chosen, tensor_names, strict=True):
         outputs = {name: values[tensor] for name, tensor in tensors.items()}
         result = response.results.add()
         result.model_spec.name = task.model_spec.name
         result.model_spec.signature_name = signature.name
         if task.method_name == classify_regress.CLASSIFY:
-            classes = classify_regress.classification(outputs, len(examples))
-            result.classification_result.CopyFrom(classes)
+            result.classification_result.CopyFrom(
+                classify_regress.classification(outputs, len(examples))
+            )
         else:
-            numbers = classify_regress.regression(outputs, len(examples))
-            result.regression_result.CopyFrom(numbers)
+            result.regression_result.CopyFrom(
+                classify_regress.regression(outputs, len(examples))
+            )
     return response

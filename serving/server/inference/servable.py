@@ -24,7 +24,7 @@ from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 from transbeam.serving.base.graph_errors import plain_message
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import StatusError, from_number, invalid
-from transbeam.serving.server.base.thread_priority import yield_to_others
+from transbeam.serving.server.base.worker_thread import yield_to_others
 from transbeam.serving.server.inference.signature import ServableSignature
 
 # TensorFlow caches a pruned graph for each set of feeds and fetches. A client can
@@ -37,7 +37,7 @@ _PREPARED = 64
 # between threads more fairly.
 _ASIDE = "transbeam-aside"
 # Name that TensorFlow gives to the threads of this pool.
-_NAME_OF_ASIDE = "tf_Compute1"
+_ASIDE_THREADS = "tf_Compute1"
 
 _v1: Any = tf.compat.v1
 
@@ -75,14 +75,13 @@ class Servable:
         self._graph: Any = tf.Graph()
         self._lock = threading.Lock()
         self._prepared: set[tuple[str, ...]] = set()
-        self._places: dict[str, Any] = {}
+        self._handles: dict[str, Any] = {}
         self._session: Any = _v1.Session(graph=self._graph, config=_options())
         try:
             with self._graph.as_default():
                 # `tf.compat.v1.saved_model.load` does the same, but logs a deprecation
                 # warning. TF Serving loads in this way.
-                loader = SavedModelLoader(str(folder))
-                loaded = loader.load(self._session, ["serve"])
+                loaded = SavedModelLoader(str(folder)).load(self._session, ["serve"])
         except tf.errors.OpError as error:
             raise from_number(error.error_code, plain_message(error.message)) from None
         except Exception as error:  # a damaged file can raise any exception
@@ -122,8 +121,13 @@ class Servable:
         if not self._is_prepared(signature.name, wanted):
             wanted = sorted(definition.outputs)
         fetched = tuple(definition.outputs[name].name for name in wanted)
-        values = [inputs[name] for name in given]
-        found = self.run_tensors(fed, values, fetched, seconds, takes_long=takes_long)
+        found = self.run_tensors(
+            fed,
+            [inputs[name] for name in given],
+            fetched,
+            seconds,
+            takes_long=takes_long,
+        )
         by_name = dict(zip(wanted, found, strict=True))
         return {name: by_name[name] for name in outputs}
 
@@ -152,8 +156,8 @@ class Servable:
         if session is None:
             raise StatusError(StatusCode.UNAVAILABLE, "The version is let go")
         try:
-            feeds = zip(map(self._place, fed), values, strict=True)
-            fetches = [self._place(name) for name in fetched]
+            feeds = zip(map(self._handle, fed), values, strict=True)
+            fetches = [self._handle(name) for name in fetched]
             with _run_options(seconds, takes_long=takes_long) as options:
                 # The public `run` takes 0.2 ms longer, and a callable of
                 # `make_callable` has one timeout for all requests.
@@ -162,22 +166,23 @@ class Servable:
                 )
             return [_array(value) for value in found]
         except tf.errors.DeadlineExceededError as error:
-            message = f"Timed out: no answer within {seconds:.3g} s"
-            raise from_number(error.error_code, message) from None
+            raise from_number(
+                error.error_code, f"Timed out: no answer within {seconds:.3g} s"
+            ) from None
         except tf.errors.OpError as error:
             raise from_number(error.error_code, plain_message(error.message)) from None
         except (ValueError, TypeError, KeyError) as error:  # invalid value or tensor
             raise invalid(str(error)) from None
 
-    def _place(self, name: str) -> Any:
+    def _handle(self, name: str) -> Any:
         """Returns the session's handle of a tensor."""
-        if name not in self._places:
+        if name not in self._handles:
             try:
                 tensor = self._graph.get_tensor_by_name(name)
             except (KeyError, ValueError):  # an op, such as `__saved_model_init_op`
                 raise invalid("the signature names a tensor that is none") from None
-            self._places[name] = tensor._as_tf_output()
-        return self._places[name]
+            self._handles[name] = tensor._as_tf_output()
+        return self._handles[name]
 
     def _is_prepared(self, signature: str, outputs: Sequence[str]) -> bool:
         """Returns True if only these outputs are fetched, rather than all outputs."""
@@ -193,7 +198,7 @@ class Servable:
         The session's memory is freed at once. The Python graph has reference cycles and
         waits for the garbage collector.
         """
-        self._places.clear()
+        self._handles.clear()
         self._session.close()
         self._session = self._graph = None
 
@@ -202,7 +207,7 @@ def _let_aside_yield() -> None:
     """Lowers the CPU priority of the threads for long requests, where possible."""
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
-            if (thread / "comm").read_text().strip() == _NAME_OF_ASIDE:
+            if (thread / "comm").read_text().strip() == _ASIDE_THREADS:
                 yield_to_others(int(thread.name))
 
 

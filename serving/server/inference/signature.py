@@ -12,10 +12,13 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import invalid
+from transbeam.serving.server.protocol.generation_inputs import (
+    STOP,
+    json_of_list,
+    json_of_object,
+)
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_tensors import to_json, type_name
-from transbeam.serving.server.protocol.logit_biases import json_of_object
-from transbeam.serving.server.protocol.stop_lists import STOP, json_of_list
 
 DEFAULT = "serving_default"
 # String inputs of text generation that JSON clients may send as lists or objects.
@@ -79,7 +82,19 @@ class ServableSignature:
         # Requests with too many inputs fail in `check_inputs`, as in TF Serving.
         if not missing or len(inputs) > len(self.definition.inputs):
             return inputs
-        self._check_names(inputs)
+        known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
+        # As in TF Serving, other names are rejected if there are defaults.
+        for name in sorted(known - inputs.keys() - self.defaults.keys()):
+            raise invalid(
+                f"Signature input alias: {name} not found in request and no default "
+                f"value provided. Inputs expected to be in the request {{{sent}}}, or "
+                f"default input alias set: {','.join(self.defaults)}"
+            )
+        if inputs.keys() - known:
+            raise invalid(
+                "Inputs contains invalid name. Used request inputs: "
+                f"{','.join(sorted(inputs.keys() & known))}, request input: {sent}"
+            )
         rows = max((len(v) for v in inputs.values() if v.ndim), default=1)
         added = {
             name: np.repeat(self.defaults[name], rows, axis=0)
@@ -88,22 +103,6 @@ class ServableSignature:
             for name in sorted(missing)
         }
         return {**inputs, **added}
-
-    def _check_names(self, inputs: Arrays) -> None:
-        """Rejects the input names that TF Serving rejects if there are defaults."""
-        known, sent = self.definition.inputs.keys(), ",".join(sorted(inputs))
-        for name in sorted(known - inputs.keys() - self.defaults.keys()):
-            raise invalid(
-                f"Signature input alias: {name} not found in request and no default "
-                f"value provided. Inputs expected to be in the request {{{sent}}}, or "
-                f"default input alias set: {','.join(self.defaults)}"
-            )
-        if inputs.keys() - known:
-            used = ",".join(sorted(inputs.keys() & known))
-            raise invalid(
-                f"Inputs contains invalid name. Used request inputs: {used}, request "
-                f"input: {sent}"
-            )
 
     def _is_of_rows(self, name: str) -> bool:
         """Returns True if the default is a single row, to be repeated for each row."""
@@ -126,12 +125,11 @@ class ServableSignature:
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
             sent, known = sorted(inputs), sorted(dtypes)
-            extra = ",".join(sorted(inputs.keys() - dtypes.keys()))
-            missing = ",".join(sorted(dtypes.keys() - inputs.keys()))
             raise invalid(
                 f"input size does not match signature: {len(sent)}!={len(known)} "
                 f"len({{{','.join(sent)}}}) != len({{{','.join(known)}}}). Sent extra: "
-                f"{{{extra}}}. Missing but required: {{{missing}}}."
+                f"{{{','.join(sorted(inputs.keys() - dtypes.keys()))}}}. Missing but "
+                f"required: {{{','.join(sorted(dtypes.keys() - inputs.keys()))}}}."
             )
         for number, (name, dtype) in enumerate(dtypes.items()):
             found = array_datatype(inputs[name])

@@ -17,7 +17,6 @@ from transbeam.configs.system.daemon_threads import begin_aside
 from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.versions import Model, Policy, not_found
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
@@ -30,6 +29,19 @@ _TURN_SECONDS = 10.0
 _CHANGE_SECONDS = 10.0
 
 _log = logging.getLogger("transbeam.serve")
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """Request log settings of a model.
+
+    Attributes:
+        prefix: Prefix of the log files' paths, folder included.
+        share: Fraction of the successful requests to log, 0 to 1.
+    """
+
+    prefix: str
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,9 @@ class Catalog:
         self._looks = Repeated(self._look, poll_seconds, "versions")
 
     @contextmanager
-    def begun(self, wanted: Sequence[ModelSettings]) -> Iterator[dict[str, Future]]:
+    def start_loading(
+        self, wanted: Sequence[ModelSettings]
+    ) -> Iterator[dict[str, Future]]:
         """Starts loading the initial models; each is available as soon as it is loaded.
 
         Until the context exits, no other configuration change is possible.
@@ -123,10 +137,11 @@ class Catalog:
         _check(wanted)
         with self._change():
             self._check_labels(wanted)
+            folders = {name: model.folder for name, model in self._models.items()}
             self._coming = {
                 settings.name: self._new(settings)
                 for settings in wanted
-                if not self._has(settings)
+                if folders.get(settings.name) != settings.folder
             }
             try:
                 _look_after(self._coming.values(), must_answer=True)
@@ -137,10 +152,6 @@ class Catalog:
                 raise
             self._take_over(wanted)
             self.starting = False
-
-    def _has(self, settings: ModelSettings) -> bool:
-        model = self._models.get(settings.name)
-        return model is not None and model.folder == settings.folder
 
     def _take_over(self, wanted: Sequence[ModelSettings]) -> None:
         """Adds the new models and removes those that are no longer configured."""
@@ -177,8 +188,11 @@ class Catalog:
     def ready(self) -> bool:
         """Returns True if each model has an available version."""
         models = list(self._models.values())
-        loaded = bool(models) and all(model.available() for model in models)
-        return loaded and not self.starting
+        return (
+            not self.starting
+            and bool(models)
+            and all(model.available() for model in models)
+        )
 
     def progress(self) -> str:
         """Describes the progress of loading the initial models."""
@@ -189,7 +203,7 @@ class Catalog:
         waits = f"; not yet: {', '.join(missing)}" if missing else ""
         return f"loading: {there} after {seconds:.0f} s{waits}"
 
-    def check_begun(self, name: str) -> None:
+    def check_loaded(self, name: str) -> None:
         """Raises UNAVAILABLE if a model is still being loaded at startup.
 
         Raises:
@@ -199,7 +213,7 @@ class Catalog:
         if self.starting and model is not None and not model.available():
             raise StatusError(
                 StatusCode.UNAVAILABLE,
-                f"{name} is being loaded; /readyz tells how far the server is",
+                f"{name} is being loaded; /readyz shows the progress",
             )
 
     def model(self, name: str) -> Model | None:
@@ -209,6 +223,10 @@ class Catalog:
     def labels(self, name: str) -> Mapping[str, int]:
         """Returns the version numbers of a model by label."""
         return self._labels.get(name, {})
+
+    def models(self) -> list[Model]:
+        """Returns all models, sorted by name."""
+        return [self._models[name] for name in self.names()]
 
     def names(self) -> list[str]:
         """Returns the sorted names of all models."""
@@ -223,7 +241,7 @@ class Catalog:
         """
         if not target.name:
             raise invalid("ModelSpec has no name specified.")
-        self.check_begun(target.name)
+        self.check_loaded(target.name)
         model = self._models.get(target.name)
         version = target.version
         if target.label is not None:
@@ -263,7 +281,7 @@ class Catalog:
         if not self._changing.acquire(timeout=_CHANGE_SECONDS):
             raise StatusError(
                 StatusCode.UNAVAILABLE,
-                "the models are being changed already; ask again when that has ended",
+                "the models are being changed already; try again when that has ended",
             )
         try:
             yield
@@ -315,10 +333,10 @@ def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
         look.result()
         model = looks[look]
         if must_answer and not model.available():
-            found = "; ".join(model.failures()) or "there is no version folder"
             raise StatusError(
                 StatusCode.FAILED_PRECONDITION,
-                f"{model.name}: nothing can be loaded from {model.folder}: {found}",
+                f"{model.name}: nothing can be loaded from {model.folder}: "
+                f"{'; '.join(model.failures()) or 'there is no version folder'}",
             )
 
 

@@ -13,10 +13,13 @@ from transbeam.serving.server.base.batched_arrays import Answer, Arrays
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.inference.servable import Servable
 from transbeam.serving.server.inference.signature import ServableSignature
-from transbeam.serving.server.models.batching.batch_queue import Told, tell_nobody
+from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
+    ObserveTimes,
+    ignore_times,
+)
 from transbeam.serving.server.models.batching.batch_runner import Timing
 from transbeam.serving.server.models.batching.batcher import Batcher
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 from transbeam.serving.server.models.readiness import Observe, check_answers, warm_up
 from transbeam.serving.server.streaming.continuous_batch import (
     ContinuousBatch,
@@ -38,6 +41,7 @@ class Loaded:
         observe_written: Called after each step of streaming generation.
 
     Attributes:
+        signatures: Signatures by name.
         questions: Golden requests of the version, which were run before it became
             available.
         grown: Bytes of resident memory by which the process grew during loading and
@@ -58,26 +62,26 @@ class Loaded:
     ):
         before = resident_bytes()
         self._servable = Servable(folder)
+        self.signatures = self._servable.signatures
         self._seconds = seconds
         self._observe_written = observe_written
         try:
-            known = self.signatures
-            warm_up(folder, known, self._run, self.run_tensors, observe_warm_up)
-            self.questions = check_answers(folder, known, self._run)
+            warm_up(
+                folder, self.signatures, self._run, self.run_tensors, observe_warm_up
+            )
+            self.questions = check_answers(folder, self.signatures, self._run)
         except BaseException:
             self._servable.close()
             raise
-        self.grown = _grown_since(before)
+        after = resident_bytes()
+        self.grown = None
+        if before is not None and after is not None:
+            self.grown = max(0, after - before)
         self._batching = batching
         self._batcher = Batcher(self._run_kind, batching, observe)
         self._streams: ContinuousBatch | None = None
         self._users = 0
         self._changed = threading.Condition()
-
-    @property
-    def signatures(self) -> dict[str, ServableSignature]:
-        """Signatures by name."""
-        return self._servable.signatures
 
     def submit(
         self,
@@ -85,7 +89,7 @@ class Loaded:
         inputs: Arrays,
         outputs: Sequence[str],
         deadline: Deadline,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
     ) -> Answer:
         """Queues a request for a signature; see `Batcher.submit`.
 
@@ -94,19 +98,24 @@ class Loaded:
             inputs: All inputs of the signature, by name.
             outputs: Names of the outputs to compute.
             deadline: Deadline of the request.
-            told: Called with the times of each batch that contains some of the rows.
+            observe_times: Called with the times of each batch that contains some of
+                the rows.
         """
         kind = (signature.name, *outputs)
         if signature.takes_in_rows(inputs):
-            return self._batcher.submit(kind, inputs, deadline, told)
-        return self._batcher.submit_alone(kind, inputs, deadline, told)
+            return self._batcher.submit(kind, inputs, deadline, observe_times)
+        return self._batcher.submit_alone(kind, inputs, deadline, observe_times)
 
     def write(self, stream: TextStream) -> None:
         """Starts streaming generation of a text; see `ContinuousBatch.submit`."""
         with self._changed:
             if self._streams is None:
-                most = self._batching.max_batch_size, self._batching.most_rows
-                self._streams = ContinuousBatch(self._run, *most, self._observe_written)
+                self._streams = ContinuousBatch(
+                    self._run,
+                    self._batching.max_batch_size,
+                    self._batching.most_rows,
+                    self._observe_written,
+                )
         self._streams.submit(stream)
 
     def run_tensors(
@@ -155,16 +164,10 @@ class Loaded:
         takes_long: bool = False,
     ) -> dict[str, np.ndarray]:
         name, *outputs = kind
-        signature = self.signatures[name]
         return self._servable.run(
-            signature, inputs, outputs, seconds, takes_long=takes_long
+            self.signatures[name], inputs, outputs, seconds, takes_long=takes_long
         )
 
     def _run(self, name: str, inputs: Arrays) -> dict[str, np.ndarray]:
         outputs = sorted(self.signatures[name].definition.outputs)
         return self._run_kind((name, *outputs), inputs, self._seconds)
-
-
-def _grown_since(before: int | None) -> int | None:
-    now = resident_bytes()
-    return None if before is None or now is None else max(0, now - before)

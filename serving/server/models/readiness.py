@@ -22,10 +22,9 @@ from transbeam.serving.server.inference.signature import DEFAULT, ServableSignat
 from transbeam.serving.server.models.warmup_requests import (
     FILE,
     MOST,
-    WarmUp,
     read_warm_up,
 )
-from transbeam.serving.server.streaming.continuous_batch import go_round
+from transbeam.serving.server.streaming.continuous_batch import run_once
 from transbeam.serving.server.streaming.stream_requests import BEGIN, can_stream
 
 # Runs a signature; takes its name and its inputs.
@@ -55,24 +54,20 @@ def warm_up(
     """
     if not (folder / FILE).is_file():
         return
-
-    def ask(request: WarmUp) -> None:
-        if not isinstance(request, tuple):
-            multi_inference(request, signatures, run_tensors)
-            return
-        name, inputs = request
-        signature = _known(signatures, name or DEFAULT)
-        if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
-            raise invalid(f"there is no input {unknown[0]!r}")
-        found = run(signature.name, inputs)
-        if signature.name == BEGIN and can_stream(signatures):
-            go_round(run, found)
-
-    with _timed(observe), _placed(folder / FILE, "request") as counted:
+    with _timed(observe), _located(folder / FILE, "request") as counted:
         for number, request in counted(read_warm_up(folder)):
             if number > MOST:
                 raise invalid(f"more than {MOST:,} requests to warm up with")
-            ask(request)
+            if not isinstance(request, tuple):
+                multi_inference(request, signatures, run_tensors)
+                continue
+            name, inputs = request
+            signature = _known(signatures, name or DEFAULT)
+            if unknown := sorted(inputs.keys() - signature.dtypes.keys()):
+                raise invalid(f"there is no input {unknown[0]!r}")
+            outputs = run(signature.name, inputs)
+            if signature.name == BEGIN and can_stream(signatures):
+                run_once(run, outputs)
 
 
 def check_answers(
@@ -91,19 +86,18 @@ def check_answers(
     Raises:
         StatusError: An output differs from the one recorded at export.
     """
-    asked = []
-    with _placed(folder / GOLDEN, "question") as counted:
+    golden_requests = []
+    with _located(folder / GOLDEN, "question") as counted:
         for _, golden in counted(read_golden(folder)):
             signature = _known(signatures, golden.signature or DEFAULT)
-            wrong = golden.difference(run(signature.name, golden.inputs))
-            if wrong:
+            if wrong := golden.difference(run(signature.name, golden.inputs)):
                 raise StatusError(
                     StatusCode.DATA_LOSS,
                     f"{signature.name} does not answer as it did when it was exported: "
                     f"{wrong}. Copy the version again, or export it again",
                 )
-            asked.append(golden)
-    return asked
+            golden_requests.append(golden)
+    return golden_requests
 
 
 def _known(signatures: Mapping[str, ServableSignature], name: str) -> ServableSignature:
@@ -127,7 +121,7 @@ def _timed(observe: Observe) -> Iterator[None]:
 
 
 @contextmanager
-def _placed(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
+def _located(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
     """Adds the file and the record number to the message of an error.
 
     Args:
@@ -137,23 +131,21 @@ def _placed(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
     Yields:
         A function that numbers records from 1 while they are read.
     """
-    number, reading = 0, True
+    number = 1
 
     def counted(records: Iterator) -> Iterator:
-        nonlocal number, reading
-        while True:
-            reading = True
-            record = next(records, None)
-            if record is None:
-                return
-            number, reading = number + 1, False
+        nonlocal number
+        for record in records:
             yield number, record
+            number += 1  # if reading fails, it is the next record that cannot be read
 
     try:
         yield counted
     except StatusError as failure:
-        message = f"{file}, {what} {number}: {failure.message}"
-        raise StatusError(failure.code, message) from None
+        raise StatusError(
+            failure.code, f"{file}, {what} {number}: {failure.message}"
+        ) from None
     except (tf.errors.OpError, DecodeError, ValueError, TypeError, KeyError) as error:
-        place = f"{file}, {what} {number + reading}"
-        raise invalid(f"{place}: {type(error).__name__}: {error}") from None
+        raise invalid(
+            f"{file}, {what} {number}: {type(error).__name__}: {error}"
+        ) from None

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from transbeam.serving.server.base.status import invalid
@@ -31,21 +30,16 @@ def check_regular_files(folder: Path) -> None:
     Raises:
         StatusError: There is one; the message names it.
     """
-    for path in _read(folder):
+    paths = [folder / name for name in _FILES]
+    for name in _FOLDERS:
+        for above, _, files in os.walk(folder / name):
+            paths += [Path(above, file) for file in files]
+    for path in paths:
         try:
             kind = stat.S_IFMT(path.stat().st_mode)
-        except OSError:  # the loader reports it more precisely
+        except OSError:  # no such file, or the loader reports it more precisely
             continue
         if kind != stat.S_IFREG:
             raise invalid(
                 f"{path}: found {_KINDS.get(kind, 'something else')}; expected a file"
             )
-
-
-def _read(folder: Path) -> Iterator[Path]:
-    for name in _FILES:
-        if (folder / name).exists():
-            yield folder / name
-    for name in _FOLDERS:
-        for above, _, files in os.walk(folder / name):
-            yield from (Path(above, file) for file in files)

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -111,7 +111,7 @@ class Model:
         self._polling = threading.Lock()
         self._closed = False
         self._versions: dict[int, Version] = {}
-        self._said = ""
+        self._logged = ""
 
     def states(self) -> list[Version]:
         """Returns the status of every known version, newest first."""
@@ -140,22 +140,19 @@ class Model:
         Raises:
             StatusError: The version is not available.
         """
-        with self._lock:
-            ready = {
-                v.number: v.loaded
-                for v in self._versions.values()
-                if v.state is State.AVAILABLE and v.loaded is not None
-            }
-            wanted = max(ready, default=None) if number is None else number
-            if wanted is None or wanted not in ready:
-                raise not_found(self.name, number)
-            # Under the lock: otherwise it could be unloaded before it is in use.
-            context = ready[wanted].used()
-            loaded = context.__enter__()
-        try:
+        with ExitStack() as stack:
+            with self._lock:
+                ready = {
+                    v.number: v.loaded
+                    for v in self._versions.values()
+                    if v.state is State.AVAILABLE and v.loaded is not None
+                }
+                wanted = max(ready, default=None) if number is None else number
+                if wanted is None or wanted not in ready:
+                    raise not_found(self.name, number)
+                # Under the lock: otherwise it could be unloaded before it is in use.
+                loaded = stack.enter_context(ready[wanted].used())
             yield wanted, loaded
-        finally:
-            context.__exit__(None, None, None)
 
     def poll(self) -> None:
         """Loads and unloads versions according to the folder and the policy.
@@ -171,18 +168,28 @@ class Model:
         return self._polling.locked()
 
     def _poll(self) -> None:
-        there = self._look()
+        there = self._folders()
         if not there:
-            self._say_nothing_there()
+            kept = self.available()
+            answers = (
+                f"Version {kept[0]} answers on" if kept else "Nothing is served yet"
+            )
+            message = (
+                f"{self.name}: no versions in {self.folder}; expected folders with "
+                f"numbers as names, such as 1. {answers}"
+            )
+            if message != self._logged:
+                _log.warning(message)
+            self._logged = message
             return
-        self._said = ""
+        self._logged = ""
         wanted = self.policy.choose(there)
         for number in sorted(wanted):
-            self._bring(number, there[number])
+            self._load_version(number, there[number])
         available = set(self.available())
         if not wanted or wanted & available:
             for number in available - wanted:
-                self._let_go(number)
+                self._unload(number)
         self._forget(there)
 
     def close(self) -> None:
@@ -190,9 +197,9 @@ class Model:
         with self._lock:
             self._closed = True
         for number in self.available():
-            self._let_go(number, at_once=True)
+            self._unload(number, at_once=True)
 
-    def _look(self) -> dict[int, Path]:
+    def _folders(self) -> dict[int, Path]:
         """Returns existing version folders; `7` and `007` are both version 7."""
         try:
             folders = sorted(self.folder.iterdir())
@@ -206,18 +213,7 @@ class Model:
             and folder.is_dir()
         }
 
-    def _say_nothing_there(self) -> None:
-        said = (
-            f"{self.name}: no versions in {self.folder}; expected folders with numbers "
-            "as names, such as 1. "
-        )
-        kept = self.available()
-        said += f"Version {kept[0]} answers on" if kept else "Nothing can be asked yet"
-        if said != self._said:
-            _log.warning(said)
-            self._said = said
-
-    def _bring(self, number: int, folder: Path) -> None:
+    def _load_version(self, number: int, folder: Path) -> None:
         """Loads a version unless it is available or failed recently."""
         written = _written(folder)  # outside the lock: a hanging disk must block no one
         with self._lock:
@@ -234,8 +230,10 @@ class Model:
             loaded, failure = None, error
         except Exception as error:  # an unexpected error must not end the polling
             _log.exception("%s: version %d", self.name, number)
-            message = f"{type(error).__name__}: {error}"
-            loaded, failure = None, StatusError(StatusCode.INTERNAL, message)
+            loaded = None
+            failure = StatusError(
+                StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
+            )
         with self._lock:
             came_late = loaded is not None and self._closed
             version.loaded, version.failure = None if came_late else loaded, failure
@@ -245,10 +243,14 @@ class Model:
         elif failure:
             _log.error("%s: version %d: %s", self.name, number, failure.message)
         else:
-            seconds = time.monotonic() - began
-            _log.info("%s: version %d answers (%.1f s)", self.name, number, seconds)
+            _log.info(
+                "%s: version %d answers (%.1f s)",
+                self.name,
+                number,
+                time.monotonic() - began,
+            )
 
-    def _let_go(self, number: int, *, at_once: bool = False) -> None:
+    def _unload(self, number: int, *, at_once: bool = False) -> None:
         with self._lock:
             version = self._versions[number]
             loaded, version.loaded = version.loaded, None

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, prediction_log_pb2
 
-from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 
 FILE = "assets.extra/tf_serving_warmup_requests"
@@ -34,7 +33,7 @@ def read_warm_up(folder: Path) -> Iterator[WarmUp]:
         are skipped.
 
     Raises:
-        ValueError: A request has no examples, or too many for the size of its context.
+        StatusError: A request has no examples, or too many for the size of its context.
     """
     file = folder / FILE
     if not file.is_file():
@@ -50,8 +49,5 @@ def read_warm_up(folder: Path) -> Iterator[WarmUp]:
         if kind == "predict_log":
             inputs = {n: tf.make_ndarray(value) for n, value in request.inputs.items()}
         else:
-            try:
-                inputs = {"inputs": serialized_examples(request.input)}
-            except StatusError as failure:
-                raise ValueError(failure.message) from None
+            inputs = {"inputs": serialized_examples(request.input)}
         yield request.model_spec.signature_name, inputs

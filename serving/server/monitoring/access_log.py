@@ -66,7 +66,7 @@ def format_line(call: RequestContext, now: datetime | None = None) -> str:
     >>> format_line(call, datetime(2026, 1, 2, tzinfo=UTC))[:75]
     '{"time": "2026-01-02T00:00:00+00:00", "request_id": "a1", "door": "REST", "'
     """
-    found = {
+    fields = {
         "time": (now or datetime.now(UTC)).isoformat(),
         "request_id": call.id,
         "traceparent": call.trace,
@@ -82,7 +82,7 @@ def format_line(call: RequestContext, now: datetime | None = None) -> str:
         "ms": _milliseconds(call.seconds),
         "status": call.status,
     }
-    return json.dumps({name: v for name, v in found.items() if v is not None})
+    return json.dumps({name: v for name, v in fields.items() if v is not None})
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -47,13 +47,15 @@ class _ModelMemory:
             "Bytes that the process grew by while a version was loaded and got warm.",
             "gauge",
         )
-        for name in self._catalog.names():
-            model = self._catalog.model(name)
-            for version in model.states() if model else []:
+        for model in self._catalog.models():
+            for version in model.states():
                 grown = version.loaded.grown if version.loaded else None
                 if grown is not None:
-                    labels = {"model_name": name, "version": str(version.number)}
-                    metric.add_sample(metric.name, labels, grown)
+                    metric.add_sample(
+                        metric.name,
+                        {"model_name": model.name, "version": str(version.number)},
+                        grown,
+                    )
         yield metric
 
 
@@ -152,12 +154,11 @@ class Metrics:
 
     def watch(self, catalog: Catalog) -> None:
         """Adds the readiness and memory metrics of a catalog."""
-        ready = Gauge(
+        Gauge(
             "transbeam_ready",
             "1 if each model has a version that answers.",
             registry=self.registry,
-        )
-        ready.set_function(lambda: float(catalog.ready()))
+        ).set_function(lambda: float(catalog.ready()))
         self.registry.register(_ModelMemory(catalog))  # type: ignore[arg-type]
 
     def request(
@@ -202,8 +203,9 @@ class Metrics:
         with self._lock:
             counts = dict(self._requests)
         for (model, status), count in sorted(counts.items()):
-            labels = {"model_name": model, "status": status}
-            metric.add_sample(metric.name, labels, count)
+            metric.add_sample(
+                metric.name, {"model_name": model, "status": status}, count
+            )
         yield metric
 
     def _histogram(

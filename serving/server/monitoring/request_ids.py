@@ -8,12 +8,12 @@ processes a request adds details to `current()`, but never its texts.
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -72,10 +72,10 @@ class RequestContext:
         own = given if _ID.fullmatch(given) else uuid.uuid4().hex
         return cls(own, trace if _TRACE.fullmatch(trace) else None, door)
 
-    def told(self) -> list[tuple[str, str]]:
+    def response_headers(self) -> dict[str, str]:
         """Returns the headers to add to the response."""
-        trace = [] if self.trace is None else [(TRACE, self.trace)]
-        return [(REQUEST_ID, self.id), *trace]
+        trace = {} if self.trace is None else {TRACE: self.trace}
+        return {REQUEST_ID: self.id, **trace}
 
     def batch(self, waited: float, ran: float) -> None:
         """Adds the times of a batch that contained some of the rows."""
@@ -93,6 +93,26 @@ def current() -> RequestContext:
     return _CURRENT.get() or RequestContext("", None, "")
 
 
+@contextmanager
+def recorded(
+    door: str, headers: Mapping[str, Any], over: Over
+) -> Iterator[RequestContext]:
+    """Makes a request the current one until the context exits.
+
+    Args:
+        door: `REST` or `GRPC`.
+        headers: Headers of the request.
+        over: Called with the finished call.
+    """
+    call = RequestContext.from_headers(door, headers)
+    _CURRENT.set(call)  # context variable of this request's task
+    try:
+        yield call
+    finally:
+        call.seconds = time.monotonic() - call.began
+        over(call)
+
+
 class IdentifiedApp:
     """ASGI middleware that assigns request ids.
 
@@ -106,86 +126,11 @@ class IdentifiedApp:
         self._over = over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = RequestContext.from_headers("REST", Headers(scope=scope))
-        _CURRENT.set(call)  # context variable of this request's task
-
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 call.status = str(message["status"])
-                headers = MutableHeaders(scope=message)
-                for name, value in call.told():
-                    headers[name] = value
+                MutableHeaders(scope=message).update(call.response_headers())
             await send(message)
 
-        try:
+        with recorded("REST", Headers(scope=scope), self._over) as call:
             await self._app(scope, receive, sending)
-        finally:
-            _end(call, self._over)
-
-
-class IdentifiedCalls(grpc.aio.ServerInterceptor):
-    """gRPC interceptor that assigns request ids, returned in the trailing metadata.
-
-    Args:
-        over: Called with each finished call.
-    """
-
-    def __init__(self, over: Over):
-        self._over = over
-
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
-    ) -> Any:
-        handler = await continuation(details)
-        if handler is None:
-            return None
-        if handler.unary_unary:
-            behave = self._unary(handler.unary_unary)
-            make = grpc.unary_unary_rpc_method_handler
-        elif handler.unary_stream:
-            behave = self._streaming(handler.unary_stream)
-            make = grpc.unary_stream_rpc_method_handler
-        else:  # reflection, a bidirectional stream that addresses no model
-            return handler
-        return make(behave, handler.request_deserializer, handler.response_serializer)
-
-    def _unary(self, behave: Callable[[Any, Any], Awaitable[Any]]) -> Any:
-        async def behaving(request: Any, context: Any) -> Any:
-            call = self._begin(context)
-            try:
-                return await behave(request, context)
-            finally:
-                self._finish(call, context)
-
-        return behaving
-
-    def _streaming(self, behave: Callable[[Any, Any], Any]) -> Any:
-        async def behaving(request: Any, context: Any) -> Any:
-            call = self._begin(context)
-            try:
-                async for response in behave(request, context):
-                    yield response
-            finally:
-                self._finish(call, context)
-
-        return behaving
-
-    def _begin(self, context: Any) -> RequestContext:
-        call = RequestContext.from_headers(
-            "GRPC", dict(context.invocation_metadata() or ())
-        )
-        _CURRENT.set(call)
-        context.set_trailing_metadata(tuple(call.told()))
-        return call
-
-    def _finish(self, call: RequestContext, context: Any) -> None:
-        code = context.code() or grpc.StatusCode.OK
-        call.status = code.name if isinstance(code, grpc.StatusCode) else str(code)
-        if context.cancelled():
-            call.status = grpc.StatusCode.CANCELLED.name
-        _end(call, self._over)
-
-
-def _end(call: RequestContext, over: Over) -> None:
-    call.seconds = time.monotonic() - call.began
-    over(call)

@@ -6,10 +6,12 @@ label by the union of all versions that it can refer to.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from transbeam.configs.base.version import VERSION
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.catalog import Catalog
+from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.openapi.methods import Method, describe_methods
 from transbeam.serving.server.openapi.paths import component, describe_paths
@@ -20,7 +22,6 @@ from transbeam.serving.server.openapi.responses import (
     refused,
     shared_responses,
 )
-from transbeam.serving.server.protocol.rest_paths import ModelTarget
 
 PATH = "/openapi.json"
 
@@ -31,7 +32,7 @@ Numbers that are not finite are taken and told as `NaN`, `Infinity` and `-Infini
 which is no JSON. Whole numbers beyond 2^24 need a decimal point where float32 is
 expected, and all lists at one place have one length. Bodies may come as gzip.
 """
-_DOORS = {
+_ENDPOINTS = {
     "/livez": ("alive", "Whether the process is there"),
     "/readyz": ("ready", "Whether every model answers"),
     metrics.PATH: ("metrics", "Prometheus's page"),
@@ -52,15 +53,15 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
     """
     paths: Json = {}
     schemas: Json = dict(SCHEMAS)
-    for name in catalog.names():
-        versions = dict(_versions(catalog, name))
+    for model in catalog.models():
+        name, versions = model.name, dict(_versions(model))
         for number, methods in versions.items():
             for method in methods.values():
-                sides = {"question": method.question, "answer": method.answer}
-                for side, schema in sides.items():
-                    schemas[component(name, number, method.name, side)] = schema
+                for side in ("question", "answer"):
+                    key = component(name, number, method.name, side)
+                    schemas[key] = getattr(method, side)
         paths |= describe_paths(name, versions, catalog.labels(name))
-    paths |= {path: _door(*told) for path, told in _DOORS.items()}
+    paths |= {path: _endpoint(*entry) for path, entry in _ENDPOINTS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}
     document: Json = {
         "openapi": "3.1.0",
@@ -72,43 +73,35 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
     if token:
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"bearer": []}]
-        _demand_token(paths)
+        for path, item in paths.items():
+            operation = item.get("get") or item["post"]
+            if path in _OPEN:
+                operation["security"] = []
+            else:
+                operation["responses"] |= refused(401)
     return document
 
 
-def _versions(
-    catalog: Catalog, name: str
-) -> Iterator[tuple[int, Mapping[str, Method]]]:
+def _versions(model: Model) -> Iterator[tuple[int, Mapping[str, Method]]]:
     """Yields the available versions of a model and their methods by name."""
-    model = catalog.model(name)
-    for number in model.available() if model else ():
-        try:
-            with catalog.use(ModelTarget(name, number)) as (_, loaded):
-                methods = describe_methods(loaded.signatures, loaded.questions)
-                yield number, {method.name: method for method in methods}
-        except StatusError:  # the version was unloaded in the meantime
-            continue
+    for number in model.available():
+        # A version that was unloaded in the meantime is left out.
+        with suppress(StatusError), model.use(number) as (_, loaded):
+            methods = describe_methods(loaded.signatures, loaded.questions)
+            yield number, {method.name: method for method in methods}
 
 
-def _door(name: str, summary: str) -> Json:
+def _endpoint(name: str, summary: str) -> Json:
     """Describes the GET operation of a health or metrics endpoint."""
     text = {"type": "string"}
     responses = {"200": answered("Yes", text, "text/plain")}
     if name == "ready":
         responses["503"] = answered("Not now", text, "text/plain")
-    operation = {
-        "operationId": name,
-        "tags": ["the server"],
-        "summary": summary,
-        "responses": responses,
+    return {
+        "get": {
+            "operationId": name,
+            "tags": ["the server"],
+            "summary": summary,
+            "responses": responses,
+        }
     }
-    return {"get": operation}
-
-
-def _demand_token(paths: Json) -> None:
-    for path, item in paths.items():
-        operation = item.get("get") or item["post"]
-        if path in _OPEN:
-            operation["security"] = []
-        else:
-            operation["responses"] |= refused(401)

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from transbeam.serving.base.golden_requests import Golden
 from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.openapi import predict_schemas
 from transbeam.serving.server.openapi.tensor_schemas import Schema, named, nested
+from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_tensors import to_json
-from transbeam.serving.server.protocol.stop_lists import STOP
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     STREAMED,
@@ -84,31 +83,40 @@ def describe_methods(
         known: Golden requests of the version, used as examples.
     """
     streams = can_stream(signatures)
-    asked = {
+    predicted = {
         name: signature
         for name, signature in signatures.items()
         if predict_schemas.can_predict(signature) and not (streams and name in STREAMED)
     }
-    if asked:
+    if predicted:
         yield Method(
             "predict",
-            {"oneOf": _flat(predict_schemas.questions(of) for of in asked.values())},
-            {"anyOf": _flat(predict_schemas.answers(of) for of in asked.values())},
-            examples=_examples(asked, known),
+            {
+                "oneOf": list(
+                    chain(*map(predict_schemas.request_schemas, predicted.values()))
+                )
+            },
+            {
+                "anyOf": list(
+                    chain(*map(predict_schemas.response_schemas, predicted.values()))
+                )
+            },
+            examples=_examples(predicted, known),
         )
-    for method in (classify_regress.CLASSIFY, classify_regress.REGRESS):
+    for path_name, method in classify_regress.METHODS.items():
         names = [
             name
             for name, signature in signatures.items()
-            if classify_regress.can_be_asked_by(signature, method)
+            if classify_regress.supports_method(signature, method)
         ]
         if names:
-            answer = named({"results": _RESULTS[method]})
-            yield Method(method.rpartition("/")[2], _of_examples(names), answer)
+            yield Method(
+                path_name, _of_examples(names), named({"results": _RESULTS[method]})
+            )
     if streams:
         yield Method(
             "stream",
-            _wishes(signatures[BEGIN]),
+            _stream_request(signatures[BEGIN]),
             {"type": "string", "description": _EVENTS},
             "text/event-stream",
         )
@@ -129,58 +137,44 @@ def _of_examples(names: Sequence[str]) -> Schema:
     }
 
 
-def _wishes(begin: ServableSignature) -> Schema:
-    taken = begin.taken
-    wishes = {
-        name: predict_schemas.sent(name, dtype, taken)
+def _stream_request(begin: ServableSignature) -> Schema:
+    properties = {
+        name: predict_schemas.sent(name, dtype, begin.taken)
         for name, dtype in begin.dtypes.items()
     }
-    defaults = {
-        name: to_json(value)[0] for name, value in default_inputs(begin).items()
-    }
+    defaults = default_inputs(begin)
+    for name in properties.keys() & defaults.keys():
+        properties[name]["default"] = to_json(defaults[name])[0]
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     return {
         "type": "object",
         "properties": {
-            **{
-                name: {**schema, "default": defaults[name]}
-                if name in defaults
-                else schema
-                for name, schema in wishes.items()
-            },
+            **properties,
             STOP: {"anyOf": [{"type": "string"}, texts], "default": []},
         },
-        "required": [name for name in wishes if name not in defaults],
+        "required": [name for name in properties if name not in defaults],
         "additionalProperties": False,
     }
 
 
 def _examples(
-    asked: Mapping[str, ServableSignature], known: Sequence[Golden]
+    predicted: Mapping[str, ServableSignature], known: Sequence[Golden]
 ) -> dict[str, Any]:
     """Returns an example request for each signature that has a golden request."""
     found: dict[str, Any] = {}
     for golden in known:
         name = golden.signature or DEFAULT
-        if name in asked and name not in found:
+        if name in predicted and name not in found:
             value: dict[str, Any] = {} if name == DEFAULT else {"signature_name": name}
-            rows = predict_schemas.in_rows(asked[name])
-            value |= _in_rows(golden.inputs) if rows else _in_columns(golden.inputs)
+            columns = {name: to_json(values) for name, values in golden.inputs.items()}
+            if not predict_schemas.in_rows(predicted[name]):
+                value["inputs"] = columns
+            elif len(columns) == 1:
+                value["instances"] = next(iter(columns.values()))
+            else:
+                value["instances"] = [
+                    dict(zip(columns, row, strict=True))
+                    for row in zip(*columns.values(), strict=True)
+                ]
             found[name] = {"value": value}
     return found
-
-
-def _in_columns(inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    return {"inputs": {name: to_json(values) for name, values in inputs.items()}}
-
-
-def _in_rows(inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    columns = {name: to_json(values) for name, values in inputs.items()}
-    if len(columns) == 1:
-        return {"instances": next(iter(columns.values()))}
-    rows = zip(*columns.values(), strict=True)
-    return {"instances": [dict(zip(columns, row, strict=True)) for row in rows]}
-
-
-def _flat(lists: Iterator[list[Schema]]) -> list[Schema]:
-    return [schema for schemas in lists for schema in schemas]

@@ -21,11 +21,11 @@ _SUMMARIES = {
     "regress": "Numbers for examples",
     "stream": "Has a text written, and tells it meanwhile",
 }
-_ASKED = (400, 404, 408, 413, 415, 429, 500, 503, 504)
+_REFUSALS = (400, 404, 408, 413, 415, 429, 500, 503, 504)
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ModelPrefix:
     """A path prefix that addresses a model.
 
     Attributes:
@@ -47,12 +47,18 @@ class _Place:
 
     def item(self, verb: str, what: str, operation: Json) -> Json:
         """Returns the path item of a single operation."""
-        asked = f"{what}_{self.kind}" if self.kind else what
-        names = {"operationId": f"{asked}:{self.name}", "tags": [self.name]}
+        operation_name = f"{what}_{self.kind}" if self.kind else what
+        names = {"operationId": f"{operation_name}:{self.name}", "tags": [self.name]}
         item: Json = {verb: names | operation}
         if self.kind:
-            parameter = {"name": self.kind, "in": "path", "required": True}
-            item["parameters"] = [parameter | {"schema": self.choice}]
+            item["parameters"] = [
+                {
+                    "name": self.kind,
+                    "in": "path",
+                    "required": True,
+                    "schema": self.choice,
+                }
+            ]
         return item
 
 
@@ -65,9 +71,9 @@ def describe_paths(name: str, versions: Versions, labels: Mapping[str, int]) -> 
         labels: Versions by label, whether available or not.
     """
     found: Json = {}
-    for place in _places(name, versions, labels):
-        found |= _looks(place)
-        found |= _questions(place, versions)
+    for prefix in _prefixes(name, versions, labels):
+        found |= _metadata_paths(prefix)
+        found |= _method_paths(prefix, versions)
     return found
 
 
@@ -76,67 +82,72 @@ def component(name: str, version: int, method: str, side: str) -> str:
     return f"{name}.{version}.{method}.{side}"
 
 
-def _places(
+def _prefixes(
     name: str, versions: Iterable[int], labels: Mapping[str, int]
-) -> Iterator[_Place]:
+) -> Iterator[_ModelPrefix]:
     numbers = sorted(versions)
-    yield _Place(name, "", {}, frozenset(numbers[-1:]))
+    yield _ModelPrefix(name, "", {}, frozenset(numbers[-1:]))
     if numbers:
-        choice = {"type": "integer", "enum": numbers}
-        yield _Place(name, "version", choice, frozenset(numbers))
+        yield _ModelPrefix(
+            name, "version", {"type": "integer", "enum": numbers}, frozenset(numbers)
+        )
     answering = {label: of for label, of in labels.items() if of in numbers}
     if answering:
-        choice = {"type": "string", "enum": sorted(answering)}
-        yield _Place(name, "label", choice, frozenset(answering.values()))
+        yield _ModelPrefix(
+            name,
+            "label",
+            {"type": "string", "enum": sorted(answering)},
+            frozenset(answering.values()),
+        )
 
 
-def _looks(place: _Place) -> Json:
+def _metadata_paths(prefix: _ModelPrefix) -> Json:
     """Returns the paths for a model's status and metadata."""
-    states = answered("The newest first", reference("schemas", "Status"))
-    signatures = answered("As TensorFlow has them", reference("schemas", "Metadata"))
-    refusals = refused(400, 404)
-    status = {
-        "summary": "The states of its versions",
-        "responses": {"200": states, **refusals},
-    }
-    metadata = {
-        "summary": "Its signatures",
-        "responses": {"200": signatures, **refusals},
-    }
-    found = {f"{place.path}/metadata": place.item("get", "metadata", metadata)}
+
+    def item(what: str, summary: str, description: str) -> Json:
+        schema = reference("schemas", what.title())
+        responses = {"200": answered(description, schema), **refused(400, 404)}
+        return prefix.item("get", what, {"summary": summary, "responses": responses})
+
+    metadata = item("metadata", "Its signatures", "As TensorFlow has them")
+    found = {f"{prefix.path}/metadata": metadata}
     # TF Serving ignores the label in a status request and returns all versions.
-    if place.kind != "label":
-        found[place.path] = place.item("get", "status", status)
+    if prefix.kind != "label":
+        found[prefix.path] = item(
+            "status", "The states of its versions", "The newest first"
+        )
     return found
 
 
-def _questions(place: _Place, versions: Versions) -> Iterator[tuple[str, Json]]:
+def _method_paths(
+    prefix: _ModelPrefix, versions: Versions
+) -> Iterator[tuple[str, Json]]:
     """Yields the paths of a model's API methods."""
-    meant = {number: versions[number] for number in place.means}
+    meant = {number: versions[number] for number in prefix.means}
     for name in _SUMMARIES:
         methods = {n: of[name] for n, of in sorted(meant.items()) if name in of}
         if not methods:
             continue
         latest = methods[max(methods)]
-        asked: Json = {"schema": _any(place, methods, name, "question")}
+        request: Json = {"schema": _any(prefix, methods, name, "question")}
         if latest.examples:
-            asked["examples"] = dict(latest.examples)
-        told = _any(place, methods, name, "answer")
+            request["examples"] = dict(latest.examples)
+        answer = _any(prefix, methods, name, "answer")
         operation = {
             "summary": _SUMMARIES[name],
-            "requestBody": {"required": True, "content": {JSON: asked}},
+            "requestBody": {"required": True, "content": {JSON: request}},
             "responses": {
-                "200": answered("The answer", told, latest.media_type),
-                **refused(*_ASKED),
+                "200": answered("The answer", answer, latest.media_type),
+                **refused(*_REFUSALS),
             },
         }
-        yield f"{place.path}:{name}", place.item("post", name, operation)
+        yield f"{prefix.path}:{name}", prefix.item("post", name, operation)
 
 
-def _any(place: _Place, versions: Iterable[int], method: str, side: str) -> Json:
+def _any(prefix: _ModelPrefix, versions: Iterable[int], method: str, side: str) -> Json:
     """Returns the schema that matches the request or response of any given version."""
     schemas = [
-        reference("schemas", component(place.name, number, method, side))
+        reference("schemas", component(prefix.name, number, method, side))
         for number in versions
     ]
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

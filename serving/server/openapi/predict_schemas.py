@@ -19,13 +19,13 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     Shape,
     named,
     nested,
-    sent_value,
-    told_value,
+    request_value,
+    response_value,
 )
+from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_requests import InputSpec
 from transbeam.serving.server.protocol.json_responses import is_writable
 from transbeam.serving.server.protocol.json_tensors import is_readable
-from transbeam.serving.server.protocol.stop_lists import STOP
 
 Tensors = Mapping[str, meta_graph_pb2.TensorInfo]
 _SEVERAL: Mapping[str, Schema] = {
@@ -56,57 +56,47 @@ def in_rows(signature: ServableSignature) -> bool:
     return all(tensor_shape(tensor) != [] for tensor in tensors)
 
 
-def questions(signature: ServableSignature) -> list[Schema]:
+def request_schemas(signature: ServableSignature) -> list[Schema]:
     """Returns the request schemas: row format, if possible, and columnar format."""
     inputs = dict(sorted(signature.definition.inputs.items()))
-    columns = _asking(signature, "inputs", _columns(inputs, signature.taken))
+    columns = _request_schema(signature, "inputs", _columns(inputs, signature.taken))
     if not in_rows(signature):
         return [columns]
     rows = _rows(inputs, signature.taken)
-    return [_asking(signature, "instances", rows), columns]
+    return [_request_schema(signature, "instances", rows), columns]
 
 
-def answers(signature: ServableSignature) -> list[Schema]:
-    """Returns the response schemas, in the order of `questions`."""
+def response_schemas(signature: ServableSignature) -> list[Schema]:
+    """Returns the response schemas, in the order of `request_schemas`."""
     outputs = dict(sorted(signature.definition.outputs.items()))
     wholes = {
-        name: nested(told_value(name, tensor.dtype), tensor_shape(tensor))
+        name: nested(response_value(name, tensor.dtype), tensor_shape(tensor))
         for name, tensor in outputs.items()
     }
-    columns = _answering(signature, "outputs", _bare(wholes))
+    columns = _response_schema(signature, "outputs", _bare(wholes))
     if not in_rows(signature):
         return [columns]
     parts = {
-        name: nested(told_value(name, tensor.dtype), _of_one(tensor))
+        name: nested(response_value(name, tensor.dtype), _of_one(tensor))
         for name, tensor in outputs.items()
     }
     rows = {"type": "array", "items": _bare(parts)}
-    return [_answering(signature, "predictions", rows), columns]
+    return [_response_schema(signature, "predictions", rows), columns]
 
 
-def naming(name: str) -> tuple[Schema, list[str]]:
-    """Returns the schema of `signature_name`, and the list of keys that it requires.
-
-    Example:
-    >>> naming("tokenize")
-    ({'enum': ['tokenize']}, ['signature_name'])
-    """
-    if name == DEFAULT:
-        return {"enum": [DEFAULT, ""]}, []
-    return {"enum": [name]}, ["signature_name"]
-
-
-def _asking(signature: ServableSignature, key: str, values: Schema) -> Schema:
-    name, required = naming(signature.name)
+def _request_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
+    # The name may be left out for the default signature.
+    is_default = signature.name == DEFAULT
+    names = {"enum": [signature.name, *[""] * is_default]}
     return {
         "title": f"{signature.name}: {key}",
         "type": "object",
-        "properties": {"signature_name": name, key: values},
-        "required": [*required, key],
+        "properties": {"signature_name": names, key: values},
+        "required": [*["signature_name"] * (not is_default), key],
     }
 
 
-def _answering(signature: ServableSignature, key: str, values: Schema) -> Schema:
+def _response_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
     return {"title": f"{signature.name}: {key}", **named({key: values})}
 
 
@@ -139,7 +129,7 @@ def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
         dtype: `DT_…`.
         taken: Inputs of the signature.
     """
-    value = sent_value(dtype)
+    value = request_value(dtype)
     if name not in taken.forms:
         return value
     return {"anyOf": [value, _SEVERAL[name]]}

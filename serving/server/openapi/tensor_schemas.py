@@ -22,7 +22,7 @@ _BASE64 = {"$ref": "#/components/schemas/Base64"}
 TEXT: Schema = {"anyOf": [{"type": "string"}, _BASE64]}
 
 
-def sent_value(dtype: int) -> Schema:
+def request_value(dtype: int) -> Schema:
     """Returns the schema of a value in requests.
 
     Args:
@@ -39,7 +39,7 @@ def sent_value(dtype: int) -> Schema:
     return number
 
 
-def told_value(name: str, dtype: int) -> Schema:
+def response_value(name: str, dtype: int) -> Schema:
     """Returns the schema of a value in responses.
 
     Args:

@@ -76,8 +76,7 @@ def read_predict(
             "of 'inputs' or 'instances' keys to exist "
         )
     if "instances" in document:
-        inputs = _rows(document, taken, check_rows)
-        return PredictBody(signature, "row", inputs)
+        return PredictBody(signature, "row", _rows(document, taken, check_rows))
     if "inputs" in document:
         return PredictBody(signature, "columnar", _columns(document["inputs"], taken))
     raise invalid("Missing 'inputs' or 'instances' key")
@@ -117,11 +116,11 @@ def _rows(
             "input tensors required as per tensorinfo_map"
         )
     named = _is_object(instances[0])
-    said = {name for one in instances if isinstance(one, dict) for name in one}
+    given = {name for one in instances if isinstance(one, dict) for name in one}
     columns = {
         name: Column(dtype)
         for name, dtype in dtypes.items()
-        if name in said or name not in taken.defaults
+        if name in given or name not in taken.defaults
     }
     if not named:  # a bare base64 value: the first input; others are missing
         columns = dict(list(columns.items())[:1])
@@ -133,13 +132,15 @@ def _rows(
             )
         if named:
             _add_object(instance, number, columns, taken)
-        else:
-            _add_value(instance, number, next(iter(columns.values())))
+            continue
+        try:
+            next(iter(columns.values())).add(instance)
+        except StatusError as failure:
+            raise invalid(
+                f"Failed to process element: {number} of 'instances' list. Error: "
+                f"{failure}"
+            ) from None
     return {name: column.array() for name, column in columns.items()}
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 def _is_object(value: object) -> bool:
@@ -158,7 +159,8 @@ def _add_object(
         try:
             if name not in columns:
                 raise invalid(f"JSON object: does not have named input: {name}")
-            columns[name].add(taken.forms.get(name, _as_it_is)(value))
+            form = taken.forms.get(name)
+            columns[name].add(form(value) if form else value)
         except StatusError as failure:
             raise invalid(
                 f"Failed to process element: {number} key: {name} of 'instances' "
@@ -170,15 +172,6 @@ def _add_object(
             f"{shown(instance)} keys must be equal to: "
             f"{','.join(sorted(taken.dtypes))}"
         )
-
-
-def _add_value(instance: object, number: int, column: Column) -> None:
-    try:
-        column.add(instance)
-    except StatusError as failure:
-        raise invalid(
-            f"Failed to process element: {number} of 'instances' list. Error: {failure}"
-        ) from None
 
 
 def _columns(value: Any, taken: InputSpec) -> dict[str, np.ndarray]:

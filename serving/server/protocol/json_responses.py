@@ -63,29 +63,23 @@ def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
     return _pieces(_rows(outputs) if format == "row" else _columns(outputs))
 
 
-def classification_pieces(
-    result: classification_pb2.ClassificationResult,
+def result_pieces(
+    result: classification_pb2.ClassificationResult | regression_pb2.RegressionResult,
 ) -> list[bytes]:
-    """Formats the response to a Classify request: labels and scores.
+    """Formats the response to a Classify or Regress request.
+
+    It has labels and scores, or a number, for each example.
 
     Raises:
         StatusError: The result is empty.
     """
-    if not result.classifications:
-        raise invalid("Cannot convert empty ClassificationResults to JSON")
-    return _pieces(_results(map(_classes, result.classifications)))
-
-
-def regression_pieces(result: regression_pb2.RegressionResult) -> list[bytes]:
-    """Formats the response to a Regress request: a number for each example.
-
-    Raises:
-        StatusError: The result is empty.
-    """
-    if not result.regressions:
-        raise invalid("Cannot convert empty RegressionResults to JSON")
-    values = np.array([one.value for one in result.regressions], np.float32)
-    return _pieces(_results(_decimals(values)))
+    if isinstance(result, regression_pb2.RegressionResult):
+        rows = _decimals(np.array([r.value for r in result.regressions], np.float32))
+    else:
+        rows = list(map(_classes, result.classifications))
+    if not rows:
+        raise invalid(f"Cannot convert empty {type(result).__name__}s to JSON")
+    return _pieces(_results(rows))
 
 
 def _pieces(parts: Iterable[str]) -> list[bytes]:
@@ -105,9 +99,11 @@ def _pieces(parts: Iterable[str]) -> list[bytes]:
 def _classes(classification: classification_pb2.Classifications) -> str:
     classes = classification.classes
     scores = _decimals(np.array([one.score for one in classes], np.float32))
-    pairs = zip(classes, scores, strict=True)
-    texts = (f"[{_quoted(one.label)}, {score}]" for one, score in pairs)
-    return f"[{', '.join(texts)}]"
+    pairs = (
+        f"[{_quoted(one.label)}, {score}]"
+        for one, score in zip(classes, scores, strict=True)
+    )
+    return f"[{', '.join(pairs)}]"
 
 
 def _results(rows: Iterable[str]) -> Iterator[str]:
@@ -243,7 +239,10 @@ def _writer(
         case "O" | "S" if name.endswith("_bytes"):
             return lambda values: [_base64(one, depth) for one in values.tolist()]
         case "O" | "S":
-            return lambda values: [_quoted_bytes(one) for one in values.tolist()]
+            # Bytes that are not UTF-8 are not valid JSON.
+            return lambda values: [
+                _quoted(one.decode("utf-8", "replace")) for one in values.tolist()
+            ]
         case _:
             raise invalid(f"Failed to write JSON value for tensor type: {dtype.name}")
 
@@ -253,8 +252,8 @@ def _decimals(values: np.ndarray) -> list[str]:
     texts = [f"{number:.6g}" for number in numbers]
     again = np.array(list(map(float, texts)), np.float64).astype(values.dtype)
     digits = 9 if values.dtype == np.float32 else 17
-    for place in np.flatnonzero(again != values).tolist():
-        texts[place] = f"{numbers[place]:.{digits}g}"
+    for index in np.flatnonzero(again != values).tolist():
+        texts[index] = f"{numbers[index]:.{digits}g}"
     return [_decimal(text) for text in texts]
 
 
@@ -268,11 +267,6 @@ def _decimal(text: str) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _quoted_bytes(value: bytes) -> str:
-    # Bytes that are not UTF-8 are not valid JSON.
-    return _quoted(value.decode("utf-8", "replace"))
 
 
 def _base64(value: bytes, depth: int) -> str:

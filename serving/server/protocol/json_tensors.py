@@ -29,6 +29,12 @@ _INTEGERS = {
     types_pb2.DT_UINT32: np.uint32,
     types_pb2.DT_UINT64: np.uint64,
 }
+# Types of JSON values that a data type takes. Floats may round large ones to infinity.
+_TYPES: dict[int, frozenset[type]] = {
+    types_pb2.DT_BOOL: frozenset({bool}),
+    **dict.fromkeys(_INTEGERS, frozenset({int})),
+    **dict.fromkeys(_FLOATS, frozenset({int, float})),
+}
 
 
 def is_base64(value: object) -> bool:
@@ -79,11 +85,7 @@ def to_array(value: object, dtype: int) -> np.ndarray:
 
 def is_readable(dtype: int) -> bool:
     """Returns True if JSON can represent values of the data type."""
-    return (
-        dtype in _INTEGERS
-        or dtype in _FLOATS
-        or dtype in (types_pb2.DT_STRING, types_pb2.DT_BOOL)
-    )
+    return dtype in _TYPES or dtype == types_pb2.DT_STRING
 
 
 def to_json(values: np.ndarray) -> Any:
@@ -194,36 +196,30 @@ def _leaves(value: object, shape: tuple[int, ...], dtype: int) -> list[Any]:
 
 
 def _checked(leaves: list[Any], dtype: int, rank: int) -> list[Any]:
-    if list in set(map(type, leaves)):
+    # In Python `True` is an int; a set of the types is built at C speed.
+    found = set(map(type, leaves))
+    if list in found:
         raise invalid(f"Encountered list at unexpected level: {rank} expected < {rank}")
     if dtype == types_pb2.DT_STRING:
         return [_bytes(leaf) for leaf in leaves]
-    if dtype in _INTEGERS:
-        return _integers(leaves, dtype)
-    if dtype in _FLOATS:
-        return _decimals(leaves, dtype)
-    if dtype == types_pb2.DT_BOOL:
-        for leaf in leaves:
-            if type(leaf) is not bool:
-                raise _type_error(leaf, dtype)
-        return leaves
-    raise StatusError(
-        StatusCode.UNIMPLEMENTED,
-        f"Conversion of JSON Value: {shown(leaves[0]) if leaves else '[]'} to type: "
-        f"{type_name(dtype)}",
+    if dtype not in _TYPES:
+        raise StatusError(
+            StatusCode.UNIMPLEMENTED,
+            f"Conversion of JSON Value: {shown(leaves[0]) if leaves else '[]'} to "
+            f"type: {type_name(dtype)}",
+        )
+    limits = np.iinfo(_INTEGERS[dtype]) if dtype in _INTEGERS else None
+    valid = found <= _TYPES[dtype] and (
+        limits is None
+        or not leaves
+        or (limits.min <= min(leaves) and max(leaves) <= limits.max)
     )
-
-
-def _integers(leaves: list[Any], dtype: int) -> list[Any]:
-    limits = np.iinfo(_INTEGERS[dtype])
-    # In Python `True` is an int; a set of the types is built at C speed.
-    if set(map(type, leaves)) <= {int}:
-        low, high = min(leaves, default=0), max(leaves, default=0)
-        if low >= limits.min and high <= limits.max:
-            return leaves
-    for leaf in leaves:
-        if type(leaf) is not int or not limits.min <= leaf <= limits.max:
-            raise _type_error(leaf, dtype)
+    if not valid:
+        for leaf in leaves:
+            if type(leaf) not in _TYPES[dtype] or (
+                limits is not None and not limits.min <= leaf <= limits.max
+            ):
+                raise _type_error(leaf, dtype)
     return leaves
 
 
@@ -233,15 +229,6 @@ def _bytes(leaf: object) -> bytes:
     if isinstance(leaf, dict):
         return decode_base64(leaf)
     raise _type_error(leaf, types_pb2.DT_STRING)
-
-
-def _decimals(leaves: list[Any], dtype: int) -> list[Any]:
-    """Checks that values are numbers; the data type rounds large ones to infinity."""
-    if not set(map(type, leaves)) <= {int, float}:
-        for leaf in leaves:
-            if type(leaf) not in (int, float):
-                raise _type_error(leaf, dtype)
-    return leaves
 
 
 def _type_error(leaf: object, dtype: int) -> StatusError:
@@ -263,9 +250,7 @@ def type_name(dtype: int) -> str:
 
 def _packed(leaves: list[Any], dtype: int) -> np.ndarray:
     if dtype == types_pb2.DT_STRING:
-        packed = np.empty(len(leaves), object)
-        packed[:] = leaves
-        return packed
+        return np.array(leaves, object)
     if dtype == types_pb2.DT_BOOL:
         return np.array(leaves, bool)
     if dtype in _FLOATS:

@@ -90,8 +90,9 @@ def parse_object(body: bytes) -> dict[str, Any]:
         ) from None
     start = len(text) - len(text.removeprefix("\ufeff").lstrip(" \t\r\n"))
     if start == len(text):
-        offset = len(body)
-        raise invalid(f"JSON Parse error: The document is empty. at offset: {offset}")
+        raise invalid(
+            f"JSON Parse error: The document is empty. at offset: {len(body)}"
+        )
     try:
         value = _parsed(text, start)
     except RecursionError:
@@ -114,8 +115,9 @@ def _parsed(text: str, start: int) -> Any:
             f"JSON Parse error: {_sentence(error, start)} at offset: {offset}"
         ) from None
     except (ValueError, OverflowError):  # 1e400, or an integer of thousands of digits
-        message = "JSON Parse error: Number too big to be stored in double."
-        raise invalid(message) from None
+        raise invalid(
+            "JSON Parse error: Number too big to be stored in double."
+        ) from None
 
 
 def _sentence(error: JSONDecodeError, start: int) -> str:

@@ -14,11 +14,11 @@ def model_spec(
     return spec
 
 
-def asked_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
+def target_spec(target: ModelTarget, signature: str) -> model_pb2.ModelSpec:
     """Creates the model spec that a client would send for a target.
 
     Example:
-    >>> parse_target(asked_spec(ModelTarget("demo", label="stable"), "")).label
+    >>> parse_target(target_spec(ModelTarget("demo", label="stable"), "")).label
     'stable'
     """
     spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)

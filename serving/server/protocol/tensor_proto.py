@@ -42,9 +42,12 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
     shape = [dim.size for dim in proto.tensor_shape.dim]
     _check_claim(name, shape, proto)
     try:
-        if proto.dtype == types_pb2.DT_STRING:
-            return _strings(proto, shape)
-        return tf.make_ndarray(proto)
+        if proto.dtype != types_pb2.DT_STRING:
+            return tf.make_ndarray(proto)
+        values: list[Any] = list(proto.string_val)
+        if len(values) == 1:
+            values *= math.prod(shape)
+        return np.array(values, object).reshape(shape)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise invalid(f"Input {name}: not a whole tensor: {error}") from None
 
@@ -59,15 +62,6 @@ def _check_claim(name: str, shape: list[int], proto: tensor_pb2.TensorProto) -> 
             f"Input {name}: the shape {shape} is claimed by a message of "
             f"{proto.ByteSize()} bytes"
         )
-
-
-def _strings(proto: tensor_pb2.TensorProto, shape: list[int]) -> np.ndarray:
-    values: list[Any] = list(proto.string_val)
-    if len(values) == 1:
-        values *= math.prod(shape)
-    packed = np.empty(len(values), object)
-    packed[:] = values
-    return packed.reshape(shape)
 
 
 def to_proto(array: np.ndarray) -> tensor_pb2.TensorProto:

@@ -80,14 +80,9 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
     Raises:
         StatusError: There are no examples, or too many for the size of the context.
     """
-    listed = found.WhichOneof("kind")
-    context = b""
-    examples: Any = ()
-    if listed == "example_list":
-        examples = found.example_list.examples
-    elif listed == "example_list_with_context":
-        examples = found.example_list_with_context.examples
-        context = found.example_list_with_context.context.SerializeToString()
+    with_context = found.example_list_with_context
+    examples = found.example_list.examples or with_context.examples
+    context = with_context.context.SerializeToString()
     if not examples:
         raise invalid("Input is empty.")
     if len(context) * len(examples) > _LARGEST_CONTEXTS:
@@ -96,10 +91,9 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
             "gets it, which would be too much; send fewer examples at once"
         )
     # Concatenated protocol buffers are merged, and later fields take precedence.
-    rows = [context + example.SerializeToString() for example in examples]
-    packed = np.empty(len(rows), object)
-    packed[:] = rows
-    return packed
+    return np.array(
+        [context + example.SerializeToString() for example in examples], object
+    )
 
 
 def _example(value: object) -> example_pb2.Example:

@@ -86,17 +86,17 @@ class WatchedConfigFile:
     def __init__(self, file: Path, service: Service):
         self._file = file
         self._service = service
-        self._said = ""
+        self._logged = ""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Applies the file; logs an error once until it changes."""
-        said = ""
+        problem = ""
         try:
             reload_models(self._service, read_models(self._file))
         except ConfigError as error:
-            said = str(error)
+            problem = str(error)
         except StatusError as failure:
-            said = f"{self._file}: {failure.message}"
-        if said and said != self._said:
-            _log.error("%s. All models stay as they are", said)
-        self._said = said
+            problem = f"{self._file}: {failure.message}"
+        if problem and problem != self._logged:
+            _log.error("%s. All models stay as they are", problem)
+        self._logged = problem

@@ -1,6 +1,6 @@
-"""Limits on the rows and the text of a request."""
+"""Checks the rows, the text and the stop strings of a request against limits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from grpc import StatusCode
@@ -8,7 +8,7 @@ from tensorflow.core.example import example_pb2
 
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 
 # Inputs with this suffix are binary, such as encoded images, and do not count as text.
 _NO_TEXT = "_bytes"
@@ -67,6 +67,33 @@ def check_rows(rows: int, limits: Limits) -> None:
         )
 
 
+def check_stops(stops: Sequence[bytes], limits: Limits) -> None:
+    """Rejects too many or too long stop strings.
+
+    Args:
+        stops: Stop strings of one text; empty strings are ignored.
+        limits: Limits on requests.
+
+    Raises:
+        StatusError: A limit is exceeded.
+    """
+    count, longest = sum(map(bool, stops)), max(map(len, stops), default=0)
+    if count > limits.stop_strings:
+        raise _too_much(
+            "stop_strings",
+            f"stop: found {count} strings for a text; expected at most "
+            f"{limits.stop_strings}",
+            http=400,
+        )
+    if longest > limits.stop_bytes:
+        raise _too_much(
+            "stop_bytes",
+            f"stop: found a string of {longest} bytes; expected at most "
+            f"{limits.stop_bytes}",
+            http=400,
+        )
+
+
 def _check_text(size: int, limits: Limits) -> None:
     if size > limits.text_bytes:
         raise _too_much(
@@ -77,5 +104,5 @@ def _check_text(size: int, limits: Limits) -> None:
         )
 
 
-def _too_much(reason: str, message: str) -> StatusError:
-    return StatusError(StatusCode.INVALID_ARGUMENT, message, http=413, reason=reason)
+def _too_much(reason: str, message: str, http: int = 413) -> StatusError:
+    return StatusError(StatusCode.INVALID_ARGUMENT, message, http=http, reason=reason)

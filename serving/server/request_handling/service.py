@@ -10,19 +10,17 @@ from functools import partial
 import numpy as np
 from grpc import StatusCode
 from tensorflow_serving.apis import (
-    classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
     input_pb2,
-    regression_pb2,
 )
 
 from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.multi_inference import (
     chosen_signatures,
@@ -31,25 +29,25 @@ from transbeam.serving.server.inference.multi_inference import (
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.models.catalog import Catalog
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.models.versions import State, Version
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.monitoring.request_ids import current
-from transbeam.serving.server.protocol.json_requests import InputSpec
-from transbeam.serving.server.protocol.model_spec import (
-    asked_spec,
-    model_spec,
-    parse_target,
-)
-from transbeam.serving.server.protocol.rest_paths import ModelTarget
-from transbeam.serving.server.protocol.stop_lists import (
+from transbeam.serving.server.protocol.generation_inputs import (
     STOP,
     rows_of_lists,
     split_stop_strings,
 )
+from transbeam.serving.server.protocol.json_requests import InputSpec
+from transbeam.serving.server.protocol.model_spec import (
+    model_spec,
+    parse_target,
+    target_spec,
+)
+from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tf_examples import serialized_examples
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,
     check_examples,
+    check_stops,
 )
 from transbeam.serving.server.request_logging.prediction_log import (
     Entry,
@@ -101,6 +99,7 @@ class Service:
         # Set at shutdown, before the drain, so that load balancers see it first.
         self.draining = False
         self._limits = limits or Limits()
+        self._model_seconds = dict(self._limits.model_seconds)
 
     def why_not_ready(self) -> str | None:
         """Returns the reason why the server is not ready; None if it is ready."""
@@ -147,7 +146,7 @@ class Service:
             model: Name of the model.
             seconds: The client's timeout, if it has one.
         """
-        most = self._limits.model_seconds.get(model, self._limits.answer_seconds)
+        most = self._model_seconds.get(model, self._limits.answer_seconds)
         return Deadline.after(most if seconds is None else max(0.0, min(seconds, most)))
 
     def taken(self, target: ModelTarget, signature: str) -> InputSpec:
@@ -170,8 +169,8 @@ class Service:
         target: ModelTarget,
         signature: str,
         inputs: Arrays,
-        output_filter: Sequence[str] = (),
-        deadline: Deadline | None = None,
+        output_filter: Sequence[str],
+        deadline: Deadline,
     ) -> Predicted:
         """Runs a signature.
 
@@ -180,7 +179,7 @@ class Service:
             signature: Name of the signature; empty for the default one.
             inputs: Inputs by name; those with a default may be left out.
             output_filter: Names of the requested outputs; all if empty.
-            deadline: Deadline; if None, the server's timeout from now.
+            deadline: Deadline of the request.
 
         Raises:
             StatusError: The model, signature or an output does not exist, the inputs
@@ -190,18 +189,19 @@ class Service:
             current().version = version
             found = loaded.signatures.get(signature or DEFAULT)
             if found is None:
-                message = f'Serving signature key "{signature or DEFAULT}" not found.'
-                raise StatusError(StatusCode.FAILED_PRECONDITION, message)
+                raise StatusError(
+                    StatusCode.FAILED_PRECONDITION,
+                    f'Serving signature key "{signature or DEFAULT}" not found.',
+                )
             inputs = self._with_stops(found, found.completed(inputs))
             found.check_inputs(inputs)
             check_amounts(inputs, self._limits)
             names = found.choose_outputs(output_filter)
-            deadline = deadline or self.deadline(target.name)
             outputs = await self._run(loaded, found, inputs, names, deadline)
         self._offer(
             target,
             lambda: predict_entry(
-                asked_spec(target, signature),
+                target_spec(target, signature),
                 inputs,
                 output_filter,
                 model_spec(target.name, version, found.name),
@@ -232,11 +232,11 @@ class Service:
                 invalid, generation fails, or the next part takes too long.
         """
         loop = asyncio.get_running_loop()
-        told: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
+        events: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
 
         def deliver(item: StreamPart | Whole | StatusError) -> None:
             with suppress(RuntimeError):  # the event loop is closed at shutdown
-                loop.call_soon_threadsafe(told.put_nowait, item)
+                loop.call_soon_threadsafe(events.put_nowait, item)
 
         with (
             self.counted(target.name, "Stream", entrypoint),
@@ -246,15 +246,12 @@ class Service:
             call.version, call.rows = version, 1
             request = await read(version, begin_signature(loaded.signatures))
             check_amounts(request.inputs, self._limits)
-            self._limits.stops.check(request.stops)
+            check_stops(request.stops, self._limits)
             stream = TextStream(request, deliver)
             loaded.write(stream)
             try:
                 while True:
-                    in_time = self.deadline(target.name)
-                    item: StreamPart | Whole | StatusError = await in_time.wait(
-                        told.get()
-                    )
+                    item = await self.deadline(target.name).wait(events.get())
                     if isinstance(item, StatusError):
                         raise item
                     yield item
@@ -264,71 +261,62 @@ class Service:
             finally:
                 stream.cancel()
 
-    async def classify(
+    async def run_examples(
         self,
+        method: str,
         target: ModelTarget,
         signature: str,
         examples: input_pb2.Input,
-        deadline: Deadline | None = None,
-    ) -> classification_pb2.ClassificationResponse:
-        """Runs a Classify request.
+        deadline: Deadline,
+    ) -> classify_regress.Response:
+        """Runs a Classify or Regress request.
 
         Args:
+            method: `classify` or `regress`.
             target: The model.
             signature: Name of the signature; empty for the default one.
             examples: Examples to classify.
-            deadline: Deadline; if None, the server's timeout from now.
+            deadline: Deadline of the request.
 
         Raises:
-            StatusError: As `predict`, or the signature does not support Classify.
+            StatusError: As `predict`, or the signature does not support the method.
         """
-        predicted, count = await self._ask_examples(
-            target, signature, examples, classify_regress.CLASSIFY, deadline
-        )
-        response = classification_pb2.ClassificationResponse(
-            model_spec=model_spec(target.name, predicted.version, predicted.signature),
-            result=classify_regress.classification(predicted.outputs, count),
-        )
-        asked = asked_spec(target, signature)
+        name = classify_regress.METHODS[method]
+        with self.catalog.use(target) as (version, loaded):
+            current().version = version
+            found = loaded.signatures.get(signature or DEFAULT)
+            if found is None:
+                raise invalid(
+                    f"No signature was found with the name: {signature or DEFAULT}"
+                )
+            classify_regress.check_method(found, name)
+            serialized = serialized_examples(examples)
+            check_examples(serialized, self._limits)
+            inputs = {classify_regress.INPUTS: serialized}
+            names = classify_regress.method_output_names(found, name)
+            outputs = await self._run(loaded, found, inputs, names, deadline)
+        response = classify_regress.method_response(name, outputs, len(serialized))
+        response.model_spec.CopyFrom(model_spec(target.name, version, found.name))
         self._offer(
-            target, lambda: examples_entry("classify_log", asked, examples, response)
-        )
-        return response
-
-    async def regress(
-        self,
-        target: ModelTarget,
-        signature: str,
-        examples: input_pb2.Input,
-        deadline: Deadline | None = None,
-    ) -> regression_pb2.RegressionResponse:
-        """Runs a Regress request; see `classify`."""
-        predicted, count = await self._ask_examples(
-            target, signature, examples, classify_regress.REGRESS, deadline
-        )
-        response = regression_pb2.RegressionResponse(
-            model_spec=model_spec(target.name, predicted.version, predicted.signature),
-            result=classify_regress.regression(predicted.outputs, count),
-        )
-        asked = asked_spec(target, signature)
-        self._offer(
-            target, lambda: examples_entry("regress_log", asked, examples, response)
+            target,
+            lambda: examples_entry(
+                f"{method}_log", target_spec(target, signature), examples, response
+            ),
         )
         return response
 
     async def multi_inference(
         self,
         request: inference_pb2.MultiInferenceRequest,
-        deadline: Deadline | None = None,
+        deadline: Deadline,
     ) -> inference_pb2.MultiInferenceResponse:
         """Runs several Classify and Regress signatures of one model.
 
         Raises:
-            StatusError: The tasks address different models, or as `classify`.
+            StatusError: The tasks address different models, or as `run_examples`.
         """
         first = [task.model_spec for task in request.tasks[:1]]
         target = parse_target(*first) if first else ModelTarget("")
-        deadline = deadline or self.deadline(target.name)
         with self.catalog.use(target) as (version, loaded):
             current().version = version
             chosen_signatures(request.tasks, loaded.signatures)
@@ -339,8 +327,12 @@ class Service:
             )
         for result in response.results:
             result.model_spec.version.value = version
-        answered = model_spec(target.name, version)
-        self._offer(target, lambda: multi_inference_entry(answered, request, response))
+        self._offer(
+            target,
+            lambda: multi_inference_entry(
+                model_spec(target.name, version), request, response
+            ),
+        )
         return response
 
     def metadata(
@@ -384,18 +376,28 @@ class Service:
             StatusError: The model or version does not exist.
         """
         model = self.catalog.model(target.name)
-        versions = model.states() if model else []
-        if target.version is not None:
-            versions = [v for v in versions if v.number == target.version]
-            missing = f"Could not find version {target.version} of model {target.name}"
-        else:
-            missing = f"Could not find any versions of model {target.name}"
+        number = target.version
+        versions = [
+            version
+            for version in (model.states() if model else [])
+            if number in (None, version.number)
+        ]
         if not versions:
-            self.catalog.check_begun(target.name)
-            raise StatusError(StatusCode.NOT_FOUND, missing)
+            self.catalog.check_loaded(target.name)
+            which = "any versions" if number is None else f"version {number}"
+            raise StatusError(
+                StatusCode.NOT_FOUND, f"Could not find {which} of model {target.name}"
+            )
         response = get_model_status_pb2.GetModelStatusResponse()
         for version in versions:
-            _add_status(response, version)
+            status = response.model_version_status.add(version=version.number)
+            status.state = int(version.state)  # type: ignore[assignment]
+            if version.failure is not None:
+                code, _ = version.failure.code.value
+                status.status.error_code = code  # type: ignore[assignment]
+                status.status.error_message = version.failure.message
+            else:
+                status.status.SetInParent()
         return response
 
     def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
@@ -410,33 +412,12 @@ class Service:
         if stops.ndim == 2:
             stops = rows_of_lists(stops)
         for joined in stops.ravel():
-            self._limits.stops.check(split_stop_strings(joined))
+            check_stops(split_stop_strings(joined), self._limits)
         return {**inputs, STOP: stops}
 
     def _offer(self, target: ModelTarget, entry: Callable[[], Entry]) -> None:
         if self.log is not None:
             self.log.offer(target.name, entry)
-
-    async def _ask_examples(
-        self,
-        target: ModelTarget,
-        name: str,
-        examples: input_pb2.Input,
-        method: str,
-        deadline: Deadline | None,
-    ) -> tuple[Predicted, int]:
-        with self.catalog.use(target) as (version, loaded):
-            current().version = version
-            signature = classify_regress.example_signature(
-                loaded.signatures, name, method
-            )
-            inputs = {classify_regress.INPUTS: serialized_examples(examples)}
-            check_examples(inputs[classify_regress.INPUTS], self._limits)
-            names = classify_regress.method_output_names(signature, method)
-            deadline = deadline or self.deadline(target.name)
-            outputs = await self._run(loaded, signature, inputs, names, deadline)
-            found = Predicted(version, signature.name, outputs)
-            return found, len(inputs[classify_regress.INPUTS])
 
     async def _run(
         self,
@@ -453,15 +434,3 @@ class Service:
         if found.keys() >= _WRITTEN:
             call.tokens = int(found["length"].sum())
         return found
-
-
-def _add_status(
-    response: get_model_status_pb2.GetModelStatusResponse, version: Version
-) -> None:
-    status = response.model_version_status.add(version=version.number)
-    status.state = int(State(version.state))  # type: ignore[assignment]
-    if version.failure is not None:
-        status.status.error_code = version.failure.code.value[0]  # type: ignore[assignment]
-        status.status.error_message = version.failure.message
-    else:
-        status.status.SetInParent()

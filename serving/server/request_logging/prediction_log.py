@@ -8,21 +8,19 @@ created later in the writing thread, so that no client waits for it.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
-    classification_pb2,
     inference_pb2,
     input_pb2,
     model_pb2,
     prediction_log_pb2,
-    regression_pb2,
 )
 
 from transbeam.serving.server.base.batched_arrays import Arrays
+from transbeam.serving.server.inference.classify_regress import Response
 from transbeam.serving.server.protocol.tensor_proto import to_proto
 
 _TAG = "serve"
@@ -62,7 +60,7 @@ class Entry:
 
 
 def predict_entry(
-    asked: model_pb2.ModelSpec,
+    request_spec: model_pb2.ModelSpec,
     inputs: Arrays,
     output_filter: Sequence[str],
     spec: model_pb2.ModelSpec,
@@ -71,7 +69,7 @@ def predict_entry(
     """Creates the entry of a Predict request.
 
     Args:
-        asked: Model spec of the request.
+        request_spec: Model spec of the request.
         inputs: All inputs, defaults included.
         output_filter: Output filter of the request.
         spec: Model spec of the response.
@@ -80,7 +78,7 @@ def predict_entry(
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
         request, response = log.predict_log.request, log.predict_log.response
-        request.model_spec.CopyFrom(asked)
+        request.model_spec.CopyFrom(request_spec)
         request.output_filter.extend(output_filter)
         response.model_spec.CopyFrom(spec)
         for name, values in inputs.items():
@@ -88,35 +86,31 @@ def predict_entry(
         for name, values in outputs.items():
             response.outputs[name].CopyFrom(_tensor(values))
 
-    size = sum(map(_bytes, [*inputs.values(), *outputs.values()]))
-    return Entry(spec, size, fill)
+    return Entry(spec, sum(map(_bytes, [*inputs.values(), *outputs.values()])), fill)
 
 
 def examples_entry(
-    kind: Literal["classify_log", "regress_log"],
-    asked: model_pb2.ModelSpec,
+    kind: str,
+    request_spec: model_pb2.ModelSpec,
     examples: input_pb2.Input,
-    response: (
-        classification_pb2.ClassificationResponse | regression_pb2.RegressionResponse
-    ),
+    response: Response,
 ) -> Entry:
     """Creates the entry of a Classify or Regress request.
 
     Args:
-        kind: The method.
-        asked: Model spec of the request.
+        kind: `classify_log` or `regress_log`.
+        request_spec: Model spec of the request.
         examples: Input of the request.
         response: The response.
     """
 
     def fill(log: prediction_log_pb2.PredictionLog) -> None:
         found = getattr(log, kind)
-        found.request.model_spec.CopyFrom(asked)
+        found.request.model_spec.CopyFrom(request_spec)
         found.request.input.CopyFrom(examples)
         found.response.CopyFrom(response)
 
-    size = examples.ByteSize() + response.ByteSize()
-    return Entry(response.model_spec, size, fill)
+    return Entry(response.model_spec, examples.ByteSize() + response.ByteSize(), fill)
 
 
 def multi_inference_entry(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transbeam.configs.base.atomic_files import os_problem, writing
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.monitoring.metrics import Metrics
 from transbeam.serving.server.request_logging.prediction_log import Entry
 from transbeam.serving.server.request_logging.tfrecord_files import RecordFiles
@@ -74,7 +74,10 @@ class RequestLog:
         self._wanted = dict(wanted)
         self._default = default
         for settings in [*wanted.values(), *([default] if default else [])]:
-            _prepare(Path(os.path.dirname(settings.prefix) or "."))
+            folder = Path(os.path.dirname(settings.prefix) or ".")
+            with writing(folder):  # raises an error if the folder is not writable
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                tempfile.TemporaryFile(dir=folder).close()
         self._metrics = metrics
         self._most_entries = most_entries
         self._retry_seconds = retry_seconds
@@ -152,7 +155,13 @@ class RequestLog:
                 sink.files.close()
 
     def _write(self, model: str, entry: Entry) -> bool:
-        sink = self._sink(model)
+        if model not in self._sinks:
+            settings = self.settings(model)
+            assert settings is not None  # otherwise no entry would have been queued
+            self._sinks[model] = _Sink(
+                settings.share, RecordFiles(settings.prefix, model)
+            )
+        sink = self._sinks[model]
         if time.monotonic() < sink.again:
             return False
         try:
@@ -160,8 +169,11 @@ class RequestLog:
         except OSError as error:
             sink.again = time.monotonic() + self._retry_seconds
             if not sink.refused:
-                problem = os_problem(error) or str(error)
-                _log.warning("%s: requests are not written down: %s", model, problem)
+                _log.warning(
+                    "%s: requests are not written down: %s",
+                    model,
+                    os_problem(error) or error,
+                )
             sink.refused = True
             return False
         except Exception:  # an invalid entry must not end the thread
@@ -171,18 +183,3 @@ class RequestLog:
             _log.info("%s: requests are written down again", model)
         sink.refused = False
         return True
-
-    def _sink(self, model: str) -> _Sink:
-        if model not in self._sinks:
-            settings = self.settings(model)
-            assert settings is not None  # otherwise no entry would have been queued
-            files = RecordFiles(settings.prefix, model)
-            self._sinks[model] = _Sink(settings.share, files)
-        return self._sinks[model]
-
-
-def _prepare(folder: Path) -> None:
-    """Creates the folder and checks that it is writable."""
-    with writing(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()

@@ -19,6 +19,7 @@ import google_crc32c
 
 SUFFIX, UNFINISHED = ".tfrecord", ".tmp"
 _MOST = 64 * 2**20
+_CLOSED = -1  # in place of a file descriptor
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
@@ -48,7 +49,7 @@ class RecordFiles:
         self._beginning = f"{prefix}{between}{name}"
         self._most_bytes = most_bytes
         self._path = ""
-        self._file: int | None = None
+        self._file = _CLOSED
         self._size = 0
 
     def write(self, record: bytes) -> None:
@@ -58,15 +59,19 @@ class RecordFiles:
             OSError: The write failed. The partial record is removed; earlier records
                 are kept.
         """
-        if self._file is not None and not self._is_there():
-            self._let_go()
-        if self._file is None:
+        if self._file != _CLOSED and not self._exists():
+            self._close_file()
+        if self._file == _CLOSED:
             self._open()
+        left = memoryview(framed(record))
+        size = self._size + len(left)
         try:
-            self._append(framed(record))
+            while left:
+                left = left[os.write(self._file, left) :]
         except OSError:
             self._give_up()
             raise
+        self._size = size
         if self._size >= self._most_bytes:
             with suppress(OSError):  # the file keeps its name and is intact
                 self.close()
@@ -77,13 +82,13 @@ class RecordFiles:
         Raises:
             OSError: The file cannot be synced or renamed.
         """
-        if self._file is None:
+        if self._file == _CLOSED:
             return
         try:
             os.fsync(self._file)  # the final name implies that all data is on disk
             os.rename(self._path, self._path.removesuffix(UNFINISHED))
         finally:
-            self._let_go()
+            self._close_file()
 
     def _open(self) -> None:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -93,16 +98,8 @@ class RecordFiles:
         # Texts are private: only the owner may read the file.
         self._file, self._size = os.open(self._path, flags, 0o600), 0
 
-    def _append(self, data: bytes) -> None:
-        assert self._file is not None
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._file, left) :]
-        self._size += len(data)
-
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         """Returns True if the file still exists under its name."""
-        assert self._file is not None
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(self._file))
         except OSError:
@@ -110,17 +107,15 @@ class RecordFiles:
 
     def _give_up(self) -> None:
         """Keeps the intact records of a file after a failed write."""
-        assert self._file is not None
         with suppress(OSError):
             os.ftruncate(self._file, self._size)
             if self._size:
                 os.rename(self._path, self._path.removesuffix(UNFINISHED))
             else:
                 os.unlink(self._path)
-        self._let_go()
+        self._close_file()
 
-    def _let_go(self) -> None:
-        assert self._file is not None
-        file, self._file = self._file, None
+    def _close_file(self) -> None:
+        file, self._file = self._file, _CLOSED
         with suppress(OSError):
             os.close(file)

@@ -8,14 +8,13 @@ running), `/readyz` (every model is available), `/openapi.json`, the metrics, an
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from grpc import StatusCode
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,16 +24,15 @@ from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.base.worker_thread import LARGE_BODY, are_many, aside
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.monitoring import metrics
 from transbeam.serving.server.monitoring.request_ids import current
 from transbeam.serving.server.openapi import document
 from transbeam.serving.server.protocol.json_requests import read_predict
 from transbeam.serving.server.protocol.json_responses import (
-    classification_pieces,
     predict_pieces,
-    regression_pieces,
+    result_pieces,
 )
 from transbeam.serving.server.protocol.json_text import error_text
 from transbeam.serving.server.protocol.rest_paths import (
@@ -47,7 +45,10 @@ from transbeam.serving.server.protocol.rest_paths import (
 from transbeam.serving.server.protocol.tf_examples import read_examples
 from transbeam.serving.server.request_handling.request_limits import check_rows
 from transbeam.serving.server.request_handling.service import Service
-from transbeam.serving.server.rest_api.request_body import read_body
+from transbeam.serving.server.rest_api.request_body import (
+    read_body,
+    unless_gone,
+)
 from transbeam.serving.server.rest_api.server_sent_events import EventStream
 from transbeam.serving.server.streaming.stream_requests import (
     StreamRequest,
@@ -62,8 +63,6 @@ _CORS = {
     "Access-Control-Allow-Methods": "POST, GET",
     "Access-Control-Allow-Headers": "Content-Type",
 }
-
-_Answer = TypeVar("_Answer")
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -129,8 +128,9 @@ class RestApi:
             if failure.http == HTTPStatus.SERVICE_UNAVAILABLE:
                 response.headers.update(_LATER)
         except Exception:
-            path = request.url.path
-            _log.exception("%s %s, request %s", request.method, path, current().id)
+            _log.exception(
+                "%s %s, request %s", request.method, request.url.path, current().id
+            )
             response = _json(error_text("Internal error; see the server's log"), 500)
         response.headers.update(self._headers)
         await response(scope, receive, send)
@@ -138,20 +138,33 @@ class RestApi:
     async def _response(self, request: Request) -> Response:
         path = request.scope["raw_path"].decode("latin-1")
         if request.method == "OPTIONS" and self._cors:
-            return _preflight(request)
+            origin = request.headers.get("origin", "")
+            if not origin.startswith(("http://", "https://")):
+                raise malformed(request.method, request.url.path)
+            return _json(b"")
         authorization = request.headers.get("authorization")
         self._tokens.check(authorization)
         if path == metrics.PATH and request.method in ("GET", "HEAD"):
             self._tokens.check(authorization, Right.METRICS)
             return PlainTextResponse(self._service.metrics.page())
         if path == document.PATH and request.method in ("GET", "HEAD"):
-            return _json(await asyncio.to_thread(self._description))
+            # It needs a token if the API does.
+            found = await asyncio.to_thread(
+                document.describe,
+                self._service.catalog,
+                token=bool(self._tokens.rights),
+            )
+            return _json(json.dumps(found, indent=1, ensure_ascii=False).encode())
         if not path.lower().startswith("/v1/"):
-            message = f"there is nothing at {path}; see /v1/models/NAME"
-            raise StatusError(StatusCode.NOT_FOUND, message)
+            raise StatusError(
+                StatusCode.NOT_FOUND,
+                f"there is nothing at {path}; see /v1/models/NAME",
+            )
         match parse(request.method, path):
             case MetadataRequest(target, metadata):
-                return self._look(target, metadata)
+                if metadata:
+                    return _json(_metadata_text(self._service.metadata(target)))
+                return _json(_as_json(self._service.status(target)))
             case ModelRequest() as question:
                 self._tokens.check(authorization, Right.PREDICT)
                 if question.method == "stream":
@@ -159,121 +172,59 @@ class RestApi:
                 with self._service.counted(
                     question.target.name, question.method.title(), "REST"
                 ):
-                    body = await self._body(request)
+                    body = await read_body(request, self._limits)
                     # One deadline for reading, queueing, running and writing.
                     deadline = self._service.deadline(question.target.name)
-                    answer = deadline.wait(self._answer(question, body, deadline))
-                    return await _unless_gone(request, answer)
+                    return await unless_gone(
+                        request.receive,
+                        deadline.wait(self._answer(question, body, deadline)),
+                    )
         raise malformed(request.method, path)
-
-    async def _body(self, request: Request) -> bytes:
-        limits = self._limits
-        try:
-            return await read_body(request, limits.body_bytes, limits.body_seconds)
-        except ClientDisconnect:
-            raise _gone() from None
 
     async def _stream(self, target: ModelTarget, request: Request) -> Response:
         try:
-            body = await self._body(request)
+            body = await read_body(request, self._limits)
         except StatusError:
             with self._service.counted(target.name, "Stream", "REST"):
                 raise
 
         async def read(version: int, signature: ServableSignature) -> StreamRequest:
-            large = len(body) > LARGE_BODY
-            return await aside(large, lambda: read_stream(body, signature))
+            return await aside(
+                len(body) > LARGE_BODY, lambda: read_stream(body, signature)
+            )
 
         parts = self._service.stream(target, "REST", read)
         # The first part is awaited before the headers, so errors get their own status.
-        first = await _unless_gone(request, anext(parts))
+        first = await unless_gone(request.receive, anext(parts))
         return EventStream(first, parts)
-
-    def _description(self) -> bytes:
-        """Returns the OpenAPI document; it needs a token if the API does."""
-        found = document.describe(
-            self._service.catalog, token=bool(self._tokens.rights)
-        )
-        return json.dumps(found, indent=1, ensure_ascii=False).encode()
-
-    def _look(self, target: Any, metadata: bool) -> Response:
-        if metadata:
-            return _json(_metadata_text(self._service.metadata(target)))
-        return _json(_as_json(self._service.status(target)))
 
     async def _answer(
         self, question: ModelRequest, body: bytes, deadline: Deadline
     ) -> Response:
         target = question.target
-        match question.method:
-            case "predict":
-                asked = await aside(
-                    len(body) > LARGE_BODY,
-                    lambda: read_predict(
-                        body,
-                        lambda name: self._service.taken(target, name),
-                        lambda rows: check_rows(rows, self._limits),
-                    ),
-                )
-                predicted = await self._service.predict(
-                    target, asked.signature, asked.inputs, deadline=deadline
-                )
-                outputs = predicted.outputs
-                return _Pieces(
-                    await aside(
-                        are_many(outputs),
-                        lambda: predict_pieces(outputs, asked.format),
-                    )
-                )
-            case "classify":
-                signature, examples = await self._examples(body)
-                classes = await self._service.classify(
-                    target, signature, examples, deadline
-                )
-                return _Pieces(classification_pieces(classes.result))
-            case _:
-                signature, examples = await self._examples(body)
-                values = await self._service.regress(
-                    target, signature, examples, deadline
-                )
-                return _Pieces(regression_pieces(values.result))
-
-    async def _examples(self, body: bytes) -> tuple[str, Any]:
-        return await aside(len(body) > LARGE_BODY, lambda: read_examples(body))
-
-
-async def _unless_gone(
-    request: Request, answer: Coroutine[Any, Any, _Answer]
-) -> _Answer:
-    """Awaits an answer; cancels it if the client disconnects.
-
-    Raises:
-        StatusError: The client disconnected.
-    """
-    working = asyncio.ensure_future(answer)
-    leaving = asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise _gone()
-        return working.result()
-    finally:
-        leaving.cancel()
-        if not working.done():
-            working.cancel()
-            # Waits until canceled, so that the metrics count the request as canceled.
-            await asyncio.wait({working})
-
-
-def _gone() -> StatusError:
-    return StatusError(StatusCode.CANCELLED, "The client went away")
-
-
-def _preflight(request: Request) -> Response:
-    origin = request.headers.get("origin", "")
-    if not origin.startswith(("http://", "https://")):
-        raise malformed(request.method, request.url.path)
-    return _json(b"")
+        is_large = len(body) > LARGE_BODY
+        if question.method != "predict":
+            signature, examples = await aside(is_large, lambda: read_examples(body))
+            response = await self._service.run_examples(
+                question.method, target, signature, examples, deadline
+            )
+            return _Pieces(result_pieces(response.result))
+        parsed = await aside(
+            is_large,
+            lambda: read_predict(
+                body,
+                lambda name: self._service.taken(target, name),
+                lambda rows: check_rows(rows, self._limits),
+            ),
+        )
+        predicted = await self._service.predict(
+            target, parsed.signature, parsed.inputs, (), deadline
+        )
+        pieces = await aside(
+            are_many(predicted.outputs),
+            lambda: predict_pieces(predicted.outputs, parsed.format),
+        )
+        return _Pieces(pieces)
 
 
 def _json(body: bytes, status: int = 200) -> Response:
@@ -286,19 +237,16 @@ class _Pieces(Response):
     media_type = _JSON
 
     def __init__(self, pieces: Sequence[bytes]):
-        length = {"Content-Length": str(sum(map(len, pieces)))}
-        super().__init__(headers=length)
+        super().__init__(headers={"Content-Length": str(sum(map(len, pieces)))})
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
-        left = len(self._pieces)
-        for piece in self._pieces:
-            left -= 1
-            body = {"type": "http.response.body", "body": piece}
-            await send({**body, "more_body": left > 0})
-            if left:
+        for number, piece in enumerate(self._pieces, 1):
+            more = number < len(self._pieces)
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+            if more:
                 await asyncio.sleep(0)
 
 
@@ -317,11 +265,10 @@ def _metadata_text(
     """Formats metadata as TF Serving does, signatures nested in `signature_def`."""
     signatures = get_model_metadata_pb2.SignatureDefMap()
     response.metadata["signature_def"].Unpack(signatures)
-    spec, found = _as_json(response.model_spec), _as_json(signatures)
     return (
         b'{\n"model_spec":'
-        + spec
+        + _as_json(response.model_spec)
         + b',\n"metadata": {"signature_def": '
-        + found
+        + _as_json(signatures)
         + b"}\n}\n"
     )

@@ -5,11 +5,10 @@ the default type, `{"text": ..., "token_id": ...}`. A `done` event with the stat
 of the whole text follows, or an `error` event.
 """
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.rest_api.request_body import unless_gone
 
 _log = logging.getLogger("transbeam.serve")
 
@@ -48,14 +48,8 @@ class EventStream(Response):
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send_all(send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sending.cancel()
-            leaving.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+        with suppress(StatusError):  # the client disconnected
+            await unless_gone(receive, self._send_all(send))
 
     async def _send_all(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code}
@@ -69,8 +63,8 @@ class EventStream(Response):
                 await _send(send, _event("error", {"error": failure.message}))
             except Exception:
                 _log.exception("stream")
-                told = {"error": "Internal error; see the server's log"}
-                await _send(send, _event("error", told))
+                fields = {"error": "Internal error; see the server's log"}
+                await _send(send, _event("error", fields))
         await _send(send, b"", more=False)
 
 
@@ -84,16 +78,11 @@ def event(part: StreamPart | Whole) -> bytes:
     return _event("done" if isinstance(part, Whole) else "", asdict(part))
 
 
-def _event(kind: str, told: dict[str, Any]) -> bytes:
+def _event(kind: str, fields: dict[str, Any]) -> bytes:
     name = f"event: {kind}\n" if kind else ""
     # JSON without indentation has no line breaks, which would end the data field.
-    return f"{name}data: {json.dumps(told, ensure_ascii=False)}\n\n".encode()
+    return f"{name}data: {json.dumps(fields, ensure_ascii=False)}\n\n".encode()
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -62,27 +62,27 @@ class TextStream:
 
     request: StreamRequest
     deliver: Callable[[StreamPart | Whole | StatusError], None]
-    telling: StopBuffer = field(init=False)
+    buffer: StopBuffer = field(init=False)
     since: float = field(default_factory=time.monotonic)
     is_over: bool = False
     truncated: bool = False
 
     def __post_init__(self) -> None:
-        self.telling = StopBuffer(self.request.stops)
+        self.buffer = StopBuffer(self.request.stops)
 
     def cancel(self) -> None:
         """Ends the stream without a further delivery."""
         self.is_over = True
 
-    def tell(self, told: Arrays, row: int) -> None:
+    def deliver_row(self, outputs: Arrays, row: int) -> None:
         """Delivers the new part in a row of the outputs, and the `Whole` at the end."""
-        ended, count = bool(told["ended"][row]), int(told["num_tokens"][row])
-        new = self.telling.tell(told["generated_text"][row], ended=ended)
+        ended, count = bool(outputs["ended"][row]), int(outputs["num_tokens"][row])
+        new = self.buffer.feed(outputs["generated_text"][row], ended=ended)
         if count:  # 0 if max_new_tokens is 0
-            self._deliver(StreamPart(new, int(told["token_id"][row])))
-        if ended or self.telling.is_stopped:
-            finished = bool(told["finished"][row]) or self.telling.is_stopped
-            self._deliver(Whole(self.telling.text, count, finished, self.truncated))
+            self._deliver(StreamPart(new, int(outputs["token_id"][row])))
+        if ended or self.buffer.is_stopped:
+            finished = bool(outputs["finished"][row]) or self.buffer.is_stopped
+            self._deliver(Whole(self.buffer.text, count, finished, self.truncated))
             self.is_over = True
 
     def fail(self, failure: StatusError) -> None:
@@ -141,13 +141,12 @@ class ContinuousBatch:
             if self._closed:
                 raise StatusError(StatusCode.UNAVAILABLE, "The server is shutting down")
             if len(self._waiting) >= self._most_waiting:
-                left = [stream for stream in self._waiting if not stream.is_over]
-                self._waiting = deque(left)
+                self._waiting = deque(s for s in self._waiting if not s.is_over)
             if len(self._waiting) >= self._most_waiting:
                 raise StatusError(
                     StatusCode.RESOURCE_EXHAUSTED,
                     f"{len(self._waiting)} texts wait to be written; expected at most "
-                    f"{self._most_waiting}. Ask again later",
+                    f"{self._most_waiting}. Try again later",
                 )
             self._waiting.append(stream)
             self._changed.notify()
@@ -197,24 +196,23 @@ class ContinuousBatch:
         if not self._rows:
             return
         began = time.monotonic()
-        told = self._run(STEP, self._state)
+        outputs = self._run(STEP, self._state)
         self._observe(GeneratedTokens(len(self._rows), time.monotonic() - began))
-        self._state = row_state(told)
+        self._state = row_state(outputs)
         for row, stream in enumerate(self._rows):
             if not stream.is_over:
-                stream.tell(told, row)
+                stream.deliver_row(outputs, row)
         self._leave()
 
     def _begin(self, coming: Sequence[TextStream]) -> None:
         """Runs the prompts of new streams and joins them to the batch."""
-        names = coming[0].request.inputs
         inputs = {
             name: np.concatenate([stream.request.inputs[name] for stream in coming])
-            for name in names
+            for name in coming[0].request.inputs
         }
         began = time.monotonic()
         try:
-            told = self._run(BEGIN, inputs)
+            outputs = self._run(BEGIN, inputs)
         except Exception as error:
             if len(coming) == 1:
                 coming[0].fail(_failure(error))
@@ -222,18 +220,21 @@ class ContinuousBatch:
                 for stream in coming:
                     self._begin([stream])
             return
-        state = row_state(told)
+        state = row_state(outputs)
         if self._rows:
             others = {_OTHER + name: values for name, values in state.items()}
             state = self._run(JOIN, {**self._state, **others})
         self._rows += coming
         self._state = state
         now = time.monotonic()
-        waited = [now - stream.since for stream in coming]
-        self._observe(GeneratedTokens(len(coming), now - began, waited))
+        self._observe(
+            GeneratedTokens(
+                len(coming), now - began, [now - stream.since for stream in coming]
+            )
+        )
         for row, stream in enumerate(coming):
-            stream.truncated = bool(told["truncated"][row])
-            stream.tell(told, row)
+            stream.truncated = bool(outputs["truncated"][row])
+            stream.deliver_row(outputs, row)
         self._leave()
 
     def _leave(self) -> None:
@@ -243,25 +244,26 @@ class ContinuousBatch:
             return
         self._rows = [self._rows[row] for row in left]
         if left:
-            rows = np.array(left, np.int32)
-            self._state = self._run(KEEP, {**self._state, "rows": rows})
+            self._state = self._run(
+                KEEP, {**self._state, "rows": np.array(left, np.int32)}
+            )
         else:
             self._state = {}
 
 
-def row_state(told: Arrays) -> dict[str, np.ndarray]:
+def row_state(outputs: Arrays) -> dict[str, np.ndarray]:
     """Returns the outputs that are the state for the next call."""
-    return {name: value for name, value in told.items() if name.startswith(_STATE)}
+    return {name: value for name, value in outputs.items() if name.startswith(_STATE)}
 
 
-def go_round(run: Run, told: Arrays) -> None:
+def run_once(run: Run, outputs: Arrays) -> None:
     """Runs each streaming signature once, as a warm-up.
 
     Args:
         run: Runs a signature.
-        told: Outputs of `stream_begin`.
+        outputs: Outputs of `stream_begin`.
     """
-    state = row_state(run(STEP, row_state(told)))
+    state = row_state(run(STEP, row_state(outputs)))
     others = {_OTHER + name: values for name, values in state.items()}
     both = run(JOIN, {**state, **others})
     run(KEEP, {**both, "rows": np.zeros(1, np.int32)})

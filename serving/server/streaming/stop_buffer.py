@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from transbeam.serving.server.streaming.stop_string_matcher import StopString
 
-_STAND_IN = "\ufffd"
+_REPLACEMENT = "\ufffd"
 # Maximum number of incomplete bytes: some tokenizers decode each one as U+FFFD.
 _UNFINISHED = 3
 
@@ -15,7 +15,7 @@ class StopBuffer:
 
     A part never ends within a character, and bytes that may be the beginning of a stop
     string are withheld. Invalid bytes are emitted as U+FFFD at once. The concatenation
-    of all parts is the whole text.
+    of all parts is the text.
 
     Args:
         stops: Stop strings; the text ends before the first occurrence of any of them.
@@ -25,10 +25,10 @@ class StopBuffer:
         is_stopped: True if a stop string was found.
 
     Example:
-    >>> telling = StopBuffer([b"END"])
-    >>> [telling.tell(said) for said in (b"to t", b"to the E", b"to the E.")]
+    >>> buffer = StopBuffer([b"END"])
+    >>> [buffer.feed(generated) for generated in (b"to t", b"to the E", b"to the E.")]
     ['to t', 'he ', 'E.']
-    >>> telling.tell(b"to the E. END of it"), telling.is_stopped
+    >>> buffer.feed(b"to the E. END of it"), buffer.is_stopped
     (' ', True)
     """
 
@@ -37,42 +37,39 @@ class StopBuffer:
         self.text = ""
         self.is_stopped = False
 
-    def tell(self, said: bytes, *, ended: bool = False) -> str:
+    def feed(self, generated: bytes, *, ended: bool = False) -> str:
         """Returns the new part.
 
         Args:
-            said: The whole text so far, UTF-8 that may end within a character.
+            generated: The text so far, UTF-8 that may end within a character.
             ended: True if the text is complete.
         """
         for stop in self._stops:
-            stop.read(said)
-        places = [stop.place for stop in self._stops if stop.place is not None]
-        if places:
-            said, self.is_stopped = said[: min(places)], True
-        whole = ended or self.is_stopped
-        if not whole:
+            stop.read(generated)
+        offsets = [stop.offset for stop in self._stops if stop.offset is not None]
+        if offsets:
+            generated, self.is_stopped = generated[: min(offsets)], True
+        is_final = ended or self.is_stopped
+        if not is_final:
             pending = max((stop.pending for stop in self._stops), default=0)
-            said = said[: len(said) - pending]
+            generated = generated[: len(generated) - pending]
         # Unless final, the decoder leaves out an incomplete character at the end.
-        text, read = codecs.utf_8_decode(said, "replace", whole)
-        if not whole and read == len(said):
-            text = text[: len(text) - _stand_ins(said)]
+        text, read = codecs.utf_8_decode(generated, "replace", is_final)
+        if not is_final and read == len(generated):
+            text = text[: len(text) - _replacements(generated)]
         new = text.removeprefix(self.text) if text.startswith(self.text) else ""
         self.text += new
         return new
 
 
-def _stand_ins(said: bytes) -> int:
+def _replacements(generated: bytes) -> int:
     r"""Counts the U+FFFD at the end that may still become a character.
 
     SentencePiece decodes each byte of an incomplete character as U+FFFD.
 
     Example:
-    >>> _stand_ins("a\ufffd\ufffd".encode()), _stand_ins(b"a\xff")
+    >>> _replacements("a\ufffd\ufffd".encode()), _replacements(b"a\xff")
     (2, 0)
     """
-    one = _STAND_IN.encode()
-    count = 0
-    while count < _UNFINISHED and said.endswith(one * (count + 1)):
-        count += 1
-    return count
+    one = _REPLACEMENT.encode()
+    return next(n for n in range(_UNFINISHED, -1, -1) if generated.endswith(one * n))

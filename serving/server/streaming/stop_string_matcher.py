@@ -11,14 +11,14 @@ class StopString:
         string: A string that is not empty.
 
     Attributes:
-        place: Offset of the string in the text; None until it is found.
+        offset: Offset of the string in the text; None until it is found.
 
     Example:
     >>> stop = StopString(b"END")
-    >>> stop.read(b"to the E"), stop.pending, stop.place
+    >>> stop.read(b"to the E"), stop.pending, stop.offset
     (None, 1, None)
     >>> stop.read(b"to the END.")
-    >>> stop.place
+    >>> stop.offset
     7
 
     References:
@@ -32,12 +32,12 @@ class StopString:
         self._text = b""
         # For each prefix of the text: length of the longest match at its end.
         self._matched = [0]
-        self.place: int | None = None
+        self.offset: int | None = None
 
     @property
     def pending(self) -> int:
         """Number of bytes at the end of the text that may begin the string."""
-        return 0 if self.place is not None else self._matched[-1]
+        return 0 if self.offset is not None else self._matched[-1]
 
     def read(self, text: bytes) -> None:
         """Reads the current text, unless the string was already found.
@@ -45,7 +45,7 @@ class StopString:
         Args:
             text: Continues the preceding text, whose last bytes may have changed.
         """
-        if self.place is not None:
+        if self.offset is not None:
             return
         known = self._text
         while not text.startswith(known):
@@ -56,7 +56,7 @@ class StopString:
             matched = self._after(self._matched[-1], byte)
             self._matched.append(matched)
             if matched == len(self._string):
-                self.place = len(self._matched) - 1 - matched
+                self.offset = len(self._matched) - 1 - matched
                 return
 
     def _after(self, matched: int, byte: int) -> int:

@@ -11,9 +11,9 @@ from grpc import StatusCode
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.signature import ServableSignature
+from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_tensors import Column
 from transbeam.serving.server.protocol.json_text import parse_object, text_bytes
-from transbeam.serving.server.protocol.stop_lists import STOP
 
 BEGIN, STEP = "stream_begin", "stream_step"
 JOIN, KEEP = "stream_join", "stream_keep"
@@ -111,8 +111,10 @@ def stream_request(given: Arrays, signature: ServableSignature) -> StreamRequest
 
 def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None:
     if unknown := sorted(given.keys() - signature.dtypes.keys()):
-        known = ", ".join([*signature.dtypes, STOP])
-        raise invalid(f"there is no input {unknown[0]!r}; expected some of {known}")
+        raise invalid(
+            f"there is no input {unknown[0]!r}; expected some of "
+            f"{', '.join([*signature.dtypes, STOP])}"
+        )
 
 
 def default_inputs(begin: ServableSignature) -> Arrays:

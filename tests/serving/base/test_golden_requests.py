@@ -18,7 +18,7 @@ from transbeam.serving.base.golden_requests import (
 )
 from transbeam.serving.export.stored_requests import SAMPLES, golden_questions
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.signatures.task_factory import make_signature_task
 

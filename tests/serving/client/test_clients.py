@@ -6,11 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.conftest import NAME, SECRET, running, settings_for
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import ServerError
-from transbeam.serving.server.base.auth import AccessTokens
 
 DOORS = ["rest", "grpc"]
 
@@ -96,9 +95,7 @@ def test_models_and_versions(server, door):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_the_token_is_shown(half_plus_two, door):
-    with running(
-        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
-    ) as server:
+    with running(settings_for(half_plus_two, tokens=SECRET)) as server:
         address = address_of(server, door)
         with connect(address, NAME, token="secret") as client:
             assert client.ask("serving_default", {"x": [1.0]})["y"].tolist() == [2.5]

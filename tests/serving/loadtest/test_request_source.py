@@ -5,7 +5,7 @@ import pytest
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.client.interface import SignatureTypes
-from transbeam.serving.loadtest.request_source import asking
+from transbeam.serving.loadtest.request_source import request_sender
 
 INPUTS = {
     "text": "DT_STRING",
@@ -33,7 +33,7 @@ class Recording:
 
 def test_texts_come_in_turn():
     client = Recording()
-    ask = asking(client, "plain", ["a", "b", "c"], rows=2)
+    ask = request_sender(client, "plain", ["a", "b", "c"], rows=2)
     for number in range(3):
         ask(number)
     texts = [inputs["text"] for _, inputs in client.asked]
@@ -43,7 +43,7 @@ def test_texts_come_in_turn():
 
 def test_other_inputs_are_the_same_in_each_row():
     client = Recording()
-    asking(client, "write", ["a"], OTHERS, rows=2)(0)
+    request_sender(client, "write", ["a"], OTHERS, rows=2)(0)
     ((signature, inputs),) = client.asked
     assert signature == "write"
     assert inputs["text"] == ["a", "a"]
@@ -76,4 +76,4 @@ def test_other_inputs_are_the_same_in_each_row():
 )
 def test_what_cannot_be_asked(signature, others, message):
     with pytest.raises(ConfigError, match=message):
-        asking(Recording(), signature, ["a"], others, rows=1)
+        request_sender(Recording(), signature, ["a"], others, rows=1)

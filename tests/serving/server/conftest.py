@@ -18,10 +18,13 @@ from tests.serving.server.sample_models.half_plus_two_model import (
     folder_of_half_plus_two,
 )
 from transbeam.serving.server.background_server import in_background
+from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 
 NAME = "half_plus_two"
+# A token for everything.
+SECRET = AccessTokens({"secret": frozenset(Right)})
 
 
 @pytest.fixture(scope="session")

@@ -13,13 +13,13 @@ import grpc
 import numpy as np
 import pytest
 
-from tests.serving.server.conftest import NAME, Client, running, settings_for
+from tests.serving.server.conftest import NAME, SECRET, Client, running, settings_for
 from tests.serving.server.grpc_api.test_services import predict_request
 from tests.serving.server.sample_models.half_plus_two_model import Held, save_half_plus
 from transbeam.serving.server.background_server import in_background
 from transbeam.serving.server.base.auth import AccessTokens
-from transbeam.serving.server.configuration.settings import Limits
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.versions import Model
 from transbeam.serving.server.monitoring import metrics
 
@@ -381,9 +381,7 @@ def test_reloads_under_load(tmp_path, reloads):
 
 def test_who_does_not_show_the_token(half_plus_two):
     # tensorflow/serving: model_servers/http_server.cc:82 kUnauthenticated
-    with running(
-        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
-    ) as client:
+    with running(settings_for(half_plus_two, tokens=SECRET)) as client:
         status, answer = client.post(PREDICT, GOOD)
         assert status == 401
         assert "Authorization: Bearer TOKEN" in answer["error"]
@@ -417,7 +415,7 @@ def test_pages_of_other_origins(half_plus_two, cors):
     ("tokens", "allowed"),
     [
         (AccessTokens(), "Content-Type"),
-        (AccessTokens.one("secret"), "Content-Type, Authorization"),
+        (SECRET, "Content-Type, Authorization"),
     ],
 )
 def test_pages_of_other_origins_may_show_the_token(half_plus_two, tokens, allowed):

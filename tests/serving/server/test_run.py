@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.serving.server.conftest import running, settings_for
-from transbeam.serving.server.connections.addresses import listen_for_rest
+from transbeam.serving.server.connections.addresses import listen
 
 
 def test_logging_and_the_streams_stay_as_they_are(half_plus_two):
@@ -25,7 +25,7 @@ def test_logging_and_the_streams_stay_as_they_are(half_plus_two):
 def test_answers_are_sent_at_once(host):
     # asyncio sets TCP_NODELAY only where the socket names its protocol.
     try:
-        listening = listen_for_rest(host, 0)
+        listening = listen(host, 0)
     except Exception:
         pytest.skip(f"{host} cannot be had here")
     with listening:

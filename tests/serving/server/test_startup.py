@@ -19,10 +19,10 @@ from tests.serving.server.server_process import ANY_PORTS
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.serving.__main__ import main
 from transbeam.serving.server import startup
-from transbeam.serving.server.connections.addresses import listen_for_rest
+from transbeam.serving.server.connections.addresses import listen
 from transbeam.serving.server.models import catalog
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.run import doors_open
+from transbeam.serving.server.run import open_servers
 
 GOOD = {"instances": [1.0]}
 NOT_SERVING, SERVING = 2, 1
@@ -55,8 +55,8 @@ def asked_while_loading(settings, ask, let):
     """What `ask` says of a server that loads, and once it has."""
 
     async def ask_twice():
-        with listen_for_rest(settings.host, 0) as listening:
-            async with doors_open(settings, listening) as doors:
+        with listen(settings.host, 0) as listening:
+            async with open_servers(settings, listening) as doors:
                 begun = asyncio.ensure_future(doors.begin())
                 client = Client(doors.addresses)
                 try:

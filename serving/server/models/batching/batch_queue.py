@@ -1,4 +1,7 @@
-"""Queue of tasks that wait to be batched.
+"""Queue of tasks that wait to be batched, and the parameters of batching.
+
+The parameters have TF Serving's names
+(https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
 
 Tasks that may share a batch wait in one queue, grouped by text length; the queue whose
 first task has waited longest is served first. Long tasks always leave one thread free
@@ -23,22 +26,46 @@ from transbeam.serving.server.base.batched_arrays import (
 )
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 # Called after each batch with the seconds that a task was queued and was run.
-Told = Callable[[float, float], None]
+ObserveTimes = Callable[[float, float], None]
 
 # Bytes of a text above which a task is a long one.
 _LONG = 2**13
 
-_FULL = (
-    "The batch scheduling queue to which this task was submitted is full; currently "
-    "{found} rows wait, of at most {most}"
-)
+
+def ignore_times(waited: float, ran: float) -> None:
+    """Discards the times of a batch; see `ObserveTimes`."""
 
 
-def tell_nobody(waited: float, ran: float) -> None:
-    """Discards the times of a batch; see `Told`."""
+@dataclass(frozen=True, kw_only=True)
+class BatchingParameters:
+    """Parameters of request batching.
+
+    Attributes:
+        enabled: False to run each request alone.
+        max_batch_size: Maximum number of rows in a batch.
+        batch_timeout_micros: Microseconds that a batch that is not full waits for more
+            rows. With 0 it does not wait; requests that arrive during a run still share
+            the next batch.
+        max_enqueued_batches: Maximum number of full batches in the queue; further
+            requests are rejected.
+        num_batch_threads: Number of batches that run at once.
+        allowed_batch_sizes: Batch sizes to pad to, by repeating the first row. Any
+            size is allowed if empty.
+    """
+
+    enabled: bool = True
+    max_batch_size: int = 32
+    batch_timeout_micros: int = 0
+    max_enqueued_batches: int = 64
+    num_batch_threads: int = 2
+    allowed_batch_sizes: tuple[int, ...] = ()
+
+    @property
+    def most_rows(self) -> int:
+        """Maximum number of queued rows."""
+        return self.max_batch_size * self.max_enqueued_batches
 
 
 class BatchKey(NamedTuple):
@@ -68,13 +95,13 @@ class BatchTask:
         counted: Number of rows counted toward the queue limit.
         future: Future of the outputs.
         since: Time at which the task was queued.
-        told: Called with the times when a batch was run.
+        observe_times: Called with the times when a batch was run.
     """
 
     inputs: Arrays
     rows: int
     deadline: Deadline
-    told: Told = tell_nobody
+    observe_times: ObserveTimes = ignore_times
     alone: bool = False
     is_part: bool = False
     counted: int = 0
@@ -117,6 +144,11 @@ class Waiting:
         Raises:
             StatusError: The queue is full or closed.
         """
+        key = BatchKey(
+            kind,
+            (id(task),) if task.alone else bucket_key(task.inputs),
+            task.is_part or longest_text(task.inputs) > _LONG,
+        )
         with self._changed:
             if not admitted:
                 if self._rows + task.rows > self._parameters.most_rows:
@@ -125,7 +157,7 @@ class Waiting:
                 task.counted = task.rows
             self._rows += task.counted
             task.since = time.monotonic()
-            self._queues.setdefault(_key(kind, task), deque()).append(task)
+            self._queues.setdefault(key, deque()).append(task)
             self._changed.notify()
 
     def admit_parts(self, rows: int) -> None:
@@ -191,8 +223,11 @@ class Waiting:
             raise StatusError(StatusCode.UNAVAILABLE, "The server is shutting down")
         most = self._parameters.most_rows
         if waiting and waiting + rows > most:
-            message = _FULL.format(found=waiting, most=most)
-            raise StatusError(StatusCode.RESOURCE_EXHAUSTED, message)
+            raise StatusError(
+                StatusCode.RESOURCE_EXHAUSTED,
+                "The batch scheduling queue to which this task was submitted is full; "
+                f"currently {waiting} rows wait, of at most {most}",
+            )
 
     def _forget_cancelled(self) -> None:
         """Removes canceled tasks from the queues."""
@@ -206,7 +241,8 @@ class Waiting:
 
     def _ready(self) -> tuple[BatchKey | None, float]:
         """Returns the key of the next queue and the seconds until it must be served."""
-        keys = [key for key in self._queues if self._may_run(key)]
+        may_take_long = self._taking_long < self.most_taking_long
+        keys = [key for key in self._queues if may_take_long or not key.takes_long]
         if not keys:
             return None, 0.0
         full = self._parameters.max_batch_size
@@ -224,12 +260,3 @@ class Waiting:
 
         key = min(keys, key=remaining)
         return key, remaining(key)
-
-    def _may_run(self, key: BatchKey) -> bool:
-        return not key.takes_long or self._taking_long < self.most_taking_long
-
-
-def _key(kind: tuple[str, ...], task: BatchTask) -> BatchKey:
-    group = (id(task),) if task.alone else bucket_key(task.inputs)
-    takes_long = task.is_part or longest_text(task.inputs) > _LONG
-    return BatchKey(kind, group, takes_long)

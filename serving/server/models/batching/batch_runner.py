@@ -11,8 +11,11 @@ import numpy as np
 from grpc import StatusCode
 
 from transbeam.serving.server.base.batched_arrays import Arrays, cut, in_rows
-from transbeam.serving.server.models.batching.batch_queue import BatchKey, BatchTask
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
+    BatchKey,
+    BatchTask,
+)
 
 Run = Callable[[tuple[str, ...], Arrays, float, bool], dict[str, np.ndarray]]
 
@@ -92,11 +95,16 @@ class Runner:
         except Exception as error:
             return error
         ended = time.monotonic()
-        rows = sum(task.rows for task in tasks)
         # Before the futures are set: a client with a response finds its batch counted.
-        self._observe(Timing(rows, began - tasks[0].since, ended - began))
+        self._observe(
+            Timing(
+                sum(task.rows for task in tasks),
+                began - tasks[0].since,
+                ended - began,
+            )
+        )
         for task, answer in zip(tasks, answers, strict=True):
-            task.told(began - task.since, ended - began)
+            task.observe_times(began - task.since, ended - began)
             task.future.set_result(answer)
         return None
 
@@ -112,8 +120,9 @@ class Runner:
         if tasks[0].alone:
             return [run(tasks[0].inputs)]
         rows = [task.rows for task in tasks]
-        filled = self._filled(sum(rows))
-        outputs = run(_put_together(tasks, filled - sum(rows)))
+        total, sizes = sum(rows), self._parameters.allowed_batch_sizes
+        filled = next((size for size in sizes if size >= total), total)
+        outputs = run(_put_together(tasks, filled - total))
         if in_rows(outputs, filled):
             return cut(outputs, rows)
         if len(tasks) > 1:
@@ -123,10 +132,6 @@ class Runner:
         if filled == rows[0]:
             return [outputs]
         return [run(tasks[0].inputs)]
-
-    def _filled(self, rows: int) -> int:
-        sizes = self._parameters.allowed_batch_sizes
-        return next((size for size in sizes if size >= rows), rows)
 
 
 def _put_together(tasks: Sequence[BatchTask], filling: int) -> Arrays:

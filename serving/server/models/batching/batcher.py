@@ -1,7 +1,5 @@
 """Batches requests of one signature and of similar text length.
 
-The parameters have TF Serving's names
-(https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
 It differs from TF Serving in five ways:
 
 - No request is padded to the shape of another one. TF Serving rejects a batch of
@@ -23,18 +21,18 @@ import numpy as np
 from transbeam.serving.server.base.batched_arrays import (
     Answer,
     Arrays,
-    joined,
+    ConcatenatedRows,
     row_lengths,
 )
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.models.batching.batch_queue import (
+    BatchingParameters,
     BatchTask,
-    Told,
+    ObserveTimes,
     Waiting,
-    tell_nobody,
+    ignore_times,
 )
 from transbeam.serving.server.models.batching.batch_runner import Run, Runner, Timing
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 
 class Batcher:
@@ -76,7 +74,7 @@ class Batcher:
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline | None = None,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
     ) -> Answer:
         """Queues rows to be run.
 
@@ -85,7 +83,8 @@ class Batcher:
                 names share a batch.
             inputs: Inputs with the same number of rows.
             deadline: Deadline of the request; none if None.
-            told: Called with the times of each batch that contains some of the rows.
+            observe_times: Called with the times of each batch that contains some of
+                the rows.
 
         Returns:
             A future of the outputs. If it is canceled before the batch runs, its rows
@@ -97,10 +96,10 @@ class Batcher:
         deadline = deadline or Deadline.never()
         rows = len(next(iter(inputs.values())))
         if not self._parameters.enabled:
-            return self.submit_alone(kind, inputs, deadline, told)
+            return self.submit_alone(kind, inputs, deadline, observe_times)
         if rows > self._parameters.max_batch_size:
-            return self._submit_parts(kind, inputs, deadline, told)
-        task = BatchTask(inputs, rows, deadline, told)
+            return self._submit_parts(kind, inputs, deadline, observe_times)
+        task = BatchTask(inputs, rows, deadline, observe_times)
         self._waiting.put(kind, task)
         return task.future
 
@@ -109,10 +108,25 @@ class Batcher:
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline | None = None,
-        told: Told = tell_nobody,
+        observe_times: ObserveTimes = ignore_times,
+        *,
+        admitted: bool = False,
     ) -> Answer:
-        """Queues inputs without a common batch axis, which cannot share a batch."""
-        return self._submit_whole(kind, inputs, deadline or Deadline.never(), told)
+        """Queues inputs without a common batch axis, which cannot share a batch.
+
+        Args:
+            kind: See `submit`.
+            inputs: Inputs of any shape.
+            deadline: See `submit`.
+            observe_times: See `submit`.
+            admitted: See `Waiting.put`.
+        """
+        deadline = deadline or Deadline.never()
+        task = BatchTask(
+            inputs, rows=1, deadline=deadline, observe_times=observe_times, alone=True
+        )
+        self._waiting.put(kind, task, admitted=admitted)
+        return task.future
 
     def close(self) -> None:
         """Runs the queued requests and ends the threads."""
@@ -120,42 +134,35 @@ class Batcher:
         for thread in self._threads:
             thread.join()
 
-    def _submit_whole(
+    def _submit_parts(
         self,
         kind: tuple[str, ...],
         inputs: Arrays,
         deadline: Deadline,
-        told: Told,
-        *,
-        admitted: bool = False,
-    ) -> Answer:
-        task = BatchTask(inputs, rows=1, deadline=deadline, told=told, alone=True)
-        self._waiting.put(kind, task, admitted=admitted)
-        return task.future
-
-    def _submit_parts(
-        self, kind: tuple[str, ...], inputs: Arrays, deadline: Deadline, told: Told
+        observe_times: ObserveTimes,
     ) -> Answer:
         lengths = row_lengths(inputs)
         rows, size = len(lengths), self._parameters.max_batch_size
         self._waiting.admit_parts(rows)
         order = np.argsort(lengths, kind="stable")
-        places = [order[start : start + size] for start in range(0, rows, size)]
+        indices = [order[start : start + size] for start in range(0, rows, size)]
         tasks = [
             BatchTask(
                 {name: values[part] for name, values in inputs.items()},
                 len(part),
                 deadline,
-                told,
+                observe_times,
                 is_part=True,
             )
-            for part in places
+            for part in indices
         ]
-        answer = joined(
+        answer = ConcatenatedRows(
             [task.future for task in tasks],
-            places,
-            lambda: self._submit_whole(kind, inputs, deadline, told, admitted=True),
-        )
+            indices,
+            lambda: self.submit_alone(
+                kind, inputs, deadline, observe_times, admitted=True
+            ),
+        ).answer
         answer.add_done_callback(lambda _: self._waiting.leave_parts(rows))
         # Only as many parts are queued as can run at once, each behind the requests
         # that arrived meanwhile, so a large request takes no more than its share.

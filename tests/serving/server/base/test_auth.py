@@ -6,10 +6,10 @@ from grpc import StatusCode
 from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.base.credentials import read_tokens
 from transbeam.serving.server.arguments import RIGHTS
-from transbeam.serving.server.base.auth import ALL, AccessTokens, Right
+from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.status import StatusError
 
-READER, KEEPER = frozenset({Right.PREDICT}), ALL
+READER, KEEPER = frozenset({Right.PREDICT}), frozenset(Right)
 TOKENS = AccessTokens({"read": READER, "keep": KEEPER})
 
 

@@ -11,8 +11,8 @@ from transbeam.serving.server.configuration.tf_serving_files import (
     read_batching,
     read_models,
 )
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.models.versions import Policy
 
 MODELS = """

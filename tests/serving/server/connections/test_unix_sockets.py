@@ -10,7 +10,7 @@ from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tests.serving.server.conftest import running, settings_for
 from tests.serving.server.grpc_api.test_services import WAIT, predict_request
 from transbeam.configs.base.errors import ConfigError
-from transbeam.serving.server.connections.unix_sockets import check_socket_path
+from transbeam.serving.server.connections.addresses import check_socket_path
 
 
 def listening(path):

@@ -12,7 +12,7 @@ from tests.serving.server.grpc_api.raw_http2_client import GOAWAY, RESET, RawHtt
 from tests.serving.server.grpc_api.test_services import predict_request
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.test_fault_tolerance import in_flight, until
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 from transbeam.serving.server.grpc_api.services import SERVICE, STREAMED
 

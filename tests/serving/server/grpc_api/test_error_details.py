@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from tests.serving.server.grpc_api.test_services import predict_request
-from transbeam.serving.server.grpc_api.error_details import short_details
+from transbeam.serving.server.base.status import short_details
 
 
 @pytest.mark.parametrize("character", ["a", "%", "\n", "ä", "€", "😀", "\ud800"])

@@ -11,10 +11,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tensorflow_serving.apis import get_model_status_pb2, model_management_pb2
 
-from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.conftest import NAME, SECRET, running, settings_for
 from tests.serving.server.sample_models.half_plus_two_model import Held
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.models.catalog import Catalog
 
 WAIT = 30.0
@@ -81,7 +80,9 @@ def test_a_service_that_there_is_not(server, service):
 
 
 def test_it_is_ready_when_every_model_answers(half_plus_two, tmp_path, monkeypatch):
-    monkeypatch.setattr("transbeam.serving.server.grpc_api.health._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(
+        "transbeam.serving.server.grpc_api.standard_services._LOOK_SECONDS", 0.01
+    )
     settings = settings_for(half_plus_two, reload_roots=(tmp_path,))
     with running(settings) as client, health_of(client) as found:
         check, watch = found
@@ -174,9 +175,7 @@ def test_reflection_tells_what_can_be_asked(server):
 
 
 def test_a_token_is_for_everything_but_health(half_plus_two):
-    with running(
-        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
-    ) as client:
+    with running(settings_for(half_plus_two, tokens=SECRET)) as client:
         with health_of(client) as (check, watch):
             assert check() == SERVING
             watching = watch()

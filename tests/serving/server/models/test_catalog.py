@@ -76,7 +76,7 @@ def answering(catalog, name, version=None, label=None):
 
 def begin(catalog, wanted):
     """Looks once after the first models of a server."""
-    with catalog.begun(wanted) as looks:
+    with catalog.start_loading(wanted) as looks:
         for look in looks.values():
             look.result(PATIENCE)
 
@@ -229,14 +229,14 @@ def test_a_label_has_moved_when_its_old_version_is_let_go(
     catalog.configure([settings("a", 1, 2, policy=both)])
     catalog.configure([settings("a", policy=both, labels={"stable": 1})])
     model = catalog.model("a")
-    let_go, seen = model._let_go, []
+    unload, seen = model._unload, []
 
     def seeing(number):
-        let_go(number)
+        unload(number)
         seen.append((number, answering(catalog, "a", label="stable")))
 
     with monkeypatch.context() as patched:
-        patched.setattr(model, "_let_go", seeing)
+        patched.setattr(model, "_unload", seeing)
         catalog.configure([settings("a", policy=second, labels={"stable": 2})])
     assert seen == [(1, (2, "a"))]
 
@@ -302,7 +302,7 @@ def test_the_first_models_answer_as_they_come(catalog, loads, settings, hanging)
         settings("a", 1, labels={"stable": 1}),
         settings("b", 1, labels={"stable": 1}),
     ]
-    with catalog.begun(wanted) as looks:
+    with catalog.start_loading(wanted) as looks:
         looks["b"].result(PATIENCE)
         assert answering(catalog, "b") == (1, "b")
         for target in (
@@ -359,7 +359,7 @@ def test_who_changes_models_does_not_wait_for_ever(
 
 def test_what_comes_after_the_end_is_let_go(catalog, loads, settings, hanging):
     held = hanging("a", 1)
-    with catalog.begun([settings("a", 1)]) as looks:
+    with catalog.start_loading([settings("a", 1)]) as looks:
         until(lambda: ("a", 1) in loads.tried)
         catalog.close()
         held.set()

@@ -16,7 +16,7 @@ from tests.serving.server.sample_models.half_plus_two_model import save_of_tenso
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.inference.servable import Servable
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.models.warmup_requests import FILE
 

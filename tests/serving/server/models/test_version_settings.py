@@ -9,7 +9,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.server.conftest import NAME, running, settings_for
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.warmup_requests import FILE
 
 

@@ -9,13 +9,12 @@ import pytest
 import tensorflow as tf
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.conftest import NAME, SECRET, running, settings_for
 from tests.serving.server.openapi import site_sample
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.base.golden_requests import Golden, write_golden
-from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy
@@ -265,9 +264,7 @@ def test_known_questions_are_the_examples(tmp_path):
 
 
 def test_who_does_not_show_the_token_is_not_told_what_there_is(half_plus_two):
-    with running(
-        settings_for(half_plus_two, tokens=AccessTokens.one("secret"))
-    ) as client:
+    with running(settings_for(half_plus_two, tokens=SECRET)) as client:
         status, headers, body = client.send("GET", PATH)
         assert status == 401
         assert headers["www-authenticate"] == "Bearer"

@@ -12,10 +12,9 @@ import sys
 
 import pytest
 
-from tests.serving.server.conftest import NAME, running, settings_for
+from tests.serving.server.conftest import NAME, SECRET, running, settings_for
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
-from transbeam.serving.server.base.auth import AccessTokens
 from transbeam.serving.server.models.catalog import ModelSettings
 
 TOKEN = {"Authorization": "Bearer secret"}
@@ -84,7 +83,7 @@ def fuzz_once(client, folder, *arguments):
 
 
 def test_nothing_unexpected_comes_of_what_is_asked(folders, tmp_path):
-    settings = settings_for(*folders, tokens=AccessTokens.one("secret"))
+    settings = settings_for(*folders, tokens=SECRET)
     tested, _ = fuzz(settings, tmp_path, *QUICK, "--max-examples", "20")
     # Each method of each model, the states, and the doors for those who watch.
     assert tested == 2 + 3 + 4 + 3
@@ -95,6 +94,6 @@ def test_nothing_unexpected_comes_of_much_that_is_asked(folders, exported, tmp_p
     models = [ModelSettings(folder.name, folder) for folder in folders]
     models.append(ModelSettings("text", exported.saved_model.parent))
     models[0] = ModelSettings(NAME, folders[0], labels={"stable": 2})
-    settings = settings_for(tokens=AccessTokens.one("secret"), models=tuple(models))
+    settings = settings_for(tokens=SECRET, models=tuple(models))
     tested, paths = fuzz(settings, tmp_path, "--max-examples", "50")
     assert tested == len(paths)

@@ -18,9 +18,8 @@ from tensorflow_serving.apis import classification_pb2, regression_pb2
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.protocol import json_responses as module
 from transbeam.serving.server.protocol.json_responses import (
-    classification_pieces,
     predict_pieces,
-    regression_pieces,
+    result_pieces,
 )
 from transbeam.serving.server.protocol.json_text import error_text
 
@@ -270,7 +269,7 @@ def test_classes_and_scores():
         '[["car", 0.2], ["b\\"k", 0.7], ["", Infinity]], [], '
         '[["car", NaN], ["b\\"k", 1.0], ["", 0.0]]'
     )
-    assert b"".join(classification_pieces(result)).decode() == results(text)
+    assert b"".join(result_pieces(result)).decode() == results(text)
 
 
 def test_regressed_values():
@@ -279,15 +278,15 @@ def test_regressed_values():
     listed = [regression_pb2.Regression(value=value) for value in values]
     result = regression_pb2.RegressionResult(regressions=listed)
     text = results("0.2, Infinity, 1.0, -Infinity, NaN")
-    assert b"".join(regression_pieces(result)).decode() == text
+    assert b"".join(result_pieces(result)).decode() == text
 
 
 def test_results_of_nothing():
     # tensorflow/serving: util/json_tensor_test.cc:1590 JsonFromResultErrors
     nothing = classification_pb2.ClassificationResult()
-    assert "empty ClassificationResults" in refusal(classification_pieces, nothing)
+    assert "empty ClassificationResults" in refusal(result_pieces, nothing)
     nothing = regression_pb2.RegressionResult()
-    assert "empty RegressionResults" in refusal(regression_pieces, nothing)
+    assert "empty RegressionResults" in refusal(result_pieces, nothing)
 
 
 @pytest.mark.parametrize("message", ['Bad key: "key"', "Bad key: 'key'", "\ud800é"])

@@ -13,14 +13,14 @@ from tensorflow_serving.apis import predict_pb2
 from tests.serving.server.conftest import running
 from tests.serving.server.openapi.test_document import described, question
 from tests.serving.server.sample_models.counting_model import save_counting
-from transbeam.serving.server.configuration.settings import Limits, ServerSettings
-from transbeam.serving.server.configuration.stop_string_limits import StopLimits
+from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS
 from transbeam.serving.server.protocol.tensor_proto import to_array, to_proto
 
 NAME = "counting"
-LIMITS = Limits(stops=StopLimits(strings=2, string_bytes=4))
+LIMITS = Limits(stop_strings=2, stop_bytes=4)
 
 
 @pytest.fixture(scope="module")

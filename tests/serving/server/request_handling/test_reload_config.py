@@ -19,8 +19,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import read_models
-from transbeam.serving.server.models.catalog import Catalog, ModelSettings
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import Catalog, LogSettings, ModelSettings
 from transbeam.serving.server.models.versions import Policy
 from transbeam.serving.server.request_handling.reload_config import (
     WatchedConfigFile,
@@ -83,16 +82,16 @@ def told(caplog):
 def test_the_file_is_the_whole_truth_each_time(followed, service, tmp_path, folder):
     # tensorflow/serving: tensorflow_model_server_test.py:315 testModelConfigReload
     file = write(tmp_path / "model.config", ("a", folder))
-    followed.look()
+    followed.poll()
     assert service.catalog.names() == ["a"]
     kept = service.catalog.model("a")
     write(file, ("a", folder), ("b", folder))
-    followed.look()
+    followed.poll()
     assert service.catalog.names() == ["a", "b"]
     assert service.catalog.model("a") is kept
     # What somebody else asks for holds until the next look.
     service.catalog.configure([ModelSettings("b", folder)])
-    followed.look()
+    followed.poll()
     assert service.catalog.names() == ["a", "b"]
 
 
@@ -100,13 +99,13 @@ def test_a_label_gets_its_version_when_that_answers(
     followed, service, tmp_path, folder, told
 ):
     file = write(tmp_path / "model.config", ("a", folder, ALL))
-    followed.look()
+    followed.poll()
     write(file, ("a", folder, ALL, labelled("next", 2)))
-    followed.look()
+    followed.poll()
     assert told() == [f"{file}: {REFUSED.format(2, 'a')}. All models stay as they are"]
     write_versions(folder, 2)
     service.catalog.model("a").poll()
-    followed.look()
+    followed.poll()
     assert answering(service.catalog, "a", label="next") == (2, "a")
     assert len(told()) == 1
 
@@ -126,12 +125,12 @@ def test_a_file_that_has_become_unreadable_leaves_everything_as_it_was(
 ):
     # tensorflow/serving: model_servers/server.cc:170 ModelServerConfig
     file = write(tmp_path / "model.config", ("a", folder))
-    followed.look()
+    followed.poll()
     kept = service.catalog.model("a")
     good = file.read_text()
     spoil(file)
-    followed.look()
-    followed.look()
+    followed.poll()
+    followed.poll()
     assert service.catalog.names() == ["a"]
     assert service.catalog.model("a") is kept
     assert answering(service.catalog, "a") == (1, "a")
@@ -140,9 +139,9 @@ def test_a_file_that_has_become_unreadable_leaves_everything_as_it_was(
     assert message in said
     # Once for each time that it was good before.
     file.write_text(good)
-    followed.look()
+    followed.poll()
     spoil(file)
-    followed.look()
+    followed.poll()
     assert told() == [said, said]
 
 

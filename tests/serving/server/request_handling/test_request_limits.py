@@ -6,10 +6,11 @@ from grpc import StatusCode
 from tensorflow.core.example import example_pb2
 
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.configuration.settings import Limits
+from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.request_handling.request_limits import (
     check_amounts,
     check_examples,
+    check_stops,
 )
 
 LIMITS = Limits(text_bytes=6, rows=3)
@@ -73,3 +74,24 @@ def test_examples_are_measured_by_their_texts():
         with pytest.raises(StatusError) as error:
             check(*found)
         assert error.value.http == 413
+
+
+@pytest.mark.parametrize(
+    ("stops", "reason"),
+    [
+        ([b"a"] * 3, None),
+        ([b"a"] * 3 + [b""] * 9, None),
+        ([b"a"] * 4, "stop_strings"),
+        ([b"abcde"], None),
+        (["éé".encode() + b"ab"], "stop_bytes"),
+        ([b"a", b"abcdef"], "stop_bytes"),
+    ],
+)
+def test_stop_strings_at_a_limit_and_one_beyond(stops, reason):
+    limits = Limits(stop_strings=3, stop_bytes=5)
+    if reason is None:
+        check_stops(stops, limits)
+        return
+    with pytest.raises(StatusError, match="expected at most") as caught:
+        check_stops(stops, limits)
+    assert (caught.value.http, caught.value.reason) == (400, reason)

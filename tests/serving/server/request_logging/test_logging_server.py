@@ -35,10 +35,9 @@ from tests.serving.server.test_command import ask
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.inference.servable import Servable
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
-from transbeam.serving.server.models.catalog import ModelSettings
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
+from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 from transbeam.serving.server.models.loaded_version import Loaded
-from transbeam.serving.server.models.logging_config import LogSettings
 from transbeam.serving.server.models.warmup_requests import FILE
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2
 
-from transbeam.serving.server.protocol.model_spec import asked_spec, model_spec
+from transbeam.serving.server.protocol.model_spec import model_spec, target_spec
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.protocol.tensor_proto import to_array
 from transbeam.serving.server.request_logging.prediction_log import (
@@ -43,7 +43,7 @@ DEMO = ModelTarget("demo")
 
 def predict(asked=DEMO, inputs=ARRAYS, outputs=ARRAYS, wanted=()):
     answered = model_spec("demo", 3, "serving_default")
-    return predict_entry(asked_spec(asked, ""), inputs, wanted, answered, outputs)
+    return predict_entry(target_spec(asked, ""), inputs, wanted, answered, outputs)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -63,7 +63,7 @@ def test_who_was_asked_and_who_answered(asked):
     before = int(time.time())
     log = predict(asked, wanted=["y", "x"]).log(0.25)
     request = log.predict_log.request
-    assert request.model_spec == asked_spec(asked, "")
+    assert request.model_spec == target_spec(asked, "")
     assert list(request.output_filter) == ["y", "x"]
     answered = model_spec("demo", 3, "serving_default")
     assert log.predict_log.response.model_spec == answered
@@ -95,7 +95,7 @@ def test_what_an_entry_keeps_is_about_what_it_weighs():
 
 @pytest.mark.parametrize("kind", ["example_list", "example_list_with_context"])
 def test_examples(kind):
-    asked = asked_spec(ModelTarget("demo"), "classify")
+    asked = target_spec(ModelTarget("demo"), "classify")
     examples = input_pb2.Input()
     example = getattr(examples, kind).examples.add()
     example.features.feature["x"].float_list.value.append(2.0)

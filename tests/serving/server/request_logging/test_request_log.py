@@ -13,9 +13,9 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.server.models.logging_config import LogSettings
+from transbeam.serving.server.models.catalog import LogSettings
 from transbeam.serving.server.monitoring.metrics import Metrics
-from transbeam.serving.server.protocol.model_spec import asked_spec, model_spec
+from transbeam.serving.server.protocol.model_spec import model_spec, target_spec
 from transbeam.serving.server.protocol.rest_paths import ModelTarget
 from transbeam.serving.server.request_logging import request_log
 from transbeam.serving.server.request_logging.prediction_log import predict_entry
@@ -27,7 +27,7 @@ DEMO = "demo"
 
 def entry(number=0, floats=1):
     values = {"x": np.full(floats, number, np.float32)}
-    asked = asked_spec(ModelTarget(DEMO), "")
+    asked = target_spec(ModelTarget(DEMO), "")
     return predict_entry(asked, values, (), model_spec(DEMO, 1, "serving_default"), {})
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.rest_api.request_body import _unpacked
+from transbeam.serving.server.rest_api.request_body import unpack
 
 MOST = 100_000
 
@@ -28,7 +28,7 @@ def pack(content):
     ],
 )
 def test_members_are_read_one_after_another(body, content):
-    assert _unpacked(body, MOST) == content
+    assert unpack(body, MOST) == content
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_members_are_read_one_after_another(body, content):
 )
 def test_what_is_no_gzip(body, message):
     with pytest.raises(StatusError) as caught:
-        _unpacked(body, MOST)
+        unpack(body, MOST)
     assert message in caught.value.message
 
 
 def test_many_members_take_no_longer_than_their_bytes():
     began = time.monotonic()
     with pytest.raises(StatusError):
-        _unpacked(pack(b"") * 700_000, 2**24)
+        unpack(pack(b"") * 700_000, 2**24)
     assert time.monotonic() - began < 2

@@ -22,7 +22,7 @@ from tests.serving.server.streaming.gated_stream import (
 )
 from transbeam.serving.base.stream_events import StreamPart, Whole
 from transbeam.serving.server.base.status import StatusError, invalid
-from transbeam.serving.server.streaming.continuous_batch import TextStream, go_round
+from transbeam.serving.server.streaming.continuous_batch import TextStream, run_once
 from transbeam.serving.server.streaming.stream_requests import (
     BEGIN,
     JOIN,
@@ -401,7 +401,7 @@ def test_too_many_who_wait_are_refused(model, gate, submit):
         with pytest.raises(StatusError) as caught:
             submit(batch, 7)
         assert caught.value.code is StatusCode.RESOURCE_EXHAUSTED
-        message = "2 texts wait to be written; expected at most 2. Ask again later"
+        message = "2 texts wait to be written; expected at most 2. Try again later"
         assert caught.value.message == message
         # Who has gone away waits no more.
         told.pop(4).cancel()
@@ -484,5 +484,5 @@ def test_a_model_that_does_not_tell_enough_fails_its_texts(submit):
 
 
 def test_each_signature_is_run_once_to_warm_up(model, gate):
-    go_round(model, model(BEGIN, asks(3).inputs))
+    run_once(model, model(BEGIN, asks(3).inputs))
     assert [name for name, _ in gate.calls] == [BEGIN, STEP, JOIN, KEEP]

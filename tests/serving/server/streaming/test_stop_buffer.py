@@ -36,7 +36,7 @@ def parts_of(pieces, stops=()):
     telling, parts, said = StopBuffer(stops), [], b""
     for number, piece in enumerate(pieces, start=1):
         said += piece
-        parts.append(telling.tell(said, ended=number == len(pieces)))
+        parts.append(telling.feed(said, ended=number == len(pieces)))
         if telling.is_stopped:
             break
     return parts, telling
@@ -78,7 +78,7 @@ def test_each_character_is_told_when_it_is_whole(text, data):
     places = st.lists(st.integers(0, len(whole)), max_size=8).map(sorted)
     telling = StopBuffer()
     for place in data.draw(places):
-        telling.tell(whole[:place])
+        telling.feed(whole[:place])
         assert telling.text == whole[:place].decode("utf-8", "ignore")
 
 
@@ -87,7 +87,7 @@ def test_nothing_is_held_back_but_what_may_become_a_string(pieces, stops):
     telling, said = StopBuffer(stops), b""
     for piece in pieces:
         said += piece
-        telling.tell(said)
+        telling.feed(said)
         if telling.is_stopped:
             return
         kept = max(
@@ -139,13 +139,13 @@ def test_parts(stops, pieces, parts, is_stopped):
 def test_stand_ins_that_become_a_character():
     telling = StopBuffer()
     growing = [b"a", "a\ufffd".encode(), "a\ufffd\ufffd".encode(), "a漢".encode()]
-    assert [telling.tell(said) for said in growing] == ["a", "", "", "漢"]
+    assert [telling.feed(said) for said in growing] == ["a", "", "", "漢"]
 
 
 def test_a_string_that_had_begun_with_stand_ins_is_forgotten():
     telling = StopBuffer(["\ufffd\ufffd\ufffd".encode()])
     growing = ["\ufffd".encode(), "\ufffd\ufffd".encode(), "漢!".encode()]
-    assert [telling.tell(said) for said in growing] == ["", "", "漢!"]
+    assert [telling.feed(said) for said in growing] == ["", "", "漢!"]
     assert not telling.is_stopped
 
 
@@ -154,7 +154,7 @@ def test_a_long_string_costs_no_more_than_the_text(stop):
     telling = StopBuffer([stop])
     began = time.thread_time()
     for length in range(1, 1000):
-        assert telling.tell(b"a" * length) == ""
-    assert telling.tell(b"a" * 999 + b".", ended=True) == "a" * 999 + "."
+        assert telling.feed(b"a" * length) == ""
+    assert telling.feed(b"a" * 999 + b".", ended=True) == "a" * 999 + "."
     # The comparison of each of its beginnings at each token took a minute.
     assert time.thread_time() - began < 1

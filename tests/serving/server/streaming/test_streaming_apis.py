@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from tensorflow_serving.apis import predict_pb2
 
-from tests.serving.server.conftest import running, settings_for
+from tests.serving.server.conftest import SECRET, running, settings_for
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.streaming.gated_stream import PATIENCE, Gate
 from tests.serving.server.test_fault_tolerance import until
 from transbeam.serving.base.stream_events import StreamPart
-from transbeam.serving.server.base.auth import AccessTokens
-from transbeam.serving.server.configuration.settings import Limits, ServerSettings
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
+from transbeam.serving.server.configuration.limits import Limits
+from transbeam.serving.server.configuration.settings import ServerSettings
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
 from transbeam.serving.server.models.loaded_version import Loaded
 from transbeam.serving.server.monitoring.metrics import PATH as METRICS
@@ -517,9 +517,7 @@ def test_other_questions_are_answered_meanwhile(server, held):
 
 def test_who_does_not_show_the_token(counting):
     bearer = "Bearer secret"
-    with running(
-        settings_for(counting, tokens=AccessTokens.one("secret"), cors=True)
-    ) as client:
+    with running(settings_for(counting, tokens=SECRET, cors=True)) as client:
         for headers in ({}, {"Authorization": "Bearer secre"}):
             status, _, answer = client.send("POST", STREAM, BODY, headers)
             assert status == 401
@@ -601,8 +599,8 @@ def test_a_server_that_stops_waits_for_its_texts_but_not_forever(
     counting, held, patience
 ):
     with ExitStack() as stack:
-        limits = Limits(drain_seconds=patience)
-        client = stack.enter_context(running(settings_for(counting, limits=limits)))
+        settings = settings_for(counting, drain_seconds=patience)
+        client = stack.enter_context(running(settings))
         with opened(client, "100", max_new_tokens=9) as response:
             following(response)
             held.wait()

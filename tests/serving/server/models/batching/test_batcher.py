@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
+from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.batching.batcher import Batcher
-from transbeam.serving.server.models.batching.parameters import BatchingParameters
 
 PATIENCE = 60
 HOUR = 3_600_000_000

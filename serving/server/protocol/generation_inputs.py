@@ -1,6 +1,8 @@
-"""Converts lists of stop strings, one list per text.
+"""Converts inputs of text generation that clients send as lists or objects.
 
-A signature takes one string for each text, in which `SEPARATOR` separates stop strings.
+A signature takes a string for each text: stop strings separated by `SEPARATOR`, and
+logit biases such as `"50256:-100"`, which clients send in the form of OpenAI's API,
+`{"50256": -100}`; see `transbeam.serving.signatures.generation.logit_bias`.
 """
 
 import base64
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from transbeam.serving.server.base.status import StatusError, invalid
-from transbeam.serving.server.protocol.json_tensors import decode_base64
+from transbeam.serving.server.protocol.json_tensors import decode_base64, is_base64
 from transbeam.serving.server.protocol.json_text import text_bytes
 from transbeam.serving.text_ops.stop_strings import SEPARATOR
 
@@ -41,9 +43,28 @@ def rows_of_lists(values: np.ndarray) -> np.ndarray:
     Raises:
         StatusError: A string contains the separator.
     """
-    found = np.empty(len(values), object)
-    found[:] = [_joined(row) for row in values.tolist()]
-    return found
+    return np.array([_joined(row) for row in values.tolist()], object)
+
+
+def json_of_object(value: Any) -> Any:
+    """Converts a JSON object to a signature's string; returns other values unchanged.
+
+    Raises:
+        StatusError: A member is not a number.
+
+    Example:
+    >>> json_of_object({"50256": -100, "11": 2.5})
+    '50256:-100,11:2.5'
+    """
+    if not isinstance(value, dict) or is_base64(value):
+        return value
+    for token, bias in value.items():
+        if not token.isdecimal() or type(bias) not in (int, float):
+            raise invalid(
+                'logit_bias: expected an object such as {"50256": -100}, of token ids '
+                "and numbers"
+            )
+    return ",".join(f"{token}:{bias!r}" for token, bias in value.items())
 
 
 def split_stop_strings(joined: bytes) -> list[bytes]:

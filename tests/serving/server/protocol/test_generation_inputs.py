@@ -7,14 +7,13 @@ import pytest
 from tensorflow.core.framework import types_pb2 as t
 
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.configuration.stop_string_limits import StopLimits
-from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
-from transbeam.serving.server.protocol.logit_biases import json_of_object
-from transbeam.serving.server.protocol.stop_lists import (
+from transbeam.serving.server.protocol.generation_inputs import (
     json_of_list,
+    json_of_object,
     rows_of_lists,
     split_stop_strings,
 )
+from transbeam.serving.server.protocol.json_requests import InputSpec, read_predict
 
 DTYPES = {"text": t.DT_STRING, "max_new_tokens": t.DT_INT32, "stop": t.DT_STRING}
 FORMS = {"stop": json_of_list, "logit_bias": json_of_object}
@@ -119,24 +118,3 @@ def test_rows_of_strings_from_grpc():
     assert split_stop_strings(b"\x1f") == []
     with pytest.raises(StatusError, match=r"U\+001F"):
         rows_of_lists(np.array([[b"a\x1fb"]], object))
-
-
-@pytest.mark.parametrize(
-    ("stops", "reason"),
-    [
-        ([b"a"] * 3, None),
-        ([b"a"] * 3 + [b""] * 9, None),
-        ([b"a"] * 4, "stop_strings"),
-        ([b"abcde"], None),
-        (["éé".encode() + b"ab"], "stop_bytes"),
-        ([b"a", b"abcdef"], "stop_bytes"),
-    ],
-)
-def test_at_a_limit_and_one_beyond(stops, reason):
-    limits = StopLimits(strings=3, string_bytes=5)
-    if reason is None:
-        limits.check(stops)
-        return
-    with pytest.raises(StatusError, match="expected at most") as caught:
-        limits.check(stops)
-    assert (caught.value.http, caught.value.reason) == (400, reason)
