@@ -78,20 +78,20 @@ def build_encoder(
     if config.patches is not None:
         inputs = {"image": _image(config.patches)}
         x = _embed_image(plan, config.patches, inputs["image"])
-        places = {"padding_mask": ops.ones_like(x[:, :, 0], dtype="int32")}
+        sequence_info = {"padding_mask": ops.ones_like(x[:, :, 0], dtype="int32")}
         x = stack.embed(x)
     else:
         inputs = token_inputs(packed=packed)
         if segments and config.num_segments > 1:
             inputs["segment_ids"] = ids("segment_ids")
-        places = collect_sequence_info(inputs)
+        sequence_info = collect_sequence_info(inputs)
         x = build_token_embedding(plan, vocabulary_size)(inputs["token_ids"])
         x = stack.embed(x, inputs.get("position_ids"), inputs.get("segment_ids"))
-    x = stack.run(x, places)
+    x = stack.run(x, sequence_info)
 
     outputs = {"sequence_output": x}
     if config.pooler is not None:
-        outputs["pooled_output"] = pool(plan, config.pooler, x, places)
+        outputs["pooled_output"] = pool(plan, config.pooler, x, sequence_info)
     return CheckedModel(inputs, outputs, name="encoder")
 
 

@@ -84,19 +84,17 @@ def build_seq2seq(
         **token_inputs("encoder_", packed=packed),
         **token_inputs("decoder_", packed=packed),
     }
-    context_places = collect_sequence_info(inputs, "encoder_")
+    context_info = collect_sequence_info(inputs, "encoder_")
     context = encoder.embed(
         token_embedding(inputs["encoder_token_ids"]),
         inputs.get("encoder_position_ids"),
     )
-    context = encoder.run(context, context_places)
+    context = encoder.run(context, context_info)
     x = decoder.embed(
         token_embedding(inputs["decoder_token_ids"]),
         inputs.get("decoder_position_ids"),
     )
-    x = decoder.run(
-        x, collect_sequence_info(inputs, "decoder_"), context, context_places
-    )
+    x = decoder.run(x, collect_sequence_info(inputs, "decoder_"), context, context_info)
     scored = x
     if config.scale_logits:
         # A vector, because TFLite's converter would fold a scalar into the following

@@ -16,9 +16,11 @@ from transbeam.model.stack.layer_factory import build_norm
 from transbeam.model.stack.stack_spec import StackSpec
 
 
-def pool(plan: StackSpec, pooler: PoolerConfig, x: Any, places: dict[str, Any]) -> Any:
+def pool(
+    plan: StackSpec, pooler: PoolerConfig, x: Any, sequence_info: dict[str, Any]
+) -> Any:
     """Pools the real tokens of each row: `(B, T, D)` to `(B, D)`."""
-    real = places.get("padding_mask", places.get("document_ids"))
+    real = sequence_info.get("padding_mask", sequence_info.get("document_ids"))
     x = Pooling(
         pooler.kind,
         seed=derive_seed(plan.seed, "pooling"),

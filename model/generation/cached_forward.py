@@ -135,19 +135,19 @@ class CachedForward:
             # Speculative tokens beyond the maximum length, which are discarded.
             position_ids = ops.minimum(position_ids, self.max_length - 1)
         x = self.stack.embed(self.token_embedding(token_ids), position_ids)
-        places = {"padding_mask": mask, "position_ids": position_ids, **prefix}
-        places = self.stack.with_bias_table(places, x)
+        sequence_info = {"padding_mask": mask, "position_ids": position_ids, **prefix}
+        sequence_info = self.stack.with_bias_table(sequence_info, x)
 
         context = cache.get(CONTEXT)
         layers = []
         blocks = self.stack.blocks
         for number, step in enumerate(share_trace(blocks, _step)):
-            kept, context_places = {"self_attention": cache["layers"][number]}, None
+            kept, context_info = {"self_attention": cache["layers"][number]}, None
             if context is not None:
                 kept["cross_attention"] = context["layers"][number]
-                context_places = {"padding_mask": context["padding_mask"]}
+                context_info = {"padding_mask": context["padding_mask"]}
             joined = joined_projection(blocks[number].self_attention)
-            x, kept = step(joined, x, places, kept, index, context_places)
+            x, kept = step(joined, x, sequence_info, kept, index, context_info)
             layers.append(kept["self_attention"])
         return self.stack.normalise(x), {**cache, "layers": tuple(layers)}
 

@@ -6,6 +6,7 @@ import keras
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.kernels.rematerialize import rematerialize
+from transbeam.model.layers.base_layer import SameShapeLayer
 from transbeam.model.layers.dropout import Seeds
 
 SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
@@ -15,7 +16,7 @@ PARTS = tuple(
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(SameShapeLayer):
     """A Transformer block: self-attention, optional cross-attention, feed-forward.
 
     The block defines only the order of its sub-layers: attention, norm, feed-forward
@@ -25,7 +26,7 @@ class TransformerBlock(keras.layers.Layer):
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
     Args:
-        self_attention: layer called with `(B, T, D)` and the sequence info (`places`).
+        self_attention: layer called with `(B, T, D)` and the sequence info.
         self_attention_norm: layer called with `(B, T, D)`.
         self_attention_residual: layer called with a sub-layer's input and output.
         feedforward: layer called with `(B, T, D)`.
@@ -45,10 +46,11 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        places: dict of int `(B, T)` tensors: masks and positions of the tokens; see
-            `transbeam.model.layers.sequence_info`.
+        sequence_info: dict of int `(B, T)` tensors: masks and positions of the tokens;
+            see `transbeam.model.layers.sequence_info`.
         context: float `(B, S, D)`, an encoder's output; None without one.
-        context_places: as `places`, for the context.
+        context_places: as `sequence_info`, for the context. The argument's name is in
+            saved models.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -69,11 +71,11 @@ class TransformerBlock(keras.layers.Layer):
     ...     feedforward_norm=LayerNormalization(),
     ...     feedforward_residual=Residual(),
     ... )
-    >>> places = {"padding_mask": keras.ops.ones((1, 3), dtype="int32")}
-    >>> tuple(block(keras.ops.ones((1, 3, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": keras.ops.ones((1, 3), dtype="int32")}
+    >>> tuple(block(keras.ops.ones((1, 3, 4)), sequence_info).shape)
     (1, 3, 4)
 
-    Masking: only `places` is used. A Keras mask on the inputs is ignored, with a
+    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, with a
     warning of Keras.
 
     References:
@@ -116,25 +118,27 @@ class TransformerBlock(keras.layers.Layer):
         self.norm_placement = norm_placement
         self.rematerialize = False
 
-    def build(self, inputs_shape, places_shape=None, context_shape=None):
+    def build(self, inputs_shape):
         for name in SUBLAYERS:
             if getattr(self, name) is None:
                 continue
             getattr(self, name).build(inputs_shape)
             getattr(self, f"{name}_norm").build(inputs_shape)
-            getattr(self, f"{name}_residual").build(inputs_shape, inputs_shape)
+            getattr(self, f"{name}_residual").build(inputs_shape)
 
-    def call(self, inputs, places, context=None, context_places=None, training=None):
+    def call(
+        self, inputs, sequence_info, context=None, context_places=None, training=None
+    ):
         if not (training and self.rematerialize):
-            return self._call(inputs, places, context, context_places, training)
-        # These get gradients; the other entries of `places` are integers.
-        into = {"context": context, "bias_table": places.get("bias_table")}
+            return self._call(inputs, sequence_info, context, context_places, training)
+        # These get gradients; the other entries of `sequence_info` are integers.
+        into = {"context": context, "bias_table": sequence_info.get("bias_table")}
         into = {name: x for name, x in into.items() if x is not None}
         seeds = Seeds(self)
 
         def call(inputs, *rest):
             given = dict(zip(into, rest, strict=True))
-            seen = {**places, **given}
+            seen = {**sequence_info, **given}
             context = seen.pop("context", None)
             with seeds.held():
                 return self._call(inputs, seen, context, context_places, training)
@@ -143,28 +147,28 @@ class TransformerBlock(keras.layers.Layer):
         seeds.count()
         return outputs
 
-    def _call(self, inputs, places, context, context_places, training):
+    def _call(self, inputs, sequence_info, context, context_info, training):
         def attend(x):
-            return self.self_attention(x, places, training=training)
+            return self.self_attention(x, sequence_info, training=training)
 
         def attend_to_context(x):
             assert self.cross_attention is not None
             return self.cross_attention(
-                x, context, places, context_places, training=training
+                x, context, sequence_info, context_info, training=training
             )
 
         return self._stack(inputs, attend, attend_to_context, training)
 
-    def step(self, inputs, places, cache, index, context_places=None):
+    def step(self, inputs, sequence_info, cache, index, context_info=None):
         """Processes new tokens, with a cache of the tokens before them.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            places: See the attention's own `step`.
+            sequence_info: See the attention's own `step`.
             cache: dict: `self_attention` holds that attention's cache, and
                 `cross_attention` the context's keys and values.
             index: int32 scalar, the number of tokens in the cache.
-            context_places: `padding_mask` of the context.
+            context_info: `padding_mask` of the context.
 
         Returns:
             `(B, Q, D)`, and the new cache.
@@ -173,15 +177,13 @@ class TransformerBlock(keras.layers.Layer):
 
         def attend(x):
             x, kept["self_attention"] = self.self_attention.step(
-                x, places, cache["self_attention"], index
+                x, sequence_info, cache["self_attention"], index
             )
             return x
 
         def attend_to_context(x):
             assert self.cross_attention is not None
-            return self.cross_attention.step(
-                x, context_places, cache["cross_attention"]
-            )
+            return self.cross_attention.step(x, context_info, cache["cross_attention"])
 
         return self._stack(inputs, attend, attend_to_context, False), kept
 
@@ -203,25 +205,11 @@ class TransformerBlock(keras.layers.Layer):
             return residual(x, function(norm(x)), training=training)
         return norm(residual(x, function(x), training=training))
 
-    def compute_output_shape(
-        self, inputs_shape, places_shape=None, context_shape=None, **shapes
-    ):
-        return inputs_shape
-
     def get_config(self):
-        config = {**super().get_config(), "norm_placement": self.norm_placement}
+        config = super().get_config()
         for name in PARTS:
-            part = keras.saving.serialize_keras_object(getattr(self, name))
-            if part is not None:
+            if config[name] is not None:
                 # With its shapes Keras would build the part before the block, and the
                 # paths of the part's weights would lack the block's name.
-                part.pop("build_config", None)
-            config[name] = part
+                config[name].pop("build_config", None)
         return config
-
-    @classmethod
-    def from_config(cls, config):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name]) for name in PARTS
-        }
-        return super().from_config({**config, **parts})

@@ -21,14 +21,14 @@ FORBIDDEN = -1e4
 FORBIDDEN_IN_INT8 = -60.0
 
 
-def attention_mask(places, *, causal: bool = False, start=0, size=None):
+def attention_mask(sequence_info, *, causal: bool = False, start=0, size=None):
     """Computes the attention mask of a row's queries.
 
     A decoder with a cache needs it for the `size` queries from `start` on; the keys are
     always those of the whole row.
 
     Args:
-        places: See `transbeam.model.layers.sequence_info`.
+        sequence_info: See `transbeam.model.layers.sequence_info`.
         causal: If true, queries do not attend to later keys, except within a prefix.
         start: int or scalar tensor, the first query's index in the row.
         size: int or scalar tensor, the number of queries; None for the whole row.
@@ -44,15 +44,19 @@ def attention_mask(places, *, causal: bool = False, start=0, size=None):
            [1, 1, 0],
            [1, 1, 0]])
     """
-    ids = places["document_ids"] if packed(places) else places["padding_mask"]
+    ids = (
+        sequence_info["document_ids"]
+        if packed(sequence_info)
+        else sequence_info["padding_mask"]
+    )
     batch, length = ops.shape(ids)
     size = length if size is None else size
     mask = ops.expand_dims(ops.not_equal(ids, 0), axis=1)  # (B, 1, S)
-    if packed(places):
+    if packed(sequence_info):
         queries = ops.slice(ids, (0, start), (batch, size))
         mask = ops.logical_and(mask, same_document(queries, ids))  # (B, size, S)
     if causal:
-        mask = ops.logical_and(mask, _before(places, start, size, length))
+        mask = ops.logical_and(mask, _before(sequence_info, start, size, length))
     return mask
 
 
@@ -69,15 +73,17 @@ def same_document(query_ids, key_ids):
     return ops.equal(ops.expand_dims(query_ids, axis=2), ops.expand_dims(key_ids, 1))
 
 
-def _before(places, start, size, length):
+def _before(sequence_info, start, size, length):
     """Marks keys not after the query, and those of the prefix: `(B|1, size, S)`."""
     rows = start + ops.arange(size, dtype="int32")
     columns = ops.arange(length, dtype="int32")
     before = ops.expand_dims(rows, 1) >= ops.expand_dims(columns, 0)  # (size, S)
     before = ops.expand_dims(before, 0)  # (1, size, S)
-    if "prefix_mask" not in places:
+    if "prefix_mask" not in sequence_info:
         return before
-    prefix = ops.expand_dims(ops.not_equal(places["prefix_mask"], 0), 1)  # (B, 1, S)
+    prefix = ops.expand_dims(
+        ops.not_equal(sequence_info["prefix_mask"], 0), 1
+    )  # (B, 1, S)
     return ops.logical_or(before, prefix)
 
 

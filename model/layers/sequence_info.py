@@ -1,4 +1,4 @@
-"""The positions and document ids of a sequence's tokens: the dict called `places`.
+"""The masks, positions and document ids of a sequence's tokens: `sequence_info`.
 
 Attention must know which tokens are padding and which belong to the same document. Each
 kind of attention computes its own mask from that. So the layers of a stack get no
@@ -20,17 +20,17 @@ from transbeam.model.base.tensor_checks import check_rank, check_rows
 KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
 
 
-def packed(places) -> bool:
+def packed(sequence_info) -> bool:
     """Tells if rows may hold several documents.
 
     Example:
     >>> packed({"padding_mask": ops.ones((1, 3))})
     False
     """
-    return "document_ids" in places
+    return "document_ids" in sequence_info
 
 
-def real_tokens(places):
+def real_tokens(sequence_info):
     """Marks tokens that are not padding: bool `(B, T)`.
 
     Example:
@@ -38,15 +38,19 @@ def real_tokens(places):
     >>> ops.convert_to_numpy(real)
     array([[ True,  True, False]])
     """
-    ids = places["document_ids"] if packed(places) else places["padding_mask"]
+    ids = (
+        sequence_info["document_ids"]
+        if packed(sequence_info)
+        else sequence_info["padding_mask"]
+    )
     return ops.not_equal(ids, 0)
 
 
-def check_places(places, inputs, name: str) -> None:
-    """Checks that `places` is consistent and fits the inputs.
+def check_sequence_info(sequence_info, inputs, name: str) -> None:
+    """Checks that `sequence_info` is consistent and fits the inputs.
 
     Args:
-        places: The sequence info; see the module.
+        sequence_info: The sequence info; see the module.
         inputs: `(B, T, ...)`, the tokens.
         name: The layer's name in an error.
 
@@ -56,24 +60,27 @@ def check_places(places, inputs, name: str) -> None:
             not have one integer for each token.
 
     Example:
-    >>> check_places({"document_ids": ops.ones((1, 3))}, ops.ones((1, 3, 8)), "block")
+    >>> sequence_info = {"document_ids": ops.ones((1, 3))}
+    >>> check_sequence_info(sequence_info, ops.ones((1, 3, 8)), "block")
     Traceback (most recent call last):
-    ValueError: block: places has document_ids without position_ids; ...
+    ValueError: block: sequence_info has document_ids without position_ids; ...
     """
-    unknown = sorted(set(places) - set(KEYS))
+    unknown = sorted(set(sequence_info) - set(KEYS))
     if unknown:
-        raise ValueError(f"{name}: places has {unknown}; known here: {list(KEYS)}")
-    if packed(places) == ("padding_mask" in places):
         raise ValueError(
-            f"{name}: places has {sorted(places)}; expected exactly one of "
-            "padding_mask (one document a row) and document_ids (packed rows)"
+            f"{name}: sequence_info has {unknown}; known here: {list(KEYS)}"
         )
-    if packed(places) and "position_ids" not in places:
+    if packed(sequence_info) == ("padding_mask" in sequence_info):
         raise ValueError(
-            f"{name}: places has document_ids without position_ids; in a packed row "
-            "they begin at 0 in every document"
+            f"{name}: sequence_info has {sorted(sequence_info)}; expected exactly one "
+            "of padding_mask (one document a row) and document_ids (packed rows)"
         )
-    for key, value in places.items():
+    if packed(sequence_info) and "position_ids" not in sequence_info:
+        raise ValueError(
+            f"{name}: sequence_info has document_ids without position_ids; in a packed "
+            "row they start at 0 in every document"
+        )
+    for key, value in sequence_info.items():
         if key == "bias_table":
             check_rank(value, 2, f"{name}: {key}", "(num_buckets, heads)")
         else:

@@ -148,26 +148,28 @@ class LayerStack:
             x = self.embedding_projection(x)
         return self.embeddings_dropout(x)
 
-    def with_bias_table(self, places: dict[str, Any], x: Any) -> dict[str, Any]:
+    def with_bias_table(self, sequence_info: dict[str, Any], x: Any) -> dict[str, Any]:
         """Adds the stack's position bias table, if it has one, to the sequence info."""
         if self.relative_bias is None:
-            return places
-        return {**places, "bias_table": self.relative_bias(x)}
+            return sequence_info
+        return {**sequence_info, "bias_table": self.relative_bias(x)}
 
     def run(
         self,
         x: Any,
-        places: dict[str, Any],
+        sequence_info: dict[str, Any],
         context: Any = None,
-        context_places: dict[str, Any] | None = None,
+        context_info: dict[str, Any] | None = None,
     ) -> Any:
         """Runs embedded tokens `(B, T, D)` through all blocks and the final norm."""
-        places = self.with_bias_table(places, x)
+        sequence_info = self.with_bias_table(sequence_info, x)
         for block in self.blocks:
             if context is None:
-                x = block(x, places)
+                x = block(x, sequence_info)
             else:
-                x = block(x, places, context=context, context_places=context_places)
+                x = block(
+                    x, sequence_info, context=context, context_places=context_info
+                )
         return self.normalise(x)
 
     @property

@@ -15,13 +15,14 @@ from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.shapes import reshape
 from transbeam.model.layers.attention.fused_qkv import joined_projection
 from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.base_layer import SameShapeLayer
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options, policy_config
-from transbeam.model.layers.sequence_info import check_places
+from transbeam.model.layers.dtype_policies import part_options
+from transbeam.model.layers.sequence_info import check_sequence_info
 
 
-class Attention(keras.layers.Layer):
+class Attention(SameShapeLayer):
     """Multi-head attention: base class with projections and heads.
 
     Each token's output is a mean of values, weighted by the match of its query with the
@@ -53,8 +54,8 @@ class Attention(keras.layers.Layer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        places: dict of int `(B, T)` tensors: masks and positions of the tokens; see
-            `transbeam.model.layers.sequence_info`.
+        sequence_info: dict of int `(B, T)` tensors: masks and positions of the tokens;
+            see `transbeam.model.layers.sequence_info`.
 
     Returns:
         `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.
@@ -62,9 +63,9 @@ class Attention(keras.layers.Layer):
 
     Raises:
         ConfigError: The heads do not fit the width.
-        ValueError: `inputs` is not of rank 3, or `places` does not fit it.
+        ValueError: `inputs` is not of rank 3, or `sequence_info` does not fit it.
 
-    Masking: only `places` is used. A Keras mask on the inputs is ignored, with a
+    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, with a
     warning of Keras.
 
     References:
@@ -91,8 +92,8 @@ class Attention(keras.layers.Layer):
         seed: int | None = None,
         **kwargs,
     ):
-        # The only float tensor of `places`, the bias table, must stay float32; all
-        # other inputs go to layers that cast by themselves.
+        # The only float tensor of `sequence_info`, the bias table, must stay float32;
+        # all other inputs go to layers that cast by themselves.
         super().__init__(autocast=False, **kwargs)
         self.hidden_dim = hidden_dim
         self.num_heads = num_heads
@@ -152,7 +153,7 @@ class Attention(keras.layers.Layer):
                 f"num_key_value_heads={self.num_key_value_heads}"
             )
 
-    def build(self, inputs_shape, places_shape=None):
+    def build(self, inputs_shape):
         for layer in (self.query, self.key, self.value):
             layer.build((*inputs_shape[:-1], self.hidden_dim))
         self.output_projection.build((None, None, self.num_heads * self.head_dim))
@@ -162,11 +163,11 @@ class Attention(keras.layers.Layer):
         if self.rotary is not None:
             self.rotary.build((None, None, self.num_heads, self.head_dim))
 
-    def call(self, inputs, places, training=None):
+    def call(self, inputs, sequence_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
-        check_places(places, inputs, self.name)
-        query, key, value = self.project(inputs, places.get("position_ids"))
-        outputs = self.attend(query, key, value, places, training=training)
+        check_sequence_info(sequence_info, inputs, self.name)
+        query, key, value = self.project(inputs, sequence_info.get("position_ids"))
+        outputs = self.attend(query, key, value, sequence_info, training=training)
         return self.join(outputs)
 
     def project(self, inputs, position_ids=None):
@@ -215,48 +216,17 @@ class Attention(keras.layers.Layer):
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         """Computes attention from projected queries, keys and values.
 
         Args:
             query: float `(B, T, H, K)`, already scaled.
             key: float `(B, T, G, K)`.
             value: float `(B, T, G, K)`.
-            places: See the class.
+            sequence_info: See the class.
             training: If true, dropout is active.
 
         Returns:
             float `(B, T, H, K)`.
         """
         raise NotImplementedError
-
-    def compute_output_shape(self, inputs_shape, places_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "hidden_dim": self.hidden_dim,
-            "num_heads": self.num_heads,
-            "num_key_value_heads": self.num_key_value_heads,
-            "head_dim": self.head_dim,
-            "projection_bias": self.projection_bias,
-            "output_bias": self.output_bias,
-            "dropout": self.dropout,
-            "causal": self.causal,
-            "scale_scores": self.scale_scores,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-            "rotary": keras.saving.serialize_keras_object(self.rotary),
-            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("rotary", "score_bias")
-        }
-        return super().from_config({**config, **parts})

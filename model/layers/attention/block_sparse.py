@@ -14,7 +14,7 @@ from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     flat_index,
     look_up,
-    read_places,
+    read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
     Scattered,
@@ -64,8 +64,8 @@ class BlockSparseAttention(Attention):
 
     Example:
     >>> attention = BlockSparseAttention(hidden_dim=4, num_heads=2, block_size=2)
-    >>> places = {"padding_mask": ops.ones((1, 15), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 15, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 15), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 15, 4)), sequence_info).shape)
     (1, 15, 4)
 
     References:
@@ -105,11 +105,11 @@ class BlockSparseAttention(Attention):
         self.factors = generator.integers(1, PRIME, shape, dtype="int32")
         self.shifts = generator.integers(0, PRIME, shape, dtype="int32")
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         length, size = ops.shape(query)[1], self.block_size
-        documents = read_places(places, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         last = last_blocks(documents, size)  # (B, T)
-        bias_table = places.get("bias_table")
+        bias_table = sequence_info.get("bias_table")
 
         reach = size if documents.aligned else 2 * size - 1
         window = visible_window((reach, reach), size, length)
@@ -268,13 +268,6 @@ class BlockSparseAttention(Attention):
     def _cut(self, ids):
         return cut_ids(ids, self.block_size)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "block_size": self.block_size,
-            "num_random_blocks": self.num_random_blocks,
-        }
-
 
 def last_blocks(documents: DocumentMasks, size: int):
     """The number of the last block of each token's document.
@@ -289,8 +282,8 @@ def last_blocks(documents: DocumentMasks, size: int):
     Example:
     >>> import numpy as np
     >>> ids, positions = np.array([[1, 1, 1, 2, 2]]), np.array([[0, 1, 2, 0, 1]])
-    >>> places = {"document_ids": ids, "position_ids": positions}
-    >>> documents = read_places(places, 5, "attention")
+    >>> sequence_info = {"document_ids": ids, "position_ids": positions}
+    >>> documents = read_documents(sequence_info, 5, "attention")
     >>> ops.convert_to_numpy(last_blocks(documents, size=2))
     array([[1, 1, 1, 0, 0]], dtype=int32)
     """

@@ -7,7 +7,11 @@ from transbeam.model.base.tensor_checks import check_rank, fits
 from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.model.layers.attention.kv_cache import attend_to_cache
 from transbeam.model.layers.masks import mask_bias, same_document
-from transbeam.model.layers.sequence_info import check_places, packed, real_tokens
+from transbeam.model.layers.sequence_info import (
+    check_sequence_info,
+    packed,
+    real_tokens,
+)
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -21,9 +25,9 @@ class CrossAttention(MultiHeadAttention):
     Call arguments:
         inputs: float `(B, T, D)`.
         context: float `(B, S, D)`.
-        places: Masks and positions of the inputs; see
+        sequence_info: Masks and positions of the inputs; see
             `transbeam.model.layers.sequence_info`.
-        context_places: The same for the context. In packed rows a document attends to
+        context_info: The same for the context. In packed rows a document attends to
             the context document of the same number.
 
     Returns:
@@ -31,15 +35,15 @@ class CrossAttention(MultiHeadAttention):
 
     Raises:
         ValueError: `inputs` or `context` is not of rank 3, their batch sizes differ,
-            `places` or `context_places` does not fit its tokens, or only one of the two
-            is packed.
+            `sequence_info` or `context_info` does not fit its tokens, or only one of
+            the two is packed.
 
     Example:
     >>> attention = CrossAttention(hidden_dim=4, num_heads=2)
-    >>> places = {"padding_mask": ops.ones((1, 2), dtype="int32")}
-    >>> context_places = {"padding_mask": ops.ones((1, 3), dtype="int32")}
+    >>> sequence_info = {"padding_mask": ops.ones((1, 2), dtype="int32")}
+    >>> context_info = {"padding_mask": ops.ones((1, 3), dtype="int32")}
     >>> outputs = attention(
-    ...     ops.ones((1, 2, 4)), ops.ones((1, 3, 4)), places, context_places
+    ...     ops.ones((1, 2, 4)), ops.ones((1, 3, 4)), sequence_info, context_info
     ... )
     >>> tuple(outputs.shape)
     (1, 2, 4)
@@ -48,53 +52,35 @@ class CrossAttention(MultiHeadAttention):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
     """
 
-    def build(
-        self,
-        inputs_shape,
-        context_shape=None,
-        places_shape=None,
-        context_places_shape=None,
-    ):
-        super().build(inputs_shape)
-
-    def call(self, inputs, context, places, context_places, training=None):
+    def call(self, inputs, context, sequence_info, context_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_rank(context, 3, f"{self.name}: context", "(batch, length, hidden_dim)")
-        check_places(places, inputs, self.name)
-        check_places(context_places, context, f"{self.name}: context")
+        check_sequence_info(sequence_info, inputs, self.name)
+        check_sequence_info(context_info, context, f"{self.name}: context")
         if not fits(tuple(context.shape[:1]), tuple(inputs.shape[:1])):
             raise ValueError(
                 f"{self.name}: context has shape {tuple(context.shape)}; expected "
                 f"{inputs.shape[0]} rows, as inputs has"
             )
-        if packed(places) != packed(context_places):
+        if packed(sequence_info) != packed(context_info):
             raise ValueError(
                 f"{self.name}: one of the two sequences is packed with documents "
-                f"(document_ids) and the other is not: places has {sorted(places)}, "
-                f"context_places has {sorted(context_places)}"
+                "(document_ids) and the other is not: sequence_info has "
+                f"{sorted(sequence_info)}, context_info has {sorted(context_info)}"
             )
 
         def row_bias(start, size):
-            mask = ops.expand_dims(real_tokens(context_places), 1)  # (B, 1, S)
-            if packed(places):
-                ids = places["document_ids"]
+            mask = ops.expand_dims(real_tokens(context_info), 1)  # (B, 1, S)
+            if packed(sequence_info):
+                ids = sequence_info["document_ids"]
                 ids = ops.slice(ids, (0, start), (ops.shape(ids)[0], size))
-                same = same_document(ids, context_places["document_ids"])
+                same = same_document(ids, context_info["document_ids"])
                 mask = ops.logical_and(mask, same)  # (B, size, S)
             return mask_bias(mask)
 
         query = self.scale(self.split(self.query(inputs)))
         key, value = self.split(self.key(context)), self.split(self.value(context))
         return self.join(self._attend(query, key, value, row_bias, training=training))
-
-    def compute_output_shape(
-        self,
-        inputs_shape,
-        context_shape=None,
-        places_shape=None,
-        context_places_shape=None,
-    ):
-        return inputs_shape
 
     def fill_cache(self, context):
         """Computes keys and values of a context, once for all steps.
@@ -111,17 +97,17 @@ class CrossAttention(MultiHeadAttention):
             for name, part in parts.items()
         }
 
-    def step(self, inputs, context_places, cache):
+    def step(self, inputs, context_info, cache):
         """Attends from new tokens to a context in a cache.
 
         Args:
             inputs: float `(B, Q, D)`.
-            context_places: `padding_mask` `(B, S)` of the context.
+            context_info: `padding_mask` `(B, S)` of the context.
             cache: The result of `fill_cache`.
 
         Returns:
             `(B, Q, D)`.
         """
         query = self.scale(self.split(self.query(inputs)))
-        bias = mask_bias(ops.expand_dims(real_tokens(context_places), 1))
+        bias = mask_bias(ops.expand_dims(real_tokens(context_info), 1))
         return self.join(attend_to_cache(query * self.score_scale, cache, bias))

@@ -57,11 +57,11 @@ class DocumentMasks(NamedTuple):
         return ops.logical_and(real, ops.equal(key_ids, query_ids))
 
 
-def read_places(places, length, name: str) -> DocumentMasks:
+def read_documents(sequence_info, length, name: str) -> DocumentMasks:
     """Converts a sequence info to document masks.
 
     Args:
-        places: The dict of `transbeam.model.layers.sequence_info`, already checked.
+        sequence_info: See `transbeam.model.layers.sequence_info`; already checked.
         length: `T`.
         name: The layer's name in an error.
 
@@ -71,28 +71,29 @@ def read_places(places, length, name: str) -> DocumentMasks:
     Example:
     >>> import numpy as np
     >>> ids, positions = np.array([[1, 1, 2, 2]]), np.array([[0, 1, 0, 1]])
-    >>> places = {"document_ids": ids, "position_ids": positions}
-    >>> ops.convert_to_numpy(read_places(places, 4, "attention").starts)
+    >>> sequence_info = {"document_ids": ids, "position_ids": positions}
+    >>> ops.convert_to_numpy(read_documents(sequence_info, 4, "attention").starts)
     array([[0, 0, 2, 2]], dtype=int32)
     """
-    if "prefix_mask" in places:
+    if "prefix_mask" in sequence_info:
         raise ValueError(
-            f"{name}: places has prefix_mask; only full attention lets a whole "
+            f"{name}: sequence_info has prefix_mask; only full attention lets a whole "
             "document see its prefix"
         )
     ids = ops.cast(
-        places["document_ids" if packed(places) else "padding_mask"], "int32"
+        sequence_info["document_ids" if packed(sequence_info) else "padding_mask"],
+        "int32",
     )
     index = ops.zeros_like(ids) + ops.arange(length, dtype="int32")  # (B, T)
-    if "position_ids" not in places:
+    if "position_ids" not in sequence_info:
         starts = ops.zeros_like(ids)
         return DocumentMasks(ids, index, starts, packed=False, aligned=True)
-    positions = ops.cast(places["position_ids"], "int32")
+    positions = ops.cast(sequence_info["position_ids"], "int32")
     # Padding gets arbitrary positions.
     real = ops.not_equal(ids, 0)
     positions = ops.where(real, positions, 0)
     starts = ops.where(real, ops.maximum(index - positions, 0), index)
-    return DocumentMasks(ids, positions, starts, packed(places), aligned=False)
+    return DocumentMasks(ids, positions, starts, packed(sequence_info), aligned=False)
 
 
 def look_up(x, index):

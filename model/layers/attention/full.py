@@ -24,8 +24,8 @@ class MultiHeadAttention(Attention):
 
     Example:
     >>> attention = MultiHeadAttention(hidden_dim=4, num_heads=2)
-    >>> places = {"padding_mask": ops.ones((1, 3), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 3, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 3), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 3, 4)), sequence_info).shape)
     (1, 3, 4)
 
     References:
@@ -37,17 +37,21 @@ class MultiHeadAttention(Attention):
         """Returns queries unscaled: TensorFlow fuses the scaling into the scores."""
         return query
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         num_keys = ops.shape(key)[1]
 
         def row_bias(start, size, *tables):
-            mask = attention_mask(places, causal=self.causal, start=start, size=size)
+            mask = attention_mask(
+                sequence_info, causal=self.causal, start=start, size=size
+            )
             bias = mask_bias(mask)  # (B, 1, 1|size, S)
             if self.score_bias is not None:
                 bias = bias + self._position_bias(start, size, num_keys, tables)
             return bias
 
-        return self._attend(query, key, value, row_bias, _tables(places), training)
+        return self._attend(
+            query, key, value, row_bias, _tables(sequence_info), training
+        )
 
     def _attend(self, query, key, value, row_bias, tables=(), training=None):
         """Runs the fused path unless probabilities are watched or dropped."""
@@ -109,32 +113,36 @@ class MultiHeadAttention(Attention):
         shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
         return empty_cache(shape, self.compute_dtype)
 
-    def step(self, inputs, places, cache, index):
+    def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to those in the cache and to each other.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            places: `padding_mask` `(B, S)` of all slots of the cache, 1 for real tokens
-                including the new ones; `position_ids` `(B, Q)` of the new tokens; and
-                `bias_table`.
+            sequence_info: `padding_mask` `(B, S)` of all slots of the cache, 1 for real
+                tokens including the new ones; `position_ids` `(B, Q)` of the new
+                tokens; and `bias_table`.
             cache: The cache of `make_cache`; `index` of its slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.
         """
-        query, key, value = self.project(inputs, places["position_ids"])
+        query, key, value = self.project(inputs, sequence_info["position_ids"])
         cache = extend_cache(cache, key, value, index)
         length = ops.shape(inputs)[1]
-        mask = attention_mask(places, causal=self.causal, start=index, size=length)
+        mask = attention_mask(
+            sequence_info, causal=self.causal, start=index, size=length
+        )
         bias = mask_bias(mask)
         if self.score_bias is not None:
             slots = ops.shape(cache["key"])[2]
-            bias = bias + self._position_bias(index, length, slots, _tables(places))
+            bias = bias + self._position_bias(
+                index, length, slots, _tables(sequence_info)
+            )
         outputs = attend_to_cache(query * self.score_scale, cache, bias)
         return self.join(outputs), cache
 
 
-def _tables(places):
+def _tables(sequence_info):
     """The trained table of a score bias, if it has one."""
-    return (places["bias_table"],) if "bias_table" in places else ()
+    return (sequence_info["bias_table"],) if "bias_table" in sequence_info else ()

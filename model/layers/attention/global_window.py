@@ -9,7 +9,7 @@ from transbeam.model.layers.attention.blockwise import block_starts
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     look_up,
-    read_places,
+    read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
     Scattered,
@@ -22,7 +22,7 @@ from transbeam.model.layers.attention.local_attention import (
     visible_window,
 )
 from transbeam.model.layers.attention.sliding_window import SlidingWindowAttention
-from transbeam.model.layers.sequence_info import check_places
+from transbeam.model.layers.sequence_info import check_sequence_info
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -50,8 +50,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
 
     Example:
     >>> attention = GlobalWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
-    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), sequence_info).shape)
     (1, 5, 4)
 
     References:
@@ -85,17 +85,17 @@ class GlobalWindowAttention(SlidingWindowAttention):
         self.global_key = self.projection("global_key", keys_dim)
         self.global_value = self.projection("global_value", keys_dim)
 
-    def build(self, inputs_shape, places_shape=None):
-        super().build(inputs_shape, places_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
         for layer in (self.global_query, self.global_key, self.global_value):
             layer.build((*inputs_shape[:-1], self.hidden_dim))
 
-    def call(self, inputs, places, training=None):
+    def call(self, inputs, sequence_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
-        check_places(places, inputs, self.name)
-        documents = read_places(places, ops.shape(inputs)[1], self.name)
-        everyone = self._everyone(inputs, places, documents, training)
-        some = self._global_ones(inputs, places, documents, training)
+        check_sequence_info(sequence_info, inputs, self.name)
+        documents = read_documents(sequence_info, ops.shape(inputs)[1], self.name)
+        everyone = self._everyone(inputs, sequence_info, documents, training)
+        some = self._global_ones(inputs, sequence_info, documents, training)
         is_global = ops.reshape(
             self._is_global(documents), (*ops.shape(inputs)[:2], 1, 1)
         )
@@ -110,9 +110,9 @@ class GlobalWindowAttention(SlidingWindowAttention):
         numbers = ops.arange(self.num_global_tokens, dtype="int32")
         return blocks.starts[:, :, :1] + numbers
 
-    def _everyone(self, inputs, places, documents, training):
+    def _everyone(self, inputs, sequence_info, documents, training):
         """Attention of all tokens to window and global tokens: `(B, T, H, K)`."""
-        heads = self.project(inputs, places.get("position_ids"))
+        heads = self.project(inputs, sequence_info.get("position_ids"))
         before, after = self.reach
         # To the right, it must reach the global tokens of a document that starts in the
         # block.
@@ -122,7 +122,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         near = ops.logical_or(self.within_reach(window), ops.not_equal(is_global, 0))
         allowed = ops.logical_and(window.visible(documents), near)
         far = self._far_keys(documents, window)
-        bias_table = places.get("bias_table")
+        bias_table = sequence_info.get("bias_table")
         return attend_to_window(self, heads, window, allowed, bias_table, far, training)
 
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
@@ -140,13 +140,13 @@ class GlobalWindowAttention(SlidingWindowAttention):
         index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
         return Far(index, ops.expand_dims(allowed, 2))
 
-    def _global_ones(self, inputs, places, documents, training):
+    def _global_ones(self, inputs, sequence_info, documents, training):
         """Attention of global tokens to their whole document.
 
         Returns:
             `(B, T, H, K)`, of which only the rows of global tokens are used.
         """
-        positions = places.get("position_ids")
+        positions = sequence_info.get("position_ids")
         key = self._turned(self.global_key(inputs), positions)
         value = self.split(self.global_value(inputs))
         blocks = documents.cut(self.block_size)
@@ -164,7 +164,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
         scattered = Scattered(self.scale(query), key, value, index, allowed)
         return attend_from_scattered(
-            self, scattered, places.get("bias_table"), training
+            self, scattered, sequence_info.get("bias_table"), training
         )
 
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
@@ -209,8 +209,5 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def make_cache(self, batch_size, length):
         raise NotImplementedError(f"{self.name}: only decoders have caches")
 
-    def step(self, inputs, places, cache, index):
+    def step(self, inputs, sequence_info, cache, index):
         raise NotImplementedError(f"{self.name}: only decoders take single steps")
-
-    def get_config(self):
-        return {**super().get_config(), "num_global_tokens": self.num_global_tokens}

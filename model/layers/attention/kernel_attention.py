@@ -12,7 +12,7 @@ from transbeam.model.layers.attention.chunked_linear_attention import attend_in_
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     flat_index,
-    read_places,
+    read_documents,
 )
 from transbeam.model.layers.attention.log_space_linear_attention import (
     LOWEST,
@@ -61,8 +61,8 @@ class KernelAttention(Attention):
 
     Example:
     >>> attention = KernelAttention(hidden_dim=4, num_heads=2, num_features=8)
-    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), sequence_info).shape)
     (1, 5, 4)
 
     References:
@@ -107,8 +107,8 @@ class KernelAttention(Attention):
         """Returns queries unscaled: queries and keys are scaled equally, later."""
         return query
 
-    def attend(self, query, key, value, places, training=None):
-        documents = read_places(places, ops.shape(query)[1], self.name)
+    def attend(self, query, key, value, sequence_info, training=None):
+        documents = read_documents(sequence_info, ops.shape(query)[1], self.name)
         heads = query, key, with_ones(value)
         if self.causal:
             outputs, _ = self._attend_before(*heads, documents.ids, documents.packed)
@@ -241,32 +241,25 @@ class KernelAttention(Attention):
             cache["peak"] = ops.full(shape, LOWEST, "float32")
         return cache
 
-    def step(self, inputs, places, cache, index):
+    def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to all before them, by the cached sums.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            places: As in `MultiHeadAttention.step`.
+            sequence_info: As in `MultiHeadAttention.step`.
             cache: The cache of `make_cache`, with `index` tokens in it.
             index: int32 scalar, the same for all rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.
         """
-        query, key, value = self.project(inputs, places["position_ids"])
+        query, key, value = self.project(inputs, sequence_info["position_ids"])
         batch, length = ops.shape(inputs)[:2]
-        real = ops.slice(places["padding_mask"], (0, index), (batch, length))
+        real = ops.slice(sequence_info["padding_mask"], (0, index), (batch, length))
         outputs, cache = self._attend_before(
             query, key, with_ones(value), real, packed=False, cache=cache
         )
         return self.join(self._mean(outputs)), cache
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "feature_map": self.feature_map,
-            "num_features": self.num_features,
-        }
 
 
 def _peaks(log_key, documents: DocumentMasks):

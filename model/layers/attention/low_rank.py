@@ -6,7 +6,10 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import seeded
 from transbeam.model.layers.attention.base_attention import Attention
-from transbeam.model.layers.attention.document_masks import DocumentMasks, read_places
+from transbeam.model.layers.attention.document_masks import (
+    DocumentMasks,
+    read_documents,
+)
 from transbeam.model.layers.attention.local_attention import forbid, pass_seam
 from transbeam.model.layers.masks import softmax
 
@@ -40,8 +43,8 @@ class LowRankAttention(Attention):
 
     Example:
     >>> attention = LowRankAttention(4, 2, max_sequence_length=8, rank=3)
-    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), sequence_info).shape)
     (1, 5, 4)
 
     References:
@@ -81,8 +84,8 @@ class LowRankAttention(Attention):
         self.share_key_value = share_key_value
         self.max_documents = max_documents
 
-    def build(self, inputs_shape, places_shape=None):
-        super().build(inputs_shape, places_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
         self.key_summary = self._summary("key_summary")
         if not self.share_key_value:
             self.value_summary = self._summary("value_summary")
@@ -94,10 +97,10 @@ class LowRankAttention(Attention):
             initializer=seeded(self.kernel_initializer, self.seed, name),
         )
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         batch, length, heads, width = ops.shape(query)
         self._check_length(length)
-        documents = read_places(places, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         groups, shared = key.shape[2], heads // key.shape[2]
         keys = self._sum_up(key, self.key_summary, documents)  # (B, S, G, K)
         weights = self.key_summary if self.share_key_value else self.value_summary
@@ -172,12 +175,3 @@ class LowRankAttention(Attention):
         crowded = ops.reshape(crowded, (-1, 1, 1, 1))
         nan = ops.cast(float("nan"), outputs.dtype)
         return ops.where(crowded, nan, outputs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_sequence_length": self.max_sequence_length,
-            "rank": self.rank,
-            "share_key_value": self.share_key_value,
-            "max_documents": self.max_documents,
-        }

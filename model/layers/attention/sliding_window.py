@@ -5,7 +5,7 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.attention.base_attention import Attention
-from transbeam.model.layers.attention.document_masks import read_places
+from transbeam.model.layers.attention.document_masks import read_documents
 from transbeam.model.layers.attention.kv_cache import (
     attend_to_cache,
     empty_cache,
@@ -49,8 +49,8 @@ class SlidingWindowAttention(Attention):
 
     Example:
     >>> attention = SlidingWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
-    >>> places = {"padding_mask": ops.ones((1, 5), dtype="int32")}
-    >>> tuple(attention(ops.ones((1, 5, 4)), places).shape)
+    >>> sequence_info = {"padding_mask": ops.ones((1, 5), dtype="int32")}
+    >>> tuple(attention(ops.ones((1, 5, 4)), sequence_info).shape)
     (1, 5, 4)
 
     References:
@@ -71,9 +71,9 @@ class SlidingWindowAttention(Attention):
         half = window_size // 2
         self.reach = (window_size - 1, 0) if self.causal else (half, half)
 
-    def attend(self, query, key, value, places, training=None):
+    def attend(self, query, key, value, sequence_info, training=None):
         length = ops.shape(query)[1]
-        documents = read_places(places, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         window = visible_window(self.reach, self.block_size, length)
         visible = window.visible(documents)  # (N, B, 1|b, W b)
         allowed = ops.logical_and(visible, self.within_reach(window))
@@ -82,7 +82,7 @@ class SlidingWindowAttention(Attention):
             (query, key, value),
             window,
             allowed,
-            places.get("bias_table"),
+            sequence_info.get("bias_table"),
             training=training,
         )
 
@@ -101,21 +101,21 @@ class SlidingWindowAttention(Attention):
         shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
         return empty_cache(shape, self.compute_dtype)
 
-    def step(self, inputs, places, cache, index):
+    def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to those in the cache and to each other.
 
         Only the slots that the window reaches are read.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            places: As in `MultiHeadAttention.step`.
+            sequence_info: As in `MultiHeadAttention.step`.
             cache: The cache of `make_cache`; `index` of its slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.
         """
-        query, key, value = self.project(inputs, places["position_ids"])
+        query, key, value = self.project(inputs, sequence_info["position_ids"])
         cache = extend_cache(cache, key, value, index)
         batch, length = ops.shape(inputs)[:2]
         smaller = min if isinstance(length, int) else ops.minimum
@@ -130,12 +130,11 @@ class SlidingWindowAttention(Attention):
         columns = first + ops.arange(read, dtype="int32")
         behind = ops.expand_dims(rows, 1) - ops.expand_dims(columns, 0)  # (Q, S)
         seen = ops.logical_and(behind >= 0, behind <= self.reach[0])
-        real = ops.slice(places["padding_mask"], (0, first), (batch, read))
+        real = ops.slice(sequence_info["padding_mask"], (0, first), (batch, read))
         real = ops.expand_dims(ops.not_equal(real, 0), 1)  # (B, 1, S)
         bias = mask_bias(ops.logical_and(real, seen))
         if self.score_bias is not None:
-            bias = bias + self.score_bias(rows, columns, places.get("bias_table"))
+            bias = bias + self.score_bias(
+                rows, columns, sequence_info.get("bias_table")
+            )
         return self.join(attend_to_cache(query, near, bias)), cache
-
-    def get_config(self):
-        return {**super().get_config(), "window_size": self.window_size}

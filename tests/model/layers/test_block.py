@@ -93,9 +93,9 @@ def test_the_table_of_biases_is_not_rounded_on_its_way():
     query.set_weights([0.0 * weight for weight in query.get_weights()])
     # Two tokens, and the bucket of one ahead is the last. In bfloat16, both are 100.
     table = np.array([[100.0], [100.0], [100.0], [100.2]], "float32").repeat(2, axis=1)
-    places = {"padding_mask": np.ones((2, 2), "int32"), "bias_table": table}
+    sequence_info = {"padding_mask": np.ones((2, 2), "int32"), "bias_table": table}
     with block.self_attention.probabilities.watch() as seen:
-        outputs = block(X[:, :2], places)
+        outputs = block(X[:, :2], sequence_info)
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
     # e ** 0.2 to 1.
     np.testing.assert_allclose(seen[0][:, :, 0, 1], 0.549834, rtol=0, atol=1e-5)

@@ -88,12 +88,12 @@ def test_in_int8_the_constant_leaves_room_for_the_scores():
 
 
 def test_causal_with_a_prefix_and_from_the_middle():
-    places = {
+    sequence_info = {
         "padding_mask": np.array([[0, 1, 1, 1]], "int32"),
         "prefix_mask": np.array([[0, 1, 1, 0]], "int32"),
     }
-    mask = ops.convert_to_numpy(attention_mask(places, causal=True)).astype(int)
+    mask = ops.convert_to_numpy(attention_mask(sequence_info, causal=True)).astype(int)
     whole = [[0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
     assert mask.tolist() == [whole]
-    part = attention_mask(places, causal=True, start=2, size=2)
+    part = attention_mask(sequence_info, causal=True, start=2, size=2)
     assert ops.convert_to_numpy(part).astype(int).tolist() == [whole[2:]]

@@ -15,7 +15,7 @@ POLICIES = ["float32", "mixed_bfloat16", "mixed_float16"]
 
 PROJECTIONS = ("query", "key", "value", "output_projection")
 
-Places = dict[str, np.ndarray]
+SequenceInfo = dict[str, np.ndarray]
 
 
 def floats(*shape: int, seed: int = 1) -> np.ndarray:
@@ -45,8 +45,8 @@ def full_twin(layer: Attention) -> MultiHeadAttention:
     return full
 
 
-def packed(*rows: list[int], padding: int = 0) -> Places:
-    """Places of rows with documents of these lengths, and padding at the end."""
+def packed(*rows: list[int], padding: int = 0) -> SequenceInfo:
+    """SequenceInfo of rows with documents of these lengths, and padding at the end."""
     length = max(map(sum, rows)) + padding
     ids, positions = np.zeros((2, len(rows), length), "int32")
     for row, lengths in enumerate(rows):
@@ -58,8 +58,8 @@ def packed(*rows: list[int], padding: int = 0) -> Places:
     return {"document_ids": ids, "position_ids": positions}
 
 
-def padded(*lengths: int, to: int) -> Places:
-    """Places of rows with one document each, and padding at the end."""
+def padded(*lengths: int, to: int) -> SequenceInfo:
+    """SequenceInfo of rows with one document each, and padding at the end."""
     return {
         "padding_mask": np.array(
             [np.arange(to) < length for length in lengths], "int32"
@@ -67,8 +67,8 @@ def padded(*lengths: int, to: int) -> Places:
     }
 
 
-def left_padded(*lengths: int, to: int) -> Places:
-    """Places of rows with one document each, and padding before it."""
+def left_padded(*lengths: int, to: int) -> SequenceInfo:
+    """SequenceInfo of rows with one document each, and padding before it."""
     return {
         name: np.ascontiguousarray(ids[:, ::-1])
         for name, ids in padded(*lengths, to=to).items()
@@ -80,33 +80,36 @@ def left_padded(*lengths: int, to: int) -> Places:
     }
 
 
-def documents(places: Places) -> tuple[np.ndarray, np.ndarray]:
+def documents(sequence_info: SequenceInfo) -> tuple[np.ndarray, np.ndarray]:
     """The document and the position of each token, `(B, T)`."""
-    ids = places.get("document_ids", places.get("padding_mask"))
+    ids = sequence_info.get("document_ids", sequence_info.get("padding_mask"))
     assert ids is not None
     index = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
-    return ids, places.get("position_ids", index)
+    return ids, sequence_info.get("position_ids", index)
 
 
-def same_document(places: Places) -> np.ndarray:
+def same_document(sequence_info: SequenceInfo) -> np.ndarray:
     """Which pairs are real and of one document, `(B, T, T)`."""
-    ids, _ = documents(places)
+    ids, _ = documents(sequence_info)
     return (ids[:, :, None] == ids[:, None]) & (ids[:, None] != 0)
 
 
-def real(places: Places) -> np.ndarray:
-    return documents(places)[0] != 0
+def real(sequence_info: SequenceInfo) -> np.ndarray:
+    return documents(sequence_info)[0] != 0
 
 
 def dense_attention(
-    layer: Attention, heads: tuple[Any, Any, Any], places: Places, mask: np.ndarray
+    layer: Attention,
+    heads: tuple[Any, Any, Any],
+    sequence_info: SequenceInfo,
+    mask: np.ndarray,
 ) -> Any:
     """Softmax of all pairs: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
 
     Args:
         layer: For its score bias.
         heads: The three.
-        places: For the bias's table.
+        sequence_info: For the bias's table.
         mask: bool `(B, T, T)` or `(B, H, T, T)`.
 
     Returns:
@@ -118,7 +121,9 @@ def dense_attention(
     scores = ops.einsum("bqhk,bshk->bhqs", query, key)
     if layer.score_bias is not None:
         index = ops.arange(key.shape[1], dtype="int32")
-        scores = scores + layer.score_bias(index, index, places.get("bias_table"))
+        scores = scores + layer.score_bias(
+            index, index, sequence_info.get("bias_table")
+        )
     mask = mask if mask.ndim == 4 else mask[:, None]
     # A row without any key: what it says means nothing, but it must be a number.
     scores = ops.where(mask, scores, -1e30)
@@ -126,22 +131,27 @@ def dense_attention(
 
 
 def compare(
-    layer: Attention, x: np.ndarray, places: Places, expected, *, atol: float = 2e-5
+    layer: Attention,
+    x: np.ndarray,
+    sequence_info: SequenceInfo,
+    expected,
+    *,
+    atol: float = 2e-5,
 ) -> None:
     """The layer's outputs for real tokens, and all gradients, are those expected.
 
     Args:
         layer: The layer, built.
         x: `(B, T, D)`.
-        places: Its places.
+        sequence_info: Its sequence_info.
         expected: Called with the inputs as a tensor; gives `(B, T, D)`.
         atol: For values of a few units, added up in another order.
     """
     inputs = keras.Variable(x)
-    worth = floats(*x.shape, seed=3) * real(places)[..., None]
+    worth = floats(*x.shape, seed=3) * real(sequence_info)[..., None]
     variables = [inputs, *layer.trainable_variables]
     here, gradients = value_and_gradients(
-        lambda: layer(ops.convert_to_tensor(inputs), places) * worth, variables
+        lambda: layer(ops.convert_to_tensor(inputs), sequence_info) * worth, variables
     )
     there, expected_gradients = value_and_gradients(
         lambda: expected(ops.convert_to_tensor(inputs)) * worth, variables

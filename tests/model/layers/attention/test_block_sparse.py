@@ -81,9 +81,9 @@ def blocks_seen(layer: BlockSparseAttention, count: int) -> np.ndarray:
     return seen
 
 
-def mask_of_all_pairs(layer: BlockSparseAttention, places) -> np.ndarray:
-    same = same_document(places)
-    ids, positions = documents(places)
+def mask_of_all_pairs(layer: BlockSparseAttention, sequence_info) -> np.ndarray:
+    same = same_document(sequence_info)
+    ids, positions = documents(sequence_info)
     mask = np.zeros((same.shape[0], H, *same.shape[1:]), bool)
     for row in range(len(ids)):
         for number in set(ids[row][ids[row] != 0]):
@@ -94,18 +94,18 @@ def mask_of_all_pairs(layer: BlockSparseAttention, places) -> np.ndarray:
     return mask
 
 
-def check_against_all_pairs(layer, places):
-    rows, length, _ = same_document(places).shape
-    mask = mask_of_all_pairs(layer, places)
+def check_against_all_pairs(layer, sequence_info):
+    rows, length, _ = same_document(sequence_info).shape
+    mask = mask_of_all_pairs(layer, sequence_info)
 
     def expected(inputs):
-        heads = layer.project(inputs, places.get("position_ids"))
-        return layer.join(dense_attention(layer, heads, places, mask))
+        heads = layer.project(inputs, sequence_info.get("position_ids"))
+        return layer.join(dense_attention(layer, heads, sequence_info, mask))
 
-    compare(layer, floats(rows, length, D), places, expected)
+    compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
-PLACES = {
+SEQUENCES = {
     "padded": padded(57, 130, to=130),
     "left-padded": left_padded(57, 130, to=130),
     "packed": packed([70, 1, 59], [8, 8, 16, 64], [130], padding=5),
@@ -113,13 +113,13 @@ PLACES = {
 # Each of both, and together what they meet in texts side by side.
 TOGETHER = [(0, "padded"), (1, "left-padded"), (3, "padded")]
 TOGETHER += [(number, "packed") for number in [0, 1, 3]]
-EACH = list(itertools.product([0, 1, 3], PLACES))
+EACH = list(itertools.product([0, 1, 3], SEQUENCES))
 
 
 @pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
 def test_against_all_pairs(case):
-    number, places = case
-    check_against_all_pairs(attention(8, number), PLACES[places])
+    number, name = case
+    check_against_all_pairs(attention(8, number), SEQUENCES[name])
 
 
 @settings(max_examples=3 if ON_JAX else 5)
@@ -137,9 +137,9 @@ def test_any_blocks_and_any_documents(lengths, block_size, num_random_blocks):
 def test_a_short_text_is_full_attention():
     layer = attention(8, 0)
     full = full_twin(layer)
-    x, places = floats(2, 24, D), packed([10, 14], [24])
+    x, sequence_info = floats(2, 24, D), packed([10, 14], [24])
     here, there = (
-        compiled_on_jax(lambda x, kind=kind: kind(x, places))(x)
+        compiled_on_jax(lambda x, kind=kind: kind(x, sequence_info))(x)
         for kind in (layer, full)
     )
     np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
@@ -158,7 +158,7 @@ POSITIONS = {
 
 
 @pytest.mark.parametrize(
-    ("position", "places"),
+    ("position", "sequence_info"),
     [
         ("rope", packed([75, 30], padding=2)),
         ("alibi", padded(100, to=100)),
@@ -168,11 +168,11 @@ POSITIONS = {
         pytest.param("relative", padded(100, to=100), marks=pytest.mark.thorough),
     ],
 )
-def test_positions(position, places):
-    places = dict(places)
+def test_positions(position, sequence_info):
+    sequence_info = dict(sequence_info)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
-    check_against_all_pairs(attention(8, 2, **POSITIONS[position]), places)
+        sequence_info["bias_table"] = floats(8, H)
+    check_against_all_pairs(attention(8, 2, **POSITIONS[position]), sequence_info)
 
 
 @tensorflow_only
@@ -181,11 +181,11 @@ def test_in_groups_of_blocks(monkeypatch, position):
     monkeypatch.setattr(
         "transbeam.model.kernels.blockwise_map_tensorflow.WORK_AT_ONCE", 10_000
     )
-    places = packed([75, 30, 60], [150], padding=2)
+    sequence_info = packed([75, 30, 60], [150], padding=2)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
+        sequence_info["bias_table"] = floats(8, H)
     layer = attention(8, 2, **POSITIONS[position])
-    check_against_all_pairs(layer, places)
+    check_against_all_pairs(layer, sequence_info)
 
 
 def test_heads_draw_blocks_of_their_own_by_the_seed():
@@ -220,18 +220,18 @@ def test_probabilities_can_be_read():
 
 def test_dropout_is_of_the_probabilities_and_in_training_only():
     layer, x = attention(4, 1, dropout=0.5, seed=3), floats(1, 40, D)
-    places = padded(40, to=40)
-    at_rest = ops.convert_to_numpy(layer(x, places))
-    np.testing.assert_array_equal(at_rest, layer(x, places, training=False))
-    trained = ops.convert_to_numpy(layer(x, places, training=True))
+    sequence_info = padded(40, to=40)
+    at_rest = ops.convert_to_numpy(layer(x, sequence_info))
+    np.testing.assert_array_equal(at_rest, layer(x, sequence_info, training=False))
+    trained = ops.convert_to_numpy(layer(x, sequence_info, training=True))
     assert (np.abs(trained - at_rest).max(axis=(0, 2)) > 0.01).all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("places", [padded(0, to=40), packed([], padding=40)])
-def test_an_empty_row_is_finite(policy, places):
+@pytest.mark.parametrize("sequence_info", [padded(0, to=40), packed([], padding=40)])
+def test_an_empty_row_is_finite(policy, sequence_info):
     layer = attention(4, 2, dtype=policy)
-    answer = compiled_on_jax(lambda x: layer(x, places))
+    answer = compiled_on_jax(lambda x: layer(x, sequence_info))
     outputs = ops.convert_to_numpy(answer(floats(1, 40, D)))
     assert np.isfinite(outputs.astype("float32")).all()
 

@@ -63,19 +63,21 @@ def in_turns(values: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "causal", "places"),
+    ("kind", "causal", "sequence_info"),
     in_turns([left_padded(40, 27, to=40), packed([17, 9], [33], padding=7)]),
 )
-def test_positions_of_padding_mean_nothing(kind, causal, places):
-    layer, x, inside = make(kind, causal=causal), floats(2, 40, D), real(places)
+def test_positions_of_padding_mean_nothing(kind, causal, sequence_info):
+    layer, x, inside = make(kind, causal=causal), floats(2, 40, D), real(sequence_info)
 
     @compiled_on_jax
     def answer(positions):
-        return layer(x, {**places, "position_ids": positions})
+        return layer(x, {**sequence_info, "position_ids": positions})
 
-    expected = ops.convert_to_numpy(answer(places["position_ids"]))
+    expected = ops.convert_to_numpy(answer(sequence_info["position_ids"]))
     for nonsense in (-1, 60, *np.random.default_rng(0).integers(-40, 40, (3, 2, 40))):
-        positions = np.where(inside, places["position_ids"], nonsense).astype("int32")
+        positions = np.where(inside, sequence_info["position_ids"], nonsense).astype(
+            "int32"
+        )
         outputs = ops.convert_to_numpy(answer(positions))
         np.testing.assert_array_equal(outputs[inside], expected[inside])
         assert np.isfinite(outputs).all()
@@ -83,15 +85,15 @@ def test_positions_of_padding_mean_nothing(kind, causal, places):
 
 @pytest.mark.parametrize(("kind", "causal", "is_packed"), in_turns([False, True]))
 def test_a_batch_of_no_rows(kind, causal, is_packed):
-    places = packed([17, 9], [33]) if is_packed else padded(33, to=33)
-    places = {name: ids[:0] for name, ids in places.items()}
+    sequence_info = packed([17, 9], [33]) if is_packed else padded(33, to=33)
+    sequence_info = {name: ids[:0] for name, ids in sequence_info.items()}
     options = {}
     if kind in SEEN_BY_PAIRS:
         options["score_bias"] = RelativeBias(8, 16)
-        places["bias_table"] = floats(8, H)
+        sequence_info["bias_table"] = floats(8, H)
     layer, x = make(kind, causal=causal, **options), keras.Variable(floats(0, 33, D))
     outputs, gradients = value_and_gradients(
-        lambda: layer(ops.convert_to_tensor(x), places),
+        lambda: layer(ops.convert_to_tensor(x), sequence_info),
         [x, *layer.trainable_variables],
     )
     assert outputs.shape == (0, 33, D)
@@ -105,11 +107,11 @@ def test_a_table_of_biases_is_not_rounded(kind):
     layer.query.set_weights([0.0 * w for w in layer.query.get_weights()])
     # In bfloat16 one number follows another by half at this size.
     table = 100.0 + np.random.default_rng(0).uniform(0, 0.2, (8, H))
-    places = {**padded(3, to=3), "bias_table": table.astype("float32")}
+    sequence_info = {**padded(3, to=3), "bias_table": table.astype("float32")}
     with layer.probabilities.watch() as seen:
-        layer(floats(1, 3, D), places)
+        layer(floats(1, 3, D), sequence_info)
     probabilities = ops.convert_to_numpy(seen[0]).reshape(H, -1, seen[0].shape[-1])
-    bias = score_bias(np.array([0]), np.arange(3), places["bias_table"])
+    bias = score_bias(np.array([0]), np.arange(3), sequence_info["bias_table"])
     expected = ops.convert_to_numpy(ops.softmax(bias))  # of the first token
     first = probabilities[:, 0]
     for head in range(H):
@@ -128,10 +130,10 @@ def test_a_step_reads_the_table_as_the_whole_does(kind):
     layer.query.set_weights([0.0 * w for w in layer.query.get_weights()])
     table = 100.0 + np.random.default_rng(0).uniform(-0.24, 0.24, (8, H))
     x, table = floats(1, 6, D), table.astype("float32")
-    places = {**padded(6, to=6), "bias_table": table}
-    whole = ops.convert_to_numpy(ops.cast(layer(x, places), "float32"))
-    places["position_ids"] = np.arange(6, dtype="int32")[None]
-    stepped, _ = layer.step(x, places, layer.make_cache(1, 6), 0)
+    sequence_info = {**padded(6, to=6), "bias_table": table}
+    whole = ops.convert_to_numpy(ops.cast(layer(x, sequence_info), "float32"))
+    sequence_info["position_ids"] = np.arange(6, dtype="int32")[None]
+    stepped, _ = layer.step(x, sequence_info, layer.make_cache(1, 6), 0)
     stepped = ops.convert_to_numpy(ops.cast(stepped, "float32"))
     # Two roundings to eight bits of values of some units.
     np.testing.assert_allclose(whole, stepped, rtol=0, atol=0.03)
@@ -149,14 +151,16 @@ def test_whole_numbers_are_not_transposed(kind, causal, names):
     layer = make(kind, causal=causal)
 
     @tf.function
-    def gradient(x, **places):
+    def gradient(x, **sequence_info):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            total = tf.reduce_sum(layer(x, places))
+            total = tf.reduce_sum(layer(x, sequence_info))
         return tape.gradient(total, x)
 
-    places = {name: tf.TensorSpec((2, 40), "int32") for name in names}
-    graph = gradient.get_concrete_function(tf.TensorSpec((2, 40, D)), **places).graph
+    sequence_info = {name: tf.TensorSpec((2, 40), "int32") for name in names}
+    graph = gradient.get_concrete_function(
+        tf.TensorSpec((2, 40, D)), **sequence_info
+    ).graph
     transposed = [
         op.inputs[0].dtype for op in graph.get_operations() if op.type == "Transpose"
     ]

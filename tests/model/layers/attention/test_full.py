@@ -26,7 +26,7 @@ def built(hidden_dim: int, num_heads: int, **options) -> MultiHeadAttention:
 
 
 def real(*flags) -> dict[str, np.ndarray]:
-    """Places of one row, or of several."""
+    """SequenceInfo of one row, or of several."""
     return {"padding_mask": np.atleast_2d(np.array(flags, "int32"))}
 
 
@@ -88,7 +88,7 @@ NOT_AFTER = np.tril(np.ones((5, 5), bool))
 
 
 @pytest.mark.parametrize(
-    ("places", "causal", "mask"),
+    ("sequence_info", "causal", "mask"),
     [
         (PADDED, False, PADDED["padding_mask"].astype(bool)[:, None].repeat(5, 1)),
         (PACKED, False, SAME),
@@ -104,7 +104,7 @@ NOT_AFTER = np.tril(np.ones((5, 5), bool))
 )
 @pytest.mark.parametrize("num_key_value_heads", [1, 2, 4])
 @pytest.mark.parametrize("in_the_open", [False, True])
-def test_against_numpy(places, causal, mask, num_key_value_heads, in_the_open):
+def test_against_numpy(sequence_info, causal, mask, num_key_value_heads, in_the_open):
     rng = np.random.default_rng(0)
     layer = built(
         12, 4, num_key_value_heads=num_key_value_heads, head_dim=5, causal=causal
@@ -114,7 +114,7 @@ def test_against_numpy(places, causal, mask, num_key_value_heads, in_the_open):
     x = rng.normal(size=(2, 5, 12))
     expected = reference(x, mask, weights, 4, num_key_value_heads, 5)
     with layer.probabilities.watch() if in_the_open else nullcontext():
-        outputs = layer(x.astype("float32"), places)
+        outputs = layer(x.astype("float32"), sequence_info)
     # Scores of some tens and sums of 12 products: 1e-4 of values around ten.
     np.testing.assert_allclose(outputs, expected, atol=1e-4)
 

@@ -44,35 +44,35 @@ def attention(
     return randomised(layer)
 
 
-def globally(layer, inputs, places):
+def globally(layer, inputs, sequence_info):
     """As `layer.project`, by the global projections."""
     query = layer.split(layer.global_query(inputs))
     key = layer.split(layer.global_key(inputs))
     if layer.rotary is not None:
-        positions = documents(places)[1].astype("int32")
+        positions = documents(sequence_info)[1].astype("int32")
         query, key = layer.rotary(query, positions), layer.rotary(key, positions)
     return layer.scale(query), key, layer.split(layer.global_value(inputs))
 
 
-def check_against_all_pairs(layer, places):
-    same = same_document(places)
+def check_against_all_pairs(layer, sequence_info):
+    same = same_document(sequence_info)
     rows, length, _ = same.shape
     index = np.arange(length)
     near = np.abs(index - index[:, None]) <= layer.window_size // 2
-    is_global = documents(places)[1] < layer.num_global_tokens
+    is_global = documents(sequence_info)[1] < layer.num_global_tokens
 
     def expected(inputs):
-        heads = layer.project(inputs, places.get("position_ids"))
+        heads = layer.project(inputs, sequence_info.get("position_ids"))
         mask = same & (near | is_global[:, None])
-        everyone = dense_attention(layer, heads, places, mask)
-        heads = globally(layer, inputs, places)
-        some = dense_attention(layer, heads, places, same)
+        everyone = dense_attention(layer, heads, sequence_info, mask)
+        heads = globally(layer, inputs, sequence_info)
+        some = dense_attention(layer, heads, sequence_info, same)
         return layer.join(ops.where(is_global[..., None, None], some, everyone))
 
-    compare(layer, floats(rows, length, D), places, expected)
+    compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
-PLACES = {
+SEQUENCES = {
     "padded": padded(75, 130, to=130),
     "left-padded": left_padded(75, 130, to=130),
     "packed": packed([40, 1, 70], [111], [32, 32, 32], padding=5),
@@ -80,13 +80,13 @@ PLACES = {
 # Each of both, and together what they meet in texts side by side.
 TOGETHER = [(1, "padded"), (3, "left-padded"), (40, "padded")]
 TOGETHER += [(number, "packed") for number in [1, 3, 40]]
-EACH = list(itertools.product([1, 3, 40], PLACES))
+EACH = list(itertools.product([1, 3, 40], SEQUENCES))
 
 
 @pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
 def test_against_all_pairs(case):
-    number, places = case
-    check_against_all_pairs(attention(20, number), PLACES[places])
+    number, name = case
+    check_against_all_pairs(attention(20, number), SEQUENCES[name])
 
 
 @settings(max_examples=4 if ON_JAX else 8)
@@ -107,9 +107,9 @@ def test_a_wide_window_is_full_attention():
     for name in ("query", "key", "value"):
         getattr(layer, f"global_{name}").set_weights(getattr(layer, name).get_weights())
     full = full_twin(layer)
-    x, places = floats(2, 40, D), packed([13, 27], [40])
+    x, sequence_info = floats(2, 40, D), packed([13, 27], [40])
     here, there = (
-        compiled_on_jax(lambda x, kind=kind: kind(x, places))(x)
+        compiled_on_jax(lambda x, kind=kind: kind(x, sequence_info))(x)
         for kind in (layer, full)
     )
     np.testing.assert_allclose(here, there, rtol=0, atol=1e-5)
@@ -128,7 +128,7 @@ POSITIONS = {
 
 
 @pytest.mark.parametrize(
-    ("position", "places"),
+    ("position", "sequence_info"),
     [
         ("rope", packed([75, 30], padding=2)),
         ("alibi", padded(100, to=100)),
@@ -138,11 +138,11 @@ POSITIONS = {
         pytest.param("relative", padded(100, to=100), marks=pytest.mark.thorough),
     ],
 )
-def test_positions(position, places):
-    places = dict(places)
+def test_positions(position, sequence_info):
+    sequence_info = dict(sequence_info)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
-    check_against_all_pairs(attention(20, 2, **POSITIONS[position]), places)
+        sequence_info["bias_table"] = floats(8, H)
+    check_against_all_pairs(attention(20, 2, **POSITIONS[position]), sequence_info)
 
 
 @tensorflow_only
@@ -151,11 +151,11 @@ def test_in_groups_of_blocks(monkeypatch, position):
     monkeypatch.setattr(
         "transbeam.model.kernels.blockwise_map_tensorflow.WORK_AT_ONCE", 10_000
     )
-    places = packed([75, 30, 60], [150], padding=2)
+    sequence_info = packed([75, 30, 60], [150], padding=2)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
+        sequence_info["bias_table"] = floats(8, H)
     layer = attention(20, 3, **POSITIONS[position])
-    check_against_all_pairs(layer, places)
+    check_against_all_pairs(layer, sequence_info)
 
 
 def test_probabilities_can_be_read():
@@ -172,18 +172,18 @@ def test_probabilities_can_be_read():
 
 def test_dropout_is_of_the_probabilities_and_in_training_only():
     layer, x = attention(8, 1, dropout=0.5, seed=3), floats(1, 40, D)
-    places = padded(40, to=40)
-    at_rest = ops.convert_to_numpy(layer(x, places))
-    np.testing.assert_array_equal(at_rest, layer(x, places, training=False))
-    trained = ops.convert_to_numpy(layer(x, places, training=True))
+    sequence_info = padded(40, to=40)
+    at_rest = ops.convert_to_numpy(layer(x, sequence_info))
+    np.testing.assert_array_equal(at_rest, layer(x, sequence_info, training=False))
+    trained = ops.convert_to_numpy(layer(x, sequence_info, training=True))
     assert (np.abs(trained - at_rest).max(axis=(0, 2)) > 0.01).all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("places", [padded(0, to=40), packed([], padding=40)])
-def test_an_empty_row_is_finite(policy, places):
+@pytest.mark.parametrize("sequence_info", [padded(0, to=40), packed([], padding=40)])
+def test_an_empty_row_is_finite(policy, sequence_info):
     layer = attention(8, 3, dtype=policy)
-    answer = compiled_on_jax(lambda x: layer(x, places))
+    answer = compiled_on_jax(lambda x: layer(x, sequence_info))
     outputs = ops.convert_to_numpy(answer(floats(1, 40, D)))
     assert np.isfinite(outputs.astype("float32")).all()
 

@@ -55,14 +55,14 @@ def features(layer: KernelAttention, x, *, is_key: bool):
     return ops.exp(excited - ops.sum(ops.square(x), axis=-1, keepdims=True) / 2.0)
 
 
-def check_against_all_pairs(layer, places, atol=2e-5):
-    mask = same_document(places)
+def check_against_all_pairs(layer, sequence_info, atol=2e-5):
+    mask = same_document(sequence_info)
     rows, length, _ = mask.shape
     if layer.causal:
         mask = mask & np.tril(np.ones((length, length), bool))
 
     def expected(inputs):
-        query, key, value = layer.project(inputs, places.get("position_ids"))
+        query, key, value = layer.project(inputs, sequence_info.get("position_ids"))
         shared = H // key.shape[2]
         query = features(layer, query, is_key=False)
         key = ops.repeat(features(layer, key, is_key=True), shared, axis=2)
@@ -72,21 +72,21 @@ def check_against_all_pairs(layer, places, atol=2e-5):
         total = ops.where(total > 0.0, total, 1.0)  # where nothing is seen
         return layer.join(ops.einsum("bhqs,bshk->bqhk", pairs / total, value))
 
-    compare(layer, floats(rows, length, D), places, expected, atol=atol)
+    compare(layer, floats(rows, length, D), sequence_info, expected, atol=atol)
 
 
 @in_pairs(
     feature_map=MAPS,
     causal=[False, True],
-    places={
+    sequence_info={
         "padded": padded(20, 33, to=33),
         "left-padded": left_padded(20, 33, to=33),
         "packed": packed([12, 1, 20], [30], [8, 8, 8, 9], padding=3),
     },
 )
-def test_against_all_pairs(monkeypatch, feature_map, causal, places):
+def test_against_all_pairs(monkeypatch, feature_map, causal, sequence_info):
     monkeypatch.setattr(chunked_linear_attention, "CHUNK", 8)
-    check_against_all_pairs(attention(feature_map, causal=causal), places)
+    check_against_all_pairs(attention(feature_map, causal=causal), sequence_info)
 
 
 @settings(max_examples=4 if ON_JAX else 8)
@@ -116,14 +116,14 @@ def test_rotary_positions():
 
 def test_more_features_come_nearer_to_the_softmax():
     # Small scores: where they are large, a few rare features decide.
-    x, places = 0.1 * floats(2, 30, D), packed([13, 17], [30])
+    x, sequence_info = 0.1 * floats(2, 30, D), packed([13, 17], [30])
 
     def error(num_features):
         errors = []
         for seed in range(8):
             layer = attention(num_features=num_features, seed=seed)
-            exact = full_twin(layer)(x, places)
-            errors.append(ops.mean(ops.square(layer(x, places) - exact)))
+            exact = full_twin(layer)(x, sequence_info)
+            errors.append(ops.mean(ops.square(layer(x, sequence_info) - exact)))
         return float(ops.mean(ops.stack(errors)))
 
     # It falls as one over the features, of which there are 64 times as many.
@@ -136,21 +136,21 @@ def test_more_features_come_nearer_to_the_softmax():
 @pytest.mark.parametrize("feature_map", MAPS)
 def test_large_keys_of_one_document_do_not_drown_those_of_another(feature_map, causal):
     layer = attention(feature_map, causal=causal)
-    x, places = floats(1, 20, D), packed([10, 10])
-    quiet = ops.convert_to_numpy(layer(x, places))
+    x, sequence_info = floats(1, 20, D), packed([10, 10])
+    quiet = ops.convert_to_numpy(layer(x, sequence_info))
     x[:, :10] *= 50.0
-    loud = ops.convert_to_numpy(layer(x, places))
+    loud = ops.convert_to_numpy(layer(x, sequence_info))
     np.testing.assert_allclose(loud[:, 10:], quiet[:, 10:], rtol=0, atol=1e-5)
     assert np.isfinite(loud).all()
 
 
-@pytest.mark.parametrize("places", [padded(30, to=30), packed([30])])
-def test_nothing_comes_from_what_a_decoder_may_not_see(monkeypatch, places):
+@pytest.mark.parametrize("sequence_info", [padded(30, to=30), packed([30])])
+def test_nothing_comes_from_what_a_decoder_may_not_see(monkeypatch, sequence_info):
     monkeypatch.setattr(chunked_linear_attention, "CHUNK", 8)
     layer = attention(causal=True)
     x = keras.Variable(floats(1, 30, D))
     _, (gradient,) = value_and_gradients(
-        lambda: layer(ops.convert_to_tensor(x), places)[:, 20], [x]
+        lambda: layer(ops.convert_to_tensor(x), sequence_info)[:, 20], [x]
     )
     felt = np.abs(gradient[0]).max(axis=-1) > 0
     np.testing.assert_array_equal(np.flatnonzero(felt), np.arange(21))
@@ -165,18 +165,20 @@ UNEVEN = np.stack([UNEVEN[::-1], UNEVEN])[..., np.newaxis]
 @in_pairs(
     chunk=[8, 128],
     late=[0.05, 20.0],
-    places={"padded": padded(30, 25, to=30), "packed": packed([7, 23], [30])},
+    sequence_info={"padded": padded(30, 25, to=30), "packed": packed([7, 23], [30])},
 )
 def test_what_comes_later_takes_nothing_from_what_was_before(
-    monkeypatch, chunk, late, places
+    monkeypatch, chunk, late, sequence_info
 ):
     monkeypatch.setattr(chunked_linear_attention, "CHUNK", chunk)
     layer = attention(causal=True)
     answer = compiled_on_jax(layer)
     x = floats(2, 30, D) * UNEVEN
-    alone = answer(x[:, :20], {name: ids[:, :20] for name, ids in places.items()})
+    alone = answer(
+        x[:, :20], {name: ids[:, :20] for name, ids in sequence_info.items()}
+    )
     x[:, 20:] *= late
-    whole = ops.convert_to_numpy(answer(x, places))[:, :20]
+    whole = ops.convert_to_numpy(answer(x, sequence_info))[:, :20]
     np.testing.assert_allclose(whole, alone, rtol=1e-4, atol=1e-4)
     # The first token of a row sees only itself.
     own = layer.join(ops.repeat(layer.project(x)[2], H // 2, axis=2))
@@ -197,21 +199,21 @@ def test_gradients_of_uneven_tokens_are_finite():
 @pytest.mark.parametrize("uneven", [False, True])
 def test_a_step_is_the_whole(feature_map, uneven):
     layer = attention(feature_map, causal=True, rotary=RotaryEmbedding())
-    x, places = floats(2, 12, D), left_padded(12, 5, to=12)
+    x, sequence_info = floats(2, 12, D), left_padded(12, 5, to=12)
     x = x * UNEVEN[:, ::2][:, :12] if uneven else x
-    whole = ops.convert_to_numpy(compiled_on_jax(layer)(x, places))
+    whole = ops.convert_to_numpy(compiled_on_jax(layer)(x, sequence_info))
 
     cache, parts = layer.make_cache(2, 12), []
     for first, last in [(0, 5), (5, 6), (6, 9), (9, 10), (10, 12)]:
         now = {
-            "padding_mask": places["padding_mask"],
-            "position_ids": places["position_ids"][:, first:last],
+            "padding_mask": sequence_info["padding_mask"],
+            "position_ids": sequence_info["position_ids"][:, first:last],
         }
         step = compiled_on_jax(partial(layer.step, index=first))
         part, cache = step(x[:, first:last], now, cache)
         parts.append(ops.convert_to_numpy(part))
     stepped = np.concatenate(parts, axis=1)
-    inside = places["padding_mask"] == 1
+    inside = sequence_info["padding_mask"] == 1
     rtol, atol = (1e-4, 1e-4) if uneven else (0, 1e-5)
     np.testing.assert_allclose(stepped[inside], whole[inside], rtol=rtol, atol=atol)
 
@@ -225,11 +227,11 @@ def test_the_cache_does_not_grow():
 @in_pairs(
     policy=POLICIES,
     causal=[False, True],
-    places={"padded": padded(0, to=20), "packed": packed([], padding=20)},
+    sequence_info={"padded": padded(0, to=20), "packed": packed([], padding=20)},
 )
-def test_an_empty_row_is_finite(policy, causal, places):
+def test_an_empty_row_is_finite(policy, causal, sequence_info):
     layer = attention(causal=causal, dtype=policy)
-    answer = compiled_on_jax(lambda x: layer(x, places))
+    answer = compiled_on_jax(lambda x: layer(x, sequence_info))
     outputs = ops.convert_to_numpy(answer(floats(1, 20, D)))
     assert np.isfinite(outputs.astype("float32")).all()
 

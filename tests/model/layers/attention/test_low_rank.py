@@ -32,9 +32,9 @@ def attention(longest: int, rank: int, **options) -> LowRankAttention:
     )
 
 
-def check_against_each_document(layer, places):
+def check_against_each_document(layer, sequence_info):
     """Document by document, with all weights of its sums cut out of the matrix."""
-    ids, positions = documents(places)
+    ids, positions = documents(sequence_info)
     values_by = layer.key_summary if layer.share_key_value else layer.value_summary
 
     def expected(inputs):
@@ -61,12 +61,12 @@ def check_against_each_document(layer, places):
         return layer.join(outputs)
 
     rows, length = ids.shape
-    compare(layer, floats(rows, length, D), places, expected)
+    compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
 @pytest.mark.parametrize("share_key_value", [False, True])
 @pytest.mark.parametrize(
-    "places",
+    "sequence_info",
     [
         padded(7, 12, to=12),
         left_padded(7, 12, to=12),
@@ -74,9 +74,9 @@ def check_against_each_document(layer, places):
     ],
     ids=["padded", "left-padded", "packed"],
 )
-def test_against_each_document(share_key_value, places):
+def test_against_each_document(share_key_value, sequence_info):
     layer = attention(15, 3, share_key_value=share_key_value, max_documents=3)
-    check_against_each_document(layer, places)
+    check_against_each_document(layer, sequence_info)
 
 
 def test_sums_that_are_the_tokens_make_full_attention():
@@ -84,8 +84,10 @@ def test_sums_that_are_the_tokens_make_full_attention():
     layer.key_summary.assign(np.eye(10))
     layer.value_summary.assign(np.eye(10))
     full = full_twin(layer)
-    x, places = floats(2, 10, D), padded(10, 10, to=10)
-    np.testing.assert_allclose(layer(x, places), full(x, places), rtol=0, atol=1e-5)
+    x, sequence_info = floats(2, 10, D), padded(10, 10, to=10)
+    np.testing.assert_allclose(
+        layer(x, sequence_info), full(x, sequence_info), rtol=0, atol=1e-5
+    )
 
 
 def test_packed_is_alone():
@@ -114,18 +116,18 @@ def test_probabilities_can_be_read():
 
 def test_dropout_is_of_the_probabilities_and_in_training_only():
     layer, x = attention(20, 3, dropout=0.5, seed=3), floats(1, 20, D)
-    places = padded(20, to=20)
-    at_rest = ops.convert_to_numpy(layer(x, places))
-    np.testing.assert_array_equal(at_rest, layer(x, places, training=False))
-    trained = ops.convert_to_numpy(layer(x, places, training=True))
+    sequence_info = padded(20, to=20)
+    at_rest = ops.convert_to_numpy(layer(x, sequence_info))
+    np.testing.assert_array_equal(at_rest, layer(x, sequence_info, training=False))
+    trained = ops.convert_to_numpy(layer(x, sequence_info, training=True))
     assert np.abs(trained - at_rest).max() > 0.1
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
-@pytest.mark.parametrize("places", [padded(0, to=20), packed([], padding=20)])
-def test_an_empty_row_is_finite(policy, places):
+@pytest.mark.parametrize("sequence_info", [padded(0, to=20), packed([], padding=20)])
+def test_an_empty_row_is_finite(policy, sequence_info):
     layer = attention(20, 3, dtype=policy)
-    outputs = ops.convert_to_numpy(layer(floats(1, 20, D), places))
+    outputs = ops.convert_to_numpy(layer(floats(1, 20, D), sequence_info))
     assert np.isfinite(outputs.astype("float32")).all()
 
 

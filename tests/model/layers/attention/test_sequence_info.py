@@ -1,4 +1,4 @@
-"""Every kind of attention refuses places that are not those of its tokens."""
+"""Every kind of attention refuses sequence_info that are not those of its tokens."""
 
 import itertools
 
@@ -77,30 +77,30 @@ QUICK = [
 @pytest.mark.parametrize("case", others_thorough(EACH, QUICK), ids="-".join)
 def test_wrong_places_are_refused(case):
     kind, name = case
-    places, message = WRONG[name]
+    sequence_info, message = WRONG[name]
     layer: Attention = MAKE[kind]()
     with pytest.raises(ValueError, match=f"{layer.name}: .*{message}"):
-        layer(floats(B, T, D), places)
+        layer(floats(B, T, D), sequence_info)
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("side", ["places", "context_places"])
+@pytest.mark.parametrize("side", ["sequence_info", "context_info"])
 def test_wrong_places_of_a_pair_are_refused(name, side):
     layer = CrossAttention(D, 2)
     wrong, message = WRONG[name]
     # Both sides are packed, or neither is: that is another error.
     right = packed() if "document_ids" in wrong else {"padding_mask": ones(B, T)}
-    places = {"places": right, "context_places": right, side: wrong}
-    of = f"{layer.name}: context" if side == "context_places" else layer.name
+    sequence_info = {"sequence_info": right, "context_info": right, side: wrong}
+    of = f"{layer.name}: context" if side == "context_info" else layer.name
     with pytest.raises(ValueError, match=f"{of}: .*{message}"):
-        layer(floats(B, T, D), floats(B, T, D), **places)
+        layer(floats(B, T, D), floats(B, T, D), **sequence_info)
 
 
 def test_a_context_of_other_rows_is_refused():
     layer = CrossAttention(D, 2)
-    places, one = {"padding_mask": ones(B, T)}, {"padding_mask": ones(1, S)}
+    sequence_info, one = {"padding_mask": ones(B, T)}, {"padding_mask": ones(1, S)}
     with pytest.raises(ValueError, match=r"context has shape \(1, 4, 8\); expected 2"):
-        layer(floats(B, T, D), floats(1, S, D), places, one)
+        layer(floats(B, T, D), floats(1, S, D), sequence_info, one)
 
 
 @pytest.mark.parametrize("kind", MAKE)

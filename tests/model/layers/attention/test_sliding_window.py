@@ -46,21 +46,21 @@ def in_reach(layer: SlidingWindowAttention, length: int) -> np.ndarray:
     return np.abs(ahead) <= layer.window_size // 2
 
 
-def check_against_all_pairs(layer, places):
-    length = next(iter(places.values())).shape[1]
-    mask = same_document(places) & in_reach(layer, length)
+def check_against_all_pairs(layer, sequence_info):
+    length = next(iter(sequence_info.values())).shape[1]
+    mask = same_document(sequence_info) & in_reach(layer, length)
 
     def expected(inputs):
-        heads = layer.project(inputs, places.get("position_ids"))
-        return layer.join(dense_attention(layer, heads, places, mask))
+        heads = layer.project(inputs, sequence_info.get("position_ids"))
+        return layer.join(dense_attention(layer, heads, sequence_info, mask))
 
-    rows = next(iter(places.values())).shape[0]
-    compare(layer, floats(rows, length, D), places, expected)
+    rows = next(iter(sequence_info.values())).shape[0]
+    compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
-    "places",
+    "sequence_info",
     [
         padded(75, 130, to=130),
         left_padded(75, 130, to=130),
@@ -68,8 +68,8 @@ def check_against_all_pairs(layer, places):
     ],
     ids=["padded", "left-padded", "packed"],
 )
-def test_against_all_pairs(causal, places):
-    check_against_all_pairs(attention(20, causal=causal), places)
+def test_against_all_pairs(causal, sequence_info):
+    check_against_all_pairs(attention(20, causal=causal), sequence_info)
 
 
 @settings(max_examples=4 if ON_JAX else 10)
@@ -86,18 +86,18 @@ def test_any_blocks_and_any_documents(lengths, block_size, window_size, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("places", [padded(40, 25, to=40), packed([13, 27])])
-def test_a_wide_window_is_full_attention(causal, places):
+@pytest.mark.parametrize("sequence_info", [padded(40, 25, to=40), packed([13, 27])])
+def test_a_wide_window_is_full_attention(causal, sequence_info):
     layer = attention(80, causal=causal)
     full = full_twin(layer)
 
     def expected(inputs):
-        query, key, value = layer.project(inputs, places.get("position_ids"))
+        query, key, value = layer.project(inputs, sequence_info.get("position_ids"))
         query = query / layer.score_scale  # full attention scales scores
-        return layer.join(full.attend(query, key, value, places))
+        return layer.join(full.attend(query, key, value, sequence_info))
 
-    rows = next(iter(places.values())).shape[0]
-    compare(layer, floats(rows, 40, D), places, expected)
+    rows = next(iter(sequence_info.values())).shape[0]
+    compare(layer, floats(rows, 40, D), sequence_info, expected)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -115,11 +115,11 @@ POSITIONS = {
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_positions(position, causal):
-    places = packed([40, 30], padding=2)
+    sequence_info = packed([40, 30], padding=2)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
+        sequence_info["bias_table"] = floats(8, H)
     layer = attention(20, causal=causal, **POSITIONS[position])
-    check_against_all_pairs(layer, places)
+    check_against_all_pairs(layer, sequence_info)
 
 
 @tensorflow_only
@@ -128,18 +128,18 @@ def test_in_groups_of_blocks(monkeypatch, position):
     monkeypatch.setattr(
         "transbeam.model.kernels.blockwise_map_tensorflow.WORK_AT_ONCE", 10_000
     )
-    places = packed([75, 30, 60], [150], padding=2)
+    sequence_info = packed([75, 30, 60], [150], padding=2)
     if position == "relative":
-        places["bias_table"] = floats(8, H)
+        sequence_info["bias_table"] = floats(8, H)
     layer = attention(20, causal=True, **POSITIONS[position])
-    check_against_all_pairs(layer, places)
+    check_against_all_pairs(layer, sequence_info)
 
 
 def test_the_table_of_relative_biases_learns():
     layer = attention(20, score_bias=RelativeBias(8, 16, dtype="float32"))
     table = keras.Variable(floats(8, H))
-    x, places = floats(1, 70, D), padded(70, to=70)
-    mask = same_document(places) & in_reach(layer, 70)
+    x, sequence_info = floats(1, 70, D), padded(70, to=70)
+    mask = same_document(sequence_info) & in_reach(layer, 70)
 
     def gradient(function):
         from tests.model.gradients import value_and_gradients
@@ -147,10 +147,10 @@ def test_the_table_of_relative_biases_learns():
         return value_and_gradients(function, [table])[1][0]
 
     def here():
-        return layer(x, {**places, "bias_table": ops.convert_to_tensor(table)})
+        return layer(x, {**sequence_info, "bias_table": ops.convert_to_tensor(table)})
 
     def there():
-        with_table = {**places, "bias_table": ops.convert_to_tensor(table)}
+        with_table = {**sequence_info, "bias_table": ops.convert_to_tensor(table)}
         heads = layer.project(ops.convert_to_tensor(x))
         return layer.join(dense_attention(layer, heads, with_table, mask))
 
@@ -162,11 +162,11 @@ def test_the_table_of_relative_biases_learns():
 def test_nothing_comes_from_what_a_decoder_may_not_see():
     layer = attention(6, causal=True)
     x = keras.Variable(floats(1, 50, D))
-    places = padded(50, to=50)
+    sequence_info = padded(50, to=50)
     from tests.model.gradients import value_and_gradients
 
     _, (gradient,) = value_and_gradients(
-        lambda: layer(ops.convert_to_tensor(x), places)[:, 40], [x]
+        lambda: layer(ops.convert_to_tensor(x), sequence_info)[:, 40], [x]
     )
     felt = np.abs(gradient[0]).max(axis=-1) > 0
     np.testing.assert_array_equal(np.flatnonzero(felt), np.arange(35, 41))
@@ -187,10 +187,10 @@ def test_probabilities_can_be_read():
 
 def test_dropout_is_of_the_probabilities_and_in_training_only():
     layer, x = attention(8, dropout=0.5, seed=3), floats(1, 40, D)
-    places = padded(40, to=40)
-    at_rest = ops.convert_to_numpy(layer(x, places))
-    np.testing.assert_array_equal(at_rest, layer(x, places, training=False))
-    trained = ops.convert_to_numpy(layer(x, places, training=True))
+    sequence_info = padded(40, to=40)
+    at_rest = ops.convert_to_numpy(layer(x, sequence_info))
+    np.testing.assert_array_equal(at_rest, layer(x, sequence_info, training=False))
+    trained = ops.convert_to_numpy(layer(x, sequence_info, training=True))
     assert np.abs(trained - at_rest).max() > 0.1
 
 
@@ -205,19 +205,19 @@ def test_an_empty_row_is_finite(policy, causal):
 def test_a_step_is_the_whole():
     layer = attention(6, causal=True, rotary=RotaryEmbedding())
     x = floats(2, 12, D)
-    places = left_padded(12, 9, to=12)
-    whole = ops.convert_to_numpy(layer(x, places))
+    sequence_info = left_padded(12, 9, to=12)
+    whole = ops.convert_to_numpy(layer(x, sequence_info))
 
     cache, parts = layer.make_cache(2, 12), []
     for first, last in [(0, 5), (5, 6), (6, 9), (9, 10), (10, 12)]:
         now = {
-            "padding_mask": places["padding_mask"] * (np.arange(12) < last),
-            "position_ids": places["position_ids"][:, first:last],
+            "padding_mask": sequence_info["padding_mask"] * (np.arange(12) < last),
+            "position_ids": sequence_info["position_ids"][:, first:last],
         }
         part, cache = layer.step(x[:, first:last], now, cache, first)
         parts.append(ops.convert_to_numpy(part))
     stepped = np.concatenate(parts, axis=1)
-    inside = places["padding_mask"] == 1
+    inside = sequence_info["padding_mask"] == 1
     np.testing.assert_allclose(stepped[inside], whole[inside], rtol=0, atol=1e-5)
 
 
@@ -247,7 +247,7 @@ def test_impossible_sizes_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("places", "message"),
+    ("sequence_info", "message"),
     [
         ({}, "expected exactly one of"),
         (
@@ -258,10 +258,10 @@ def test_impossible_sizes_are_refused():
         ({"padding_mask": np.ones((8,), "int32")}, r"padding_mask has shape \(8,\)"),
         (
             {**padded(8, to=8), "prefix_mask": np.ones((1, 8), "int32")},
-            "places has prefix_mask",
+            "sequence_info has prefix_mask",
         ),
     ],
 )
-def test_wrong_places_are_refused(places, message):
+def test_wrong_places_are_refused(sequence_info, message):
     with pytest.raises(ValueError, match=message):
-        attention(4)(floats(1, 8, D), places)
+        attention(4)(floats(1, 8, D), sequence_info)
