@@ -11,6 +11,7 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.block_sparse import BlockSparseAttention
+from transbeam.model.layers.base_layer import ConfiguredLayer
 
 # The axis of each weight along which heads are concatenated: query or key heads.
 QUERY_AXES = {"output/kernel": 0}
@@ -22,7 +23,7 @@ for prefix in ("", "global_"):  # global tokens have separate projections
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class SomeHeads(keras.layers.Layer):
+class SomeHeads(ConfiguredLayer):
     """A score bias reduced to the heads that are kept.
 
     A remaining head keeps its slope or its column of the table, though its index
@@ -53,18 +54,6 @@ class SomeHeads(keras.layers.Layer):
     def call(self, query_positions, key_positions, *tables):
         bias = self.score_bias(query_positions, key_positions, *tables)
         return ops.take(bias, self.heads, axis=-3)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
-            "heads": self.heads,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        inner = keras.saving.deserialize_keras_object(config["score_bias"])
-        return super().from_config({**config, "score_bias": inner})
 
 
 @dataclass(frozen=True)

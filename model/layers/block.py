@@ -6,8 +6,8 @@ import keras
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.kernels.rematerialize import rematerialize
+from transbeam.model.layers.base_layer import SameShapeLayer
 from transbeam.model.layers.dropout import Seeds
-from transbeam.model.layers.sequence_info import SequenceLayer
 
 SUBLAYERS = ("self_attention", "cross_attention", "feedforward")
 PARTS = tuple(
@@ -16,7 +16,7 @@ PARTS = tuple(
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class TransformerBlock(SequenceLayer):
+class TransformerBlock(SameShapeLayer):
     """A Transformer block: self-attention, optional cross-attention, feed-forward.
 
     The block defines only the order of its sub-layers: attention, norm, feed-forward
@@ -26,7 +26,7 @@ class TransformerBlock(SequenceLayer):
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
     Args:
-        self_attention: layer called with `(B, T, D)` and `sequence_info`.
+        self_attention: layer called with `(B, T, D)` and the sequence info.
         self_attention_norm: layer called with `(B, T, D)`.
         self_attention_residual: layer called with a sub-layer's input and output.
         feedforward: layer called with `(B, T, D)`.
@@ -46,8 +46,8 @@ class TransformerBlock(SequenceLayer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        sequence_info: dict of int `(B, T)` tensors, the masks and positions of the
-            tokens; see `transbeam.model.layers.sequence_info`.
+        sequence_info: dict of int `(B, T)` tensors: masks and positions of the tokens;
+            see `transbeam.model.layers.sequence_info`.
         context: float `(B, S, D)`, an encoder's output; None without one.
         context_info: as `sequence_info`, for the context.
 
@@ -117,13 +117,19 @@ class TransformerBlock(SequenceLayer):
         self.norm_placement = norm_placement
         self.rematerialize = False
 
-    def build(self, inputs_shape, sequence_info_shape=None, context_shape=None):
+    def build(self, inputs_shape):
         for name in SUBLAYERS:
             if getattr(self, name) is None:
                 continue
             getattr(self, name).build(inputs_shape)
             getattr(self, f"{name}_norm").build(inputs_shape)
-            getattr(self, f"{name}_residual").build(inputs_shape, inputs_shape)
+            getattr(self, f"{name}_residual").build(inputs_shape)
+
+    def __call__(self, *args, **kwargs):
+        # Models saved by version 0.1.0 have an earlier name of the argument.
+        if "context_places" in kwargs:
+            kwargs["context_info"] = kwargs.pop("context_places")
+        return super().__call__(*args, **kwargs)
 
     def call(
         self, inputs, sequence_info, context=None, context_info=None, training=None
@@ -204,25 +210,11 @@ class TransformerBlock(SequenceLayer):
             return residual(x, function(norm(x)), training=training)
         return norm(residual(x, function(x), training=training))
 
-    def compute_output_shape(
-        self, inputs_shape, sequence_info_shape=None, context_shape=None, **shapes
-    ):
-        return inputs_shape
-
     def get_config(self):
-        config = {**super().get_config(), "norm_placement": self.norm_placement}
+        config = super().get_config()
         for name in PARTS:
-            part = keras.saving.serialize_keras_object(getattr(self, name))
-            if part is not None:
+            if config[name] is not None:
                 # With its shapes Keras would build the part before the block, and the
                 # paths of the part's weights would lack the block's name.
-                part.pop("build_config", None)
-            config[name] = part
+                config[name].pop("build_config", None)
         return config
-
-    @classmethod
-    def from_config(cls, config):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name]) for name in PARTS
-        }
-        return super().from_config({**config, **parts})

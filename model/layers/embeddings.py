@@ -16,6 +16,7 @@ from transbeam.model.base.tensor_checks import (
 )
 from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.quantized_embedding import Int8Table
 
 
@@ -132,22 +133,9 @@ class TokenEmbedding(Int8Table):
         shape = (*inputs.shape, self.hidden_dim)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "vocabulary_multiple": self.vocabulary_multiple,
-            "scale": self.scale,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class SegmentEmbedding(keras.layers.Layer):
+class SegmentEmbedding(TokenwiseLayer):
     """Adds a learned vector for the segment of the input that a token belongs to.
 
     BERT distinguishes the two sentences of a pair only by this.
@@ -194,9 +182,8 @@ class SegmentEmbedding(keras.layers.Layer):
         self.num_segments = num_segments
         self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
-        self.supports_masking = True
 
-    def build(self, inputs_shape, segment_ids_shape=None):
+    def build(self, inputs_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.num_segments, inputs_shape[-1]),
@@ -209,16 +196,3 @@ class SegmentEmbedding(keras.layers.Layer):
             check_range(segment_ids, self.num_segments, f"{self.name}: segment_ids")
             return inputs + look_up(self.embeddings, segment_ids)
         return inputs + self.embeddings[0]
-
-    def compute_output_shape(self, inputs_shape, segment_ids_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_segments": self.num_segments,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "seed": self.seed,
-        }

@@ -9,13 +9,14 @@ from transbeam.model.base.initializers import (
 )
 from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.activations import ACTIVATIONS
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options, policy_config
+from transbeam.model.layers.dtype_policies import part_options
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class FeedForward(keras.layers.Layer):
+class FeedForward(TokenwiseLayer):
     """Two dense layers with an activation in between, applied to each token.
 
     They have two thirds of a block's weights.
@@ -76,7 +77,6 @@ class FeedForward(keras.layers.Layer):
             output_initializer or self.kernel_initializer
         )
         self.seed = seed
-        self.supports_masking = True
 
         self.intermediate = self.dense(
             "intermediate", intermediate_dim, self.kernel_initializer
@@ -121,23 +121,6 @@ class FeedForward(keras.layers.Layer):
     def widen(self, inputs):
         """Computes the activated intermediate vectors: `(B, T, D)` to `(B, T, I)`."""
         return self.intermediate(inputs)
-
-    def compute_output_shape(self, inputs_shape):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "hidden_dim": self.hidden_dim,
-            "intermediate_dim": self.intermediate_dim,
-            "activation": self.activation,
-            "use_bias": self.use_bias,
-            "dropout": self.dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-            "seed": self.seed,
-        }
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

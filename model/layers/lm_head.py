@@ -14,6 +14,7 @@ from transbeam.model.base.tensor_checks import (
     check_rank,
     fits,
 )
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.quantized_embedding import Int8Table
 
 
@@ -135,17 +136,9 @@ class VocabularyProjection(Int8Table):
         shape = (*inputs.shape[:-1], self.vocabulary_size)
         return keras.KerasTensor(shape, dtype="float32")
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class VocabularyBias(keras.layers.Layer):
+class VocabularyBias(TokenwiseLayer):
     """Adds a learned bias to the logit of every token.
 
     It can learn the tokens' frequencies, so that hidden states need not encode them.
@@ -169,10 +162,6 @@ class VocabularyBias(keras.layers.Layer):
           the published code (`run_pretraining.py`), not in the paper
     """
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
     def build(self, inputs_shape):
         self.bias = self.add_weight(
             name="bias", shape=(inputs_shape[-1],), initializer="zeros", autocast=False
@@ -180,6 +169,3 @@ class VocabularyBias(keras.layers.Layer):
 
     def call(self, inputs):
         return ops.cast(ops.add(inputs, self.bias), self.compute_dtype)
-
-    def compute_output_shape(self, inputs_shape):
-        return inputs_shape

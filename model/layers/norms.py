@@ -4,10 +4,11 @@ import keras
 from keras import ops
 
 from transbeam.model.kernels.norms import layer_normalization
+from transbeam.model.layers.base_layer import TokenwiseLayer
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class LayerNormalization(keras.layers.Layer):
+class LayerNormalization(TokenwiseLayer):
     """Normalizes each token's vector to mean 0 and variance 1, then rescales it.
 
     Keras's own layer computes `x * s - mean * s`, which loses precision if the mean is
@@ -37,7 +38,6 @@ class LayerNormalization(keras.layers.Layer):
     def __init__(self, epsilon: float = 1e-12, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
-        self.supports_masking = True
 
     def build(self, inputs_shape):
         width = (inputs_shape[-1],)
@@ -51,15 +51,9 @@ class LayerNormalization(keras.layers.Layer):
     def call(self, inputs):
         return layer_normalization(inputs, self.gamma, self.beta, self.epsilon)
 
-    def compute_output_shape(self, inputs_shape):
-        return inputs_shape
-
-    def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon}
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class RMSNormalization(keras.layers.Layer):
+class RMSNormalization(TokenwiseLayer):
     """Divides each token's vector by its root mean square, then rescales it.
 
     It omits the mean and the bias of `LayerNormalization`, which cost a pass over the
@@ -88,7 +82,6 @@ class RMSNormalization(keras.layers.Layer):
     def __init__(self, epsilon: float = 1e-6, **kwargs):
         super().__init__(**kwargs)
         self.epsilon = epsilon
-        self.supports_masking = True
 
     def build(self, inputs_shape):
         self.gamma = self.add_weight(
@@ -100,9 +93,3 @@ class RMSNormalization(keras.layers.Layer):
         mean_square = ops.mean(ops.square(x), axis=-1, keepdims=True)
         normalised = x * ops.rsqrt(mean_square + self.epsilon)
         return ops.cast(normalised * self.gamma, self.compute_dtype)
-
-    def compute_output_shape(self, inputs_shape):
-        return inputs_shape
-
-    def get_config(self):
-        return {**super().get_config(), "epsilon": self.epsilon}

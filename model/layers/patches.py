@@ -9,12 +9,13 @@ from transbeam.model.base.initializers import (
     seeded,
 )
 from transbeam.model.base.tensor_checks import check_rank, fits
+from transbeam.model.layers.base_layer import ConfiguredLayer
 
 IMAGE_AXES = "(batch, height, width, channels)"
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class PatchEmbedding(keras.layers.Layer):
+class PatchEmbedding(ConfiguredLayer):
     """Splits an image into square patches and projects each with one dense layer.
 
     The patches are in row-major order; within one, so are the pixels, each with its
@@ -120,18 +121,9 @@ class PatchEmbedding(keras.layers.Layer):
         number = (height // self.patch_size) * (width // self.patch_size)
         return (batch, number, self.hidden_dim)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "patch_size": self.patch_size,
-            "hidden_dim": self.hidden_dim,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "seed": self.seed,
-        }
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class ClassToken(keras.layers.Layer):
+class ClassToken(ConfiguredLayer):
     """Puts one learned vector before each sequence.
 
     It represents no patch, so the blocks can collect information on the whole image at
@@ -189,12 +181,3 @@ class ClassToken(keras.layers.Layer):
     def compute_output_shape(self, inputs_shape):
         batch, length, hidden_dim = inputs_shape
         return (batch, None if length is None else 1 + length, hidden_dim)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "seed": self.seed,
-        }

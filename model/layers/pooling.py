@@ -12,13 +12,14 @@ from transbeam.model.base.initializers import (
     seeded,
 )
 from transbeam.model.base.tensor_checks import check_rank, check_rows
+from transbeam.model.layers.base_layer import ConfiguredLayer
 from transbeam.model.layers.masks import forbidden
 
 KINDS = ("first", "mean", "max", "attention")
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class Pooling(keras.layers.Layer):
+class Pooling(ConfiguredLayer):
     """Pools a text's vectors to one, for classification or comparison.
 
     `"first"` selects the first token's vector, which the model learns to use as a
@@ -79,7 +80,7 @@ class Pooling(keras.layers.Layer):
         self.query_initializer = initializer_or_normal(query_initializer)
         self.seed = seed
 
-    def build(self, inputs_shape, padding_mask_shape=None):
+    def build(self, inputs_shape):
         if self.kind == "attention":
             self.query = self.add_weight(
                 name="query",
@@ -122,11 +123,3 @@ class Pooling(keras.layers.Layer):
     def compute_output_spec(self, inputs, padding_mask=None):
         shape = (inputs.shape[0], inputs.shape[-1])
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "kind": self.kind,
-            "query_initializer": keras.initializers.serialize(self.query_initializer),
-            "seed": self.seed,
-        }

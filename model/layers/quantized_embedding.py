@@ -5,8 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from transbeam.model.layers.base_layer import ConfiguredLayer
 
-class Int8Table(keras.layers.Layer):
+
+class Int8Table(ConfiguredLayer):
     """Base of layers with one large weight that can be quantized to int8.
 
     Each vector of the table is divided by its largest absolute value and rounded to

@@ -6,11 +6,12 @@ import keras
 from keras import ops
 
 from transbeam.model.base.seeds import derive_seed
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.dropout import Dropout
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class Residual(keras.layers.Layer):
+class Residual(TokenwiseLayer):
     """Adds a sub-layer's output, with dropout, to the sub-layer's input.
 
     The residual path through a deep model has no products, so its gradient reaches the
@@ -45,13 +46,12 @@ class Residual(keras.layers.Layer):
         super().__init__(**kwargs)
         self.dropout = dropout
         self.seed = seed
-        self.supports_masking = True
         self.update_dropout = Dropout(
             dropout, seed=seed, name="dropout", dtype=self.dtype_policy
         )
 
-    def build(self, inputs_shape, update_shape):
-        self.update_dropout.build(update_shape)
+    def build(self, inputs_shape):
+        self.update_dropout.build(inputs_shape)
 
     def call(self, inputs, update, training=None):
         return ops.add(inputs, self.temper(update, training))
@@ -59,12 +59,6 @@ class Residual(keras.layers.Layer):
     def temper(self, update, training):
         """Computes the part of a sub-layer's output that is added."""
         return self.update_dropout(update, training=training)
-
-    def compute_output_shape(self, inputs_shape, update_shape):
-        return inputs_shape
-
-    def get_config(self):
-        return {**super().get_config(), "dropout": self.dropout, "seed": self.seed}
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -114,9 +108,6 @@ class ScaledResidual(Residual):
     def temper(self, update, training):
         return super().temper(update, training) * (1 / math.sqrt(self.num_updates))
 
-    def get_config(self):
-        return {**super().get_config(), "num_updates": self.num_updates}
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class ReZeroResidual(Residual):
@@ -149,8 +140,8 @@ class ReZeroResidual(Residual):
         - [Bachlechner et al., 2020](https://arxiv.org/abs/2003.04887), equation 2
     """
 
-    def build(self, inputs_shape, update_shape):
-        super().build(inputs_shape, update_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
         self.scale = self.add_weight(name="scale", shape=(), initializer="zeros")
 
     def temper(self, update, training):
@@ -208,12 +199,9 @@ class DropPathResidual(Residual):
             dtype=self.dtype_policy,
         )
 
-    def build(self, inputs_shape, update_shape):
-        super().build(inputs_shape, update_shape)
-        self.path_dropout.build(update_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.path_dropout.build(inputs_shape)
 
     def temper(self, update, training):
         return self.path_dropout(super().temper(update, training), training=training)
-
-    def get_config(self):
-        return {**super().get_config(), "rate": self.rate}

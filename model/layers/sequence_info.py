@@ -1,4 +1,4 @@
-"""The positions and document ids of a sequence's tokens: a dict of tensors.
+"""The masks, positions and document ids of a sequence's tokens: `sequence_info`.
 
 Attention must know which tokens are padding and which belong to the same document. Each
 kind of attention computes its own mask from that. So the layers of a stack get no
@@ -13,38 +13,11 @@ kind of attention computes its own mask from that. So the layers of a stack get 
 - `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
 """
 
-from typing import Any
-
-import keras
 from keras import ops
 
 from transbeam.model.base.tensor_checks import check_rank, check_rows
 
 KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_table")
-# The arguments' names in `.keras` files of version 0.1.0.
-_NAMES = {
-    "places": "sequence_info",
-    "context_places": "context_info",
-    "places_shape": "sequence_info_shape",
-    "context_places_shape": "context_info_shape",
-}
-
-
-class SequenceLayer(keras.layers.Layer):
-    """A layer that takes sequence info, also in files of version 0.1.0."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **_with_current_names(kwargs))
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        if "shapes_dict" in config:
-            shapes = _with_current_names(config["shapes_dict"])
-            config = {**config, "shapes_dict": shapes}
-        super().build_from_config(config)
-
-
-def _with_current_names(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES.get(name, name): value for name, value in arguments.items()}
 
 
 def packed(sequence_info) -> bool:
@@ -87,8 +60,8 @@ def check_sequence_info(sequence_info, inputs, name: str) -> None:
             not have one integer for each token.
 
     Example:
-    >>> packed_info = {"document_ids": ops.ones((1, 3))}
-    >>> check_sequence_info(packed_info, ops.ones((1, 3, 8)), "block")
+    >>> sequence_info = {"document_ids": ops.ones((1, 3))}
+    >>> check_sequence_info(sequence_info, ops.ones((1, 3, 8)), "block")
     Traceback (most recent call last):
     ValueError: block: sequence_info has document_ids without position_ids; ...
     """
@@ -105,7 +78,7 @@ def check_sequence_info(sequence_info, inputs, name: str) -> None:
     if packed(sequence_info) and "position_ids" not in sequence_info:
         raise ValueError(
             f"{name}: sequence_info has document_ids without position_ids; in a packed "
-            "row they begin at 0 in every document"
+            "row they start at 0 in every document"
         )
     for key, value in sequence_info.items():
         if key == "bias_table":

@@ -77,9 +77,9 @@ def packed() -> dict[str, np.ndarray]:
 
 def filled() -> dict[str, np.ndarray]:
     """Places of rows packed with documents, and no padding among them."""
-    places = packed()
-    places["document_ids"][0, 4], places["position_ids"][0, 4] = 2, 2
-    return places
+    sequence_info = packed()
+    sequence_info["document_ids"][0, 4], sequence_info["position_ids"][0, 4] = 2, 2
+    return sequence_info
 
 
 def padded() -> dict[str, np.ndarray]:
@@ -188,7 +188,7 @@ class Case:
 
 
 # A key's bias adds the same number to all scores of a query, unless keys turn with
-# their places; the softmax drops it. What is answered to padding means nothing, and
+# their positions; the softmax drops it. What is answered to padding means nothing, and
 # need not be alike in all formats: some rows have none.
 INERT = frozenset({"key/bias"})
 KERNELS = {k: v for k, v in ATTENTION_WEIGHTS.items() if k.endswith("kernel")}
@@ -273,7 +273,7 @@ CASES = [
     ),
     Case(
         attention(MultiHeadAttention, **BARE, **SCORED),
-        {**TOKENS, "places": packed()},
+        {**TOKENS, "sequence_info": packed()},
         KERNELS,
         passes_mask=False,
     ),
@@ -282,21 +282,21 @@ CASES = [
         {
             **TOKENS,
             "context": floats(B, T + 1, D),
-            "places": padded(),
-            "context_places": {"padding_mask": ints(2, B, T + 1)},
+            "sequence_info": padded(),
+            "context_info": {"padding_mask": ints(2, B, T + 1)},
         },
         KERNELS,
         passes_mask=False,
     ),
     Case(
         attention(SlidingWindowAttention, window_size=2, **SCORED),
-        {**TOKENS, "places": packed()},
+        {**TOKENS, "sequence_info": packed()},
         ATTENTION_WEIGHTS,
         passes_mask=False,
     ),
     Case(
         attention(GlobalWindowAttention, window_size=2, num_global_tokens=2),
-        {**TOKENS, "places": filled()},
+        {**TOKENS, "sequence_info": filled()},
         {
             **ATTENTION_WEIGHTS,
             **{
@@ -310,7 +310,7 @@ CASES = [
     ),
     Case(
         attention(BlockSparseAttention, block_size=1, num_random_blocks=1),
-        {**TOKENS, "places": filled()},
+        {**TOKENS, "sequence_info": filled()},
         ATTENTION_WEIGHTS,
         passes_mask=False,
         inert=INERT,
@@ -323,7 +323,7 @@ CASES = [
             share_key_value=True,
             max_documents=3,
         ),
-        {**TOKENS, "places": padded()},
+        {**TOKENS, "sequence_info": padded()},
         {**ATTENTION_WEIGHTS, "key_summary": (6, 2)},
         passes_mask=False,
     ),
@@ -335,7 +335,7 @@ CASES = [
             causal=True,
             dropout=0.0,
         ),
-        {**TOKENS, "places": packed()},
+        {**TOKENS, "sequence_info": packed()},
         ATTENTION_WEIGHTS,
         passes_mask=False,
     ),
@@ -420,7 +420,7 @@ CASES = [
         block,
         {
             **TOKENS,
-            "places": filled(),
+            "sequence_info": filled(),
             "context": floats(B, T, D),
             "context_places": filled(),
         },

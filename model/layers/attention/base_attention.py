@@ -15,13 +15,14 @@ from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.shapes import reshape
 from transbeam.model.layers.attention.fused_qkv import joined_projection
 from transbeam.model.layers.attention.probabilities import Probabilities
+from transbeam.model.layers.base_layer import SameShapeLayer
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options, policy_config
-from transbeam.model.layers.sequence_info import SequenceLayer, check_sequence_info
+from transbeam.model.layers.dtype_policies import part_options
+from transbeam.model.layers.sequence_info import check_sequence_info
 
 
-class Attention(SequenceLayer):
+class Attention(SameShapeLayer):
     """Multi-head attention: base class with projections and heads.
 
     Each token's output is a mean of values, weighted by the match of its query with the
@@ -53,8 +54,8 @@ class Attention(SequenceLayer):
 
     Call arguments:
         inputs: float `(B, T, D)`.
-        sequence_info: dict of int `(B, T)` tensors, the masks and positions of the
-            tokens; see `transbeam.model.layers.sequence_info`.
+        sequence_info: dict of int `(B, T)` tensors: masks and positions of the tokens;
+            see `transbeam.model.layers.sequence_info`.
 
     Returns:
         `(B, T, D)` in the compute dtype. Masks and softmax are computed in float32.
@@ -152,7 +153,7 @@ class Attention(SequenceLayer):
                 f"num_key_value_heads={self.num_key_value_heads}"
             )
 
-    def build(self, inputs_shape, sequence_info_shape=None):
+    def build(self, inputs_shape):
         for layer in (self.query, self.key, self.value):
             layer.build((*inputs_shape[:-1], self.hidden_dim))
         self.output_projection.build((None, None, self.num_heads * self.head_dim))
@@ -229,34 +230,3 @@ class Attention(SequenceLayer):
             float `(B, T, H, K)`.
         """
         raise NotImplementedError
-
-    def compute_output_shape(self, inputs_shape, sequence_info_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "dtype": policy_config(self),
-            "hidden_dim": self.hidden_dim,
-            "num_heads": self.num_heads,
-            "num_key_value_heads": self.num_key_value_heads,
-            "head_dim": self.head_dim,
-            "projection_bias": self.projection_bias,
-            "output_bias": self.output_bias,
-            "dropout": self.dropout,
-            "causal": self.causal,
-            "scale_scores": self.scale_scores,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "output_initializer": keras.initializers.serialize(self.output_initializer),
-            "rotary": keras.saving.serialize_keras_object(self.rotary),
-            "score_bias": keras.saving.serialize_keras_object(self.score_bias),
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        parts = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("rotary", "score_bias")
-        }
-        return super().from_config({**config, **parts})

@@ -14,7 +14,7 @@ from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     flat_index,
     look_up,
-    read_document_masks,
+    read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
     Scattered,
@@ -107,7 +107,7 @@ class BlockSparseAttention(Attention):
 
     def attend(self, query, key, value, sequence_info, training=None):
         length, size = ops.shape(query)[1], self.block_size
-        documents = read_document_masks(sequence_info, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         last = last_blocks(documents, size)  # (B, T)
         bias_table = sequence_info.get("bias_table")
 
@@ -195,8 +195,8 @@ class BlockSparseAttention(Attention):
             key = ops.where(drawn < 0, -1, start + drawn * size + tokens)
             key = ops.reshape(key, (rows, batch, heads * keys))
             key_ids = ops.reshape(documents.ids_at(key), (all_blocks, heads, 1, keys))
-            same_block = ops.equal(number, ops.expand_dims(asking, 3))
-            seen = ops.logical_and(documents.visible(key_ids, ids), same_block)
+            asks = ops.equal(number, ops.expand_dims(asking, 3))
+            seen = ops.logical_and(documents.visible(key_ids, ids), asks)
             index.append(ops.reshape(key, (rows, batch, heads, keys)))
             allowed.append(ops.reshape(seen, (rows, batch, heads, size, keys)))
         return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
@@ -268,13 +268,6 @@ class BlockSparseAttention(Attention):
     def _cut(self, ids):
         return cut_ids(ids, self.block_size)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "block_size": self.block_size,
-            "num_random_blocks": self.num_random_blocks,
-        }
-
 
 def last_blocks(documents: DocumentMasks, size: int):
     """The number of the last block of each token's document.
@@ -290,7 +283,7 @@ def last_blocks(documents: DocumentMasks, size: int):
     >>> import numpy as np
     >>> ids, positions = np.array([[1, 1, 1, 2, 2]]), np.array([[0, 1, 2, 0, 1]])
     >>> sequence_info = {"document_ids": ids, "position_ids": positions}
-    >>> documents = read_document_masks(sequence_info, 5, "attention")
+    >>> documents = read_documents(sequence_info, 5, "attention")
     >>> ops.convert_to_numpy(last_blocks(documents, size=2))
     array([[1, 1, 1, 0, 0]], dtype=int32)
     """

@@ -52,15 +52,6 @@ class CrossAttention(MultiHeadAttention):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
     """
 
-    def build(
-        self,
-        inputs_shape,
-        context_shape=None,
-        sequence_info_shape=None,
-        context_info_shape=None,
-    ):
-        super().build(inputs_shape)
-
     def call(self, inputs, context, sequence_info, context_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_rank(context, 3, f"{self.name}: context", "(batch, length, hidden_dim)")
@@ -90,15 +81,6 @@ class CrossAttention(MultiHeadAttention):
         query = self.scale(self.split(self.query(inputs)))
         key, value = self.split(self.key(context)), self.split(self.value(context))
         return self.join(self._attend(query, key, value, row_bias, training=training))
-
-    def compute_output_shape(
-        self,
-        inputs_shape,
-        context_shape=None,
-        sequence_info_shape=None,
-        context_info_shape=None,
-    ):
-        return inputs_shape
 
     def fill_cache(self, context):
         """Computes keys and values of a context, once for all steps.

@@ -57,7 +57,7 @@ class DocumentMasks(NamedTuple):
         return ops.logical_and(real, ops.equal(key_ids, query_ids))
 
 
-def read_document_masks(sequence_info, length, name: str) -> DocumentMasks:
+def read_documents(sequence_info, length, name: str) -> DocumentMasks:
     """Converts a sequence info to document masks.
 
     Args:
@@ -72,7 +72,7 @@ def read_document_masks(sequence_info, length, name: str) -> DocumentMasks:
     >>> import numpy as np
     >>> ids, positions = np.array([[1, 1, 2, 2]]), np.array([[0, 1, 0, 1]])
     >>> sequence_info = {"document_ids": ids, "position_ids": positions}
-    >>> ops.convert_to_numpy(read_document_masks(sequence_info, 4, "attention").starts)
+    >>> ops.convert_to_numpy(read_documents(sequence_info, 4, "attention").starts)
     array([[0, 0, 2, 2]], dtype=int32)
     """
     if "prefix_mask" in sequence_info:

@@ -9,7 +9,7 @@ from transbeam.model.layers.attention.blockwise import block_starts
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     look_up,
-    read_document_masks,
+    read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
     Scattered,
@@ -85,15 +85,15 @@ class GlobalWindowAttention(SlidingWindowAttention):
         self.global_key = self.projection("global_key", keys_dim)
         self.global_value = self.projection("global_value", keys_dim)
 
-    def build(self, inputs_shape, sequence_info_shape=None):
-        super().build(inputs_shape, sequence_info_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
         for layer in (self.global_query, self.global_key, self.global_value):
             layer.build((*inputs_shape[:-1], self.hidden_dim))
 
     def call(self, inputs, sequence_info, training=None):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")
         check_sequence_info(sequence_info, inputs, self.name)
-        documents = read_document_masks(sequence_info, ops.shape(inputs)[1], self.name)
+        documents = read_documents(sequence_info, ops.shape(inputs)[1], self.name)
         everyone = self._everyone(inputs, sequence_info, documents, training)
         some = self._global_ones(inputs, sequence_info, documents, training)
         is_global = ops.reshape(
@@ -211,6 +211,3 @@ class GlobalWindowAttention(SlidingWindowAttention):
 
     def step(self, inputs, sequence_info, cache, index):
         raise NotImplementedError(f"{self.name}: only decoders take single steps")
-
-    def get_config(self):
-        return {**super().get_config(), "num_global_tokens": self.num_global_tokens}

@@ -12,7 +12,7 @@ from transbeam.model.layers.attention.chunked_linear_attention import attend_in_
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     flat_index,
-    read_document_masks,
+    read_documents,
 )
 from transbeam.model.layers.attention.log_space_linear_attention import (
     LOWEST,
@@ -108,7 +108,7 @@ class KernelAttention(Attention):
         return query
 
     def attend(self, query, key, value, sequence_info, training=None):
-        documents = read_document_masks(sequence_info, ops.shape(query)[1], self.name)
+        documents = read_documents(sequence_info, ops.shape(query)[1], self.name)
         heads = query, key, with_ones(value)
         if self.causal:
             outputs, _ = self._attend_before(*heads, documents.ids, documents.packed)
@@ -260,13 +260,6 @@ class KernelAttention(Attention):
             query, key, with_ones(value), real, packed=False, cache=cache
         )
         return self.join(self._mean(outputs)), cache
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "feature_map": self.feature_map,
-            "num_features": self.num_features,
-        }
 
 
 def _peaks(log_key, documents: DocumentMasks):

@@ -161,9 +161,9 @@ def _window_scores(attention, window, rows, columns, marks, trained):
     if attention.score_bias is None:
         return scores
     # The same for all blocks, since only differences of positions matter.
-    positions = ops.arange(window.width * window.size, dtype="int32")
+    columns = ops.arange(window.width * window.size, dtype="int32")
     own = ops.arange(window.size, dtype="int32") + window.before * window.size
-    return scores + attention.score_bias(own, positions, *trained)  # (H, b, W b)
+    return scores + attention.score_bias(own, columns, *trained)  # (H, b, W b)
 
 
 def _far_scores(attention, length, rows, marks, trained):

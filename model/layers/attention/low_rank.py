@@ -8,7 +8,7 @@ from transbeam.model.base.initializers import seeded
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
-    read_document_masks,
+    read_documents,
 )
 from transbeam.model.layers.attention.local_attention import forbid, pass_seam
 from transbeam.model.layers.masks import softmax
@@ -84,8 +84,8 @@ class LowRankAttention(Attention):
         self.share_key_value = share_key_value
         self.max_documents = max_documents
 
-    def build(self, inputs_shape, sequence_info_shape=None):
-        super().build(inputs_shape, sequence_info_shape)
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
         self.key_summary = self._summary("key_summary")
         if not self.share_key_value:
             self.value_summary = self._summary("value_summary")
@@ -100,7 +100,7 @@ class LowRankAttention(Attention):
     def attend(self, query, key, value, sequence_info, training=None):
         batch, length, heads, width = ops.shape(query)
         self._check_length(length)
-        documents = read_document_masks(sequence_info, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         groups, shared = key.shape[2], heads // key.shape[2]
         keys = self._sum_up(key, self.key_summary, documents)  # (B, S, G, K)
         weights = self.key_summary if self.share_key_value else self.value_summary
@@ -175,12 +175,3 @@ class LowRankAttention(Attention):
         crowded = ops.reshape(crowded, (-1, 1, 1, 1))
         nan = ops.cast(float("nan"), outputs.dtype)
         return ops.where(crowded, nan, outputs)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_sequence_length": self.max_sequence_length,
-            "rank": self.rank,
-            "share_key_value": self.share_key_value,
-            "max_documents": self.max_documents,
-        }

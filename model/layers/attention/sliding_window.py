@@ -5,7 +5,7 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.attention.base_attention import Attention
-from transbeam.model.layers.attention.document_masks import read_document_masks
+from transbeam.model.layers.attention.document_masks import read_documents
 from transbeam.model.layers.attention.kv_cache import (
     attend_to_cache,
     empty_cache,
@@ -73,7 +73,7 @@ class SlidingWindowAttention(Attention):
 
     def attend(self, query, key, value, sequence_info, training=None):
         length = ops.shape(query)[1]
-        documents = read_document_masks(sequence_info, length, self.name)
+        documents = read_documents(sequence_info, length, self.name)
         window = visible_window(self.reach, self.block_size, length)
         visible = window.visible(documents)  # (N, B, 1|b, W b)
         allowed = ops.logical_and(visible, self.within_reach(window))
@@ -138,6 +138,3 @@ class SlidingWindowAttention(Attention):
                 rows, columns, sequence_info.get("bias_table")
             )
         return self.join(attend_to_cache(query, near, bias)), cache
-
-    def get_config(self):
-        return {**super().get_config(), "window_size": self.window_size}

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.model.layers.base_layer import ConfiguredLayer
 from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
 # Penalty of a key on the side opposite to a head's direction: exp(-4) is 2%.
@@ -14,7 +15,7 @@ OTHER_SIDE = 4.0
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class LinearBias(keras.layers.Layer):
+class LinearBias(ConfiguredLayer):
     """Subtracts a linear function of the distance from attention scores (ALiBi).
 
     Each head has its own slope, from steep to flat. Nothing is learned, and distances
@@ -88,13 +89,6 @@ class LinearBias(keras.layers.Layer):
 
     def compute_output_spec(self, query_positions, key_positions, bias_table=None):
         return score_spec(query_positions, key_positions, self.num_heads)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "directed": self.directed,
-        }
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:

@@ -8,11 +8,12 @@ from transbeam.model.base.initializers import (
     initializer_or_normal,
     seeded,
 )
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.positions.position_addition import add_position_rows
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class LearnedPositionEmbedding(keras.layers.Layer):
+class LearnedPositionEmbedding(TokenwiseLayer):
     """Adds a learned vector for each position.
 
     There is no vector for positions beyond the training length.
@@ -64,9 +65,8 @@ class LearnedPositionEmbedding(keras.layers.Layer):
         self.offset = offset
         self.embeddings_initializer = initializer_or_normal(embeddings_initializer)
         self.seed = seed
-        self.supports_masking = True
 
-    def build(self, inputs_shape, position_ids_shape=None):
+    def build(self, inputs_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.offset + self.max_sequence_length, inputs_shape[-1]),
@@ -76,17 +76,3 @@ class LearnedPositionEmbedding(keras.layers.Layer):
     def call(self, inputs, position_ids=None):
         table = ops.convert_to_tensor(self.embeddings)
         return add_position_rows(inputs, table, position_ids, self.name, self.offset)
-
-    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_sequence_length": self.max_sequence_length,
-            "offset": self.offset,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "seed": self.seed,
-        }

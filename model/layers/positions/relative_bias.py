@@ -11,11 +11,12 @@ from transbeam.model.base.initializers import (
     seeded,
 )
 from transbeam.model.base.tensor_checks import check_rank
+from transbeam.model.layers.base_layer import ConfiguredLayer
 from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class RelativeBias(keras.layers.Layer):
+class RelativeBias(ConfiguredLayer):
     """Computes a score bias for each pair of tokens from the bucket of their distance.
 
     Small distances have a bucket each; larger ones share buckets of growing width. The
@@ -102,17 +103,9 @@ class RelativeBias(keras.layers.Layer):
     def compute_output_spec(self, query_positions, key_positions, bias_table):
         return score_spec(query_positions, key_positions, bias_table.shape[-1])
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_buckets": self.num_buckets,
-            "max_distance": self.max_distance,
-            "bidirectional": self.bidirectional,
-        }
-
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class RelativeBiasTable(keras.layers.Layer):
+class RelativeBiasTable(ConfiguredLayer):
     """Holds the weights of `RelativeBias`, for all layers of a stack.
 
     Args:
@@ -166,17 +159,6 @@ class RelativeBiasTable(keras.layers.Layer):
     def compute_output_spec(self, inputs):
         shape = (self.num_buckets, self.num_heads)
         return keras.KerasTensor(shape, dtype="float32")
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_buckets": self.num_buckets,
-            "num_heads": self.num_heads,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "seed": self.seed,
-        }
 
 
 def relative_buckets(

@@ -9,12 +9,13 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.tensor_checks import check_integers, check_rank
 from transbeam.model.kernels.shapes import reshape
+from transbeam.model.layers.base_layer import TokenwiseLayer
 
 STRETCHES = ("none", "linear", "ntk", "yarn")
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class RotaryEmbedding(keras.layers.Layer):
+class RotaryEmbedding(TokenwiseLayer):
     """Rotates queries and keys by an angle proportional to their position (RoPE).
 
     The dot product of two rotated vectors depends only on their distance, so attention
@@ -85,7 +86,6 @@ class RotaryEmbedding(keras.layers.Layer):
         self.original_length = original_length
         self.beta_fast = beta_fast
         self.beta_slow = beta_slow
-        self.supports_masking = True
         self._check_arguments()
         # YaRN's temperature of the scores, applied equally to queries and keys.
         self.magnitude = 0.1 * math.log(factor) + 1.0 if stretch == "yarn" else 1.0
@@ -111,7 +111,7 @@ class RotaryEmbedding(keras.layers.Layer):
                 f"than beta_fast={self.beta_fast}"
             )
 
-    def build(self, inputs_shape, position_ids_shape=None):
+    def build(self, inputs_shape):
         width = inputs_shape[-1]
         if width is None or width % 2:
             raise ValueError(
@@ -174,17 +174,3 @@ class RotaryEmbedding(keras.layers.Layer):
                 f"{self.name}: position_ids has shape {shape}; expected (batch, "
                 f"{length}) or ({length},), as inputs has {tuple(inputs.shape)}"
             )
-
-    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "base": self.base,
-            "stretch": self.stretch,
-            "factor": self.factor,
-            "original_length": self.original_length,
-            "beta_fast": self.beta_fast,
-            "beta_slow": self.beta_slow,
-        }

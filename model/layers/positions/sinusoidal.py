@@ -4,11 +4,12 @@ import keras
 import numpy as np
 from keras import ops
 
+from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.positions.position_addition import add_position_rows
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
-class SinusoidalPositionEmbedding(keras.layers.Layer):
+class SinusoidalPositionEmbedding(TokenwiseLayer):
     """Adds fixed sines and cosines, whose wavelengths grow along the vector.
 
     The vectors of two positions at a fixed distance differ by the same rotation
@@ -55,9 +56,8 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
         self.max_wavelength = max_wavelength
-        self.supports_masking = True
 
-    def build(self, inputs_shape, position_ids_shape=None):
+    def build(self, inputs_shape):
         self.waves = sinusoids(
             self.max_sequence_length, inputs_shape[-1], self.max_wavelength
         )
@@ -65,16 +65,6 @@ class SinusoidalPositionEmbedding(keras.layers.Layer):
     def call(self, inputs, position_ids=None):
         table = ops.convert_to_tensor(self.waves, dtype=self.compute_dtype)
         return add_position_rows(inputs, table, position_ids, self.name)
-
-    def compute_output_shape(self, inputs_shape, position_ids_shape=None):
-        return inputs_shape
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_sequence_length": self.max_sequence_length,
-            "max_wavelength": self.max_wavelength,
-        }
 
 
 def sinusoids(

@@ -15,7 +15,7 @@ POLICIES = ["float32", "mixed_bfloat16", "mixed_float16"]
 
 PROJECTIONS = ("query", "key", "value", "output_projection")
 
-Places = dict[str, np.ndarray]
+SequenceInfo = dict[str, np.ndarray]
 
 
 def floats(*shape: int, seed: int = 1) -> np.ndarray:
@@ -45,8 +45,8 @@ def full_twin(layer: Attention) -> MultiHeadAttention:
     return full
 
 
-def packed(*rows: list[int], padding: int = 0) -> Places:
-    """Places of rows with documents of these lengths, and padding at the end."""
+def packed(*rows: list[int], padding: int = 0) -> SequenceInfo:
+    """SequenceInfo of rows with documents of these lengths, and padding at the end."""
     length = max(map(sum, rows)) + padding
     ids, positions = np.zeros((2, len(rows), length), "int32")
     for row, lengths in enumerate(rows):
@@ -58,8 +58,8 @@ def packed(*rows: list[int], padding: int = 0) -> Places:
     return {"document_ids": ids, "position_ids": positions}
 
 
-def padded(*lengths: int, to: int) -> Places:
-    """Places of rows with one document each, and padding at the end."""
+def padded(*lengths: int, to: int) -> SequenceInfo:
+    """SequenceInfo of rows with one document each, and padding at the end."""
     return {
         "padding_mask": np.array(
             [np.arange(to) < length for length in lengths], "int32"
@@ -67,8 +67,8 @@ def padded(*lengths: int, to: int) -> Places:
     }
 
 
-def left_padded(*lengths: int, to: int) -> Places:
-    """Places of rows with one document each, and padding before it."""
+def left_padded(*lengths: int, to: int) -> SequenceInfo:
+    """SequenceInfo of rows with one document each, and padding before it."""
     return {
         name: np.ascontiguousarray(ids[:, ::-1])
         for name, ids in padded(*lengths, to=to).items()
@@ -80,7 +80,7 @@ def left_padded(*lengths: int, to: int) -> Places:
     }
 
 
-def documents(sequence_info: Places) -> tuple[np.ndarray, np.ndarray]:
+def documents(sequence_info: SequenceInfo) -> tuple[np.ndarray, np.ndarray]:
     """The document and the position of each token, `(B, T)`."""
     ids = sequence_info.get("document_ids", sequence_info.get("padding_mask"))
     assert ids is not None
@@ -88,20 +88,20 @@ def documents(sequence_info: Places) -> tuple[np.ndarray, np.ndarray]:
     return ids, sequence_info.get("position_ids", index)
 
 
-def same_document(sequence_info: Places) -> np.ndarray:
+def same_document(sequence_info: SequenceInfo) -> np.ndarray:
     """Which pairs are real and of one document, `(B, T, T)`."""
     ids, _ = documents(sequence_info)
     return (ids[:, :, None] == ids[:, None]) & (ids[:, None] != 0)
 
 
-def real(sequence_info: Places) -> np.ndarray:
+def real(sequence_info: SequenceInfo) -> np.ndarray:
     return documents(sequence_info)[0] != 0
 
 
 def dense_attention(
     layer: Attention,
     heads: tuple[Any, Any, Any],
-    sequence_info: Places,
+    sequence_info: SequenceInfo,
     mask: np.ndarray,
 ) -> Any:
     """Softmax of all pairs: query `(B, T, H, K)`, key and value `(B, T, G, K)`.
@@ -133,7 +133,7 @@ def dense_attention(
 def compare(
     layer: Attention,
     x: np.ndarray,
-    sequence_info: Places,
+    sequence_info: SequenceInfo,
     expected,
     *,
     atol: float = 2e-5,

@@ -105,7 +105,7 @@ def check_against_all_pairs(layer, sequence_info):
     compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
-PLACES = {
+SEQUENCES = {
     "padded": padded(57, 130, to=130),
     "left-padded": left_padded(57, 130, to=130),
     "packed": packed([70, 1, 59], [8, 8, 16, 64], [130], padding=5),
@@ -113,13 +113,13 @@ PLACES = {
 # Each of both, and together what they meet in texts side by side.
 TOGETHER = [(0, "padded"), (1, "left-padded"), (3, "padded")]
 TOGETHER += [(number, "packed") for number in [0, 1, 3]]
-EACH = list(itertools.product([0, 1, 3], PLACES))
+EACH = list(itertools.product([0, 1, 3], SEQUENCES))
 
 
 @pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
 def test_against_all_pairs(case):
-    number, sequence_info = case
-    check_against_all_pairs(attention(8, number), PLACES[sequence_info])
+    number, name = case
+    check_against_all_pairs(attention(8, number), SEQUENCES[name])
 
 
 @settings(max_examples=3 if ON_JAX else 5)

@@ -72,7 +72,7 @@ def check_against_all_pairs(layer, sequence_info):
     compare(layer, floats(rows, length, D), sequence_info, expected)
 
 
-PLACES = {
+SEQUENCES = {
     "padded": padded(75, 130, to=130),
     "left-padded": left_padded(75, 130, to=130),
     "packed": packed([40, 1, 70], [111], [32, 32, 32], padding=5),
@@ -80,13 +80,13 @@ PLACES = {
 # Each of both, and together what they meet in texts side by side.
 TOGETHER = [(1, "padded"), (3, "left-padded"), (40, "padded")]
 TOGETHER += [(number, "packed") for number in [1, 3, 40]]
-EACH = list(itertools.product([1, 3, 40], PLACES))
+EACH = list(itertools.product([1, 3, 40], SEQUENCES))
 
 
 @pytest.mark.parametrize("case", others_thorough(EACH, TOGETHER), ids=str)
 def test_against_all_pairs(case):
-    number, sequence_info = case
-    check_against_all_pairs(attention(20, number), PLACES[sequence_info])
+    number, name = case
+    check_against_all_pairs(attention(20, number), SEQUENCES[name])
 
 
 @settings(max_examples=4 if ON_JAX else 8)

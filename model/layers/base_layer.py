@@ -1,0 +1,57 @@
+"""Base classes of the layers: their configuration, output shape and masking."""
+
+import inspect
+
+import keras
+
+from transbeam.model.layers.dtype_policies import policy_config
+
+
+class ConfiguredLayer(keras.layers.Layer):
+    """A layer whose configuration is the arguments of its constructor.
+
+    Every named argument of the constructor, and of those of its base classes, is an
+    attribute of the same name. `build` takes the shape of the first input alone.
+    """
+
+    def get_config(self):
+        config = {**super().get_config(), "dtype": policy_config(self)}
+        for cls in reversed(type(self).__mro__):
+            if issubclass(cls, ConfiguredLayer) and "__init__" in vars(cls):
+                _, *arguments = inspect.signature(cls.__init__).parameters.values()
+                config |= {
+                    argument.name: keras.saving.serialize_keras_object(
+                        getattr(self, argument.name)
+                    )
+                    for argument in arguments
+                    if argument.kind is not argument.VAR_KEYWORD
+                }
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        objects = {
+            name: keras.saving.deserialize_keras_object(value)
+            for name, value in config.items()
+            if name != "dtype" and isinstance(value, dict)
+        }
+        return super().from_config({**config, **objects})
+
+    def build_from_config(self, config):
+        # Models saved by version 0.1.0 have the shapes of all inputs, by name.
+        self.build(next(iter(config.get("shapes_dict", config).values())))
+
+
+class SameShapeLayer(ConfiguredLayer):
+    """A layer whose output has the shape of its first input."""
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+
+class TokenwiseLayer(SameShapeLayer):
+    """A layer of the same output shape that passes the Keras mask through unchanged."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
