@@ -31,10 +31,10 @@ from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.features import Placement
 from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
-from transbeam.pipeline.records.provenance import provenance_path
-from transbeam.pipeline.records.record_set import Placement
+from transbeam.pipeline.records.shard_writer import provenance_path
 from transbeam.pipeline.sources.corpus_files import errors_named, list_files
 from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.work_units import plan_units
@@ -216,7 +216,7 @@ def make_evaluation_set(
     if not any(shard.records for shard in shards):
         raise DataError(
             f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
-            "Mend its files, or the keys of evaluation.test"
+            "Correct its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
     runs = bucket_runs(config)

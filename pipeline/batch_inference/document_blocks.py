@@ -83,7 +83,7 @@ def read_blocks(
         ledger.blocks += 1
         ledger.scored += len(block)
         held.clear()
-        if not part_path(folder, block).is_file():
+        if not part_path(folder, block.unit, block.number).is_file():
             yield block
 
     characters = 0
@@ -126,19 +126,15 @@ def marker_path(folder: Path, unit: int) -> Path:
     return folder / f"state/{unit_name(unit)}.json"
 
 
-def part_path(folder: Path, block: Block) -> Path:
-    """Returns the path of a block's rows."""
-    return _part_path(folder, block.unit, block.number)
-
-
-def _part_path(folder: Path, unit: int, number: int) -> Path:
+def part_path(folder: Path, unit: int, number: int) -> Path:
+    """Returns the path of the rows of a unit's block."""
     return folder / f"parts/{unit_name(unit)}-{number:05d}"
 
 
 def block_parts(folder: Path, unit: int) -> list[Path]:
     """Returns the parts of a finished unit, in order."""
     blocks = _read(folder, unit)["blocks"]
-    return [_part_path(folder, unit, number) for number in range(blocks)]
+    return [part_path(folder, unit, number) for number in range(blocks)]
 
 
 def _is_written(folder: Path, unit: Unit) -> bool:

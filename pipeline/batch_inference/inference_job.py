@@ -122,7 +122,8 @@ class WritePart(beam.DoFn):
         answers: Any = prediction.inference
         with marked_user_errors():
             rows = self.scoring.rows.encode(block.documents, answers)
-            write_atomically(part_path(self.scoring.folder, block), rows)
+            path = part_path(self.scoring.folder, block.unit, block.number)
+            write_atomically(path, rows)
         yield len(block)
 
 

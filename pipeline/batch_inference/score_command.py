@@ -6,12 +6,10 @@ is complete, the finished parts, from which the same command resumes.
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.arguments import Invocation
@@ -51,6 +49,7 @@ from transbeam.pipeline.beam.runner import (
     markers_shown,
     run_in_beam,
 )
+from transbeam.pipeline.documents.step_markers import open_job_folder
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.files.remote_files import use_options
@@ -180,11 +179,7 @@ def _result_if_done(
 def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
     """Runs the job for the parts that are missing."""
     folder, console = scoring.folder, invocation.console
-    with writing(folder):
-        for name in ("parts", "state"):
-            (folder / name).mkdir(exist_ok=True)
-        for leftover in folder.rglob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
+    open_job_folder(folder, "parts", "state")
     workers = min(invocation.workers, len(units))
     console.say(
         amount(sum(unit.size for unit in units), len(units), workers)
@@ -207,7 +202,7 @@ def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
         reasons = reasons_told(ledger.quarantined + ledger.filtered)
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
-            "Mend the corpus, or the keys of data.source"
+            "Correct the corpus, or the keys of data.source"
         )
     folder = scoring.folder
     parts = [part for unit in range(units) for part in block_parts(folder, unit)]
@@ -229,14 +224,10 @@ def _result(
         "counts": {
             "read": ledger.read,
             "scored": ledger.scored,
-            "filtered": _sorted(ledger.filtered),
-            "quarantined": _sorted(ledger.quarantined),
+            "filtered": dict(sorted(ledger.filtered.items())),
+            "quarantined": dict(sorted(ledger.quarantined.items())),
         },
         **reading,
         "bytes": output.stat().st_size,
         "seconds": round(seconds, 3),
     }
-
-
-def _sorted(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items()))

@@ -10,7 +10,7 @@ import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 
 # The features that contain token ids, as the model reads them.
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
@@ -150,14 +150,14 @@ def missing_labels(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
     Example:
     >>> missing_labels({"train": {"a": 3, "b": 0}, "validation": {"a": 1, "b": 0}})
-    ["objective.labels: training has no example of 'b'. Mend the corpus, or take out \
+    ["objective.labels: training has no example of 'b'. Correct the corpus, or take out \
 what cannot be learned"]
     >>> missing_labels({"train": {"a": 3, "b": 1}, "validation": {"a": 1, "b": 0}})
     ["objective.labels: validation has no example of 'b'. Hold out more, or its scores \
 say nothing of that"]
     """
     remedies = {
-        "train": "Mend the corpus, or take out what cannot be learned",
+        "train": "Correct the corpus, or take out what cannot be learned",
         "validation": "Hold out more, or its scores say nothing of that",
     }
     told: list[str] = []

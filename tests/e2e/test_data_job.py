@@ -21,8 +21,7 @@ from transbeam.pipeline.__main__ import main
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.features import check_arrays
-from transbeam.pipeline.records.manifest import Manifest, read_manifest
-from transbeam.pipeline.records.manifest import Shard
+from transbeam.pipeline.records.manifest import Manifest, Shard, read_manifest
 from transbeam.pipeline.records.tf_example import parse_records
 from transbeam.pipeline.stage import data, data_stage
 from transbeam.trainer.input.batches import validation_batches

@@ -130,14 +130,14 @@ def unique_words(words: PreTokenizedWords) -> UniqueWords:
 
 def _as_utf8(texts: tf.Tensor) -> tf.Tensor:
     faulty = tf.where(~tf.strings.regex_full_match(texts, _UTF8))
-    mended = tf.strings.unicode_transcode(
+    repaired = tf.strings.unicode_transcode(
         tf.gather_nd(texts, faulty),
         "UTF-8",
         "UTF-8",
         errors="replace",
         replacement_char=0xFFFD,
     )
-    return tf.tensor_scatter_nd_update(texts, faulty, mended)
+    return tf.tensor_scatter_nd_update(texts, faulty, repaired)
 
 
 def _kind_of_code_points() -> np.ndarray:

@@ -213,7 +213,12 @@ def learn_wordpiece(
         show_progress=False,
     )
     model = models.BPE(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION)
-    usable = _usable(word_counts, set(alphabet))
+    characters = set(alphabet)
+    usable = {
+        word: count
+        for word, count in word_counts.items()
+        if len(word) <= MAXIMUM_WORD_CHARACTERS and characters.issuperset(word)
+    }
     ids = train_pairs(model, trainer, usable).get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
@@ -231,11 +236,3 @@ def _alphabet(
     kept = sorted(counts, key=lambda character: (-counts[character], character))
     alphabet = sorted(kept[:maximum])
     return alphabet, [character for character in alphabet if character in continuing]
-
-
-def _usable(word_counts: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:
-    return {
-        word: count
-        for word, count in word_counts.items()
-        if len(word) <= MAXIMUM_WORD_CHARACTERS and alphabet.issuperset(word)
-    }

@@ -18,9 +18,8 @@ from transbeam.pipeline.objectives.masked import (
     masked_features,
 )
 from transbeam.pipeline.records.features import check_arrays
-from transbeam.pipeline.records.manifest import Manifest
+from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
-from transbeam.pipeline.records.manifest import Shard
 from transbeam.pipeline.records.tf_example import encode_records
 from transbeam.trainer.input.batches import training_batches, validation_batches
 from transbeam.trainer.input.dynamic_masking import DynamicMasking, _join_words

@@ -78,7 +78,7 @@ def template_words(name: str, arguments: Arguments, language: str = "en") -> str
     if (
         known in names.SILENT
         or known.startswith(names.SILENT_BEGINNINGS)
-        or _is_note(known)
+        or known.endswith((" needed", " inline", " icon", "?inline"))  # a note
     ):
         return ""
     if known in names.CONSTANT:
@@ -286,7 +286,3 @@ _FUNCTIONS: Mapping[str, Callable[[str, str], str]] = {
     "lcfirst": lambda text, _: text[:1].lower() + text[1:],
     "ucfirst": lambda text, _: text[:1].upper() + text[1:],
 }
-
-
-def _is_note(name: str) -> bool:
-    return name.endswith((" needed", " inline", " icon", "?inline"))
