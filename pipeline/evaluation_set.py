@@ -216,7 +216,7 @@ def make_evaluation_set(
     if not any(shard.records for shard in shards):
         raise DataError(
             f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
-            "Correct its files, or the keys of evaluation.test"
+            "Fix its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
     runs = bucket_runs(config)

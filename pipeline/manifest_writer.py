@@ -65,14 +65,14 @@ def write_results(
     made = counts.get("records", {})
     if not made.get("train"):
         raise DataError(
-            f"data: no record was made for training: {told(counts)}. Correct the corpus, "
+            f"data: no record was made for training: {told(counts)}. Fix the corpus, "
             "or the rules of data.cleaning and of the objective"
             f"{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not made.get("validation"):
         raise DataError(
             "data.validation_source: no record was made of it. With those of "
-            f"data.source: {told(counts)}. Correct its files, or the rules of the "
+            f"data.source: {told(counts)}. Fix its files, or the rules of the "
             "objective"
         )
     reading = sum_reading(read_states(folder, "documents"))

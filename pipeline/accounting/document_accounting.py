@@ -106,7 +106,7 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
         counts = sum_document_counts(folder)
         raise DataError(
             f"data: no document is left for training: {told(counts)}, "
-            f"{documents['validation']} for validation. Correct the corpus or the rules "
+            f"{documents['validation']} for validation. Fix the corpus or the rules "
             f"of data.cleaning{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not documents["validation"]:
@@ -175,7 +175,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     raise DataError(
         f"data: {what} could not be used ({reasons}); "
         f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
-        f"See {folder / 'quarantine'}, correct the corpus or raise the limit"
+        f"See {folder / 'quarantine'}, fix the corpus or raise the limit"
         f"{examples(folder, counts['quarantined'])}"
     )
 

@@ -202,7 +202,7 @@ def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
         reasons = reasons_told(ledger.quarantined + ledger.filtered)
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
-            "Correct the corpus, or the keys of data.source"
+            "Fix the corpus, or the keys of data.source"
         )
     folder = scoring.folder
     parts = [part for unit in range(units) for part in block_parts(folder, unit)]

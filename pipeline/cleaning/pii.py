@@ -55,13 +55,13 @@ def _call(name: str, text: str) -> str:
     except Exception as error:
         raise DataError(
             f"data.cleaning.personal_data.hook: {name} failed on a text of "
-            f"{len(text)} characters: {type(error).__name__}: {error}. Correct the "
+            f"{len(text)} characters: {type(error).__name__}: {error}. Fix the "
             "function; it must take every text"
         ) from error
     if not isinstance(result, str):
         raise DataError(
             f"data.cleaning.personal_data.hook: {name} returned "
-            f"{type(result).__name__}, expected a text. Correct the function"
+            f"{type(result).__name__}, expected a text. Fix the function"
         )
     return result
 
@@ -74,5 +74,5 @@ def _hook(name: str) -> Callable[[str], str]:
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"data.cleaning.personal_data.hook: {name} cannot be imported: {error}. "
-            "Install its package where the workers run, or correct the name"
+            "Install its package where the workers run, or fix the name"
         ) from error

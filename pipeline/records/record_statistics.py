@@ -150,14 +150,14 @@ def missing_labels(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
     Example:
     >>> missing_labels({"train": {"a": 3, "b": 0}, "validation": {"a": 1, "b": 0}})
-    ["objective.labels: training has no example of 'b'. Correct the corpus, or take out \
+    ["objective.labels: training has no example of 'b'. Fix the corpus, or take out \
 what cannot be learned"]
     >>> missing_labels({"train": {"a": 3, "b": 1}, "validation": {"a": 1, "b": 0}})
     ["objective.labels: validation has no example of 'b'. Hold out more, or its scores \
 say nothing of that"]
     """
     remedies = {
-        "train": "Correct the corpus, or take out what cannot be learned",
+        "train": "Fix the corpus, or take out what cannot be learned",
         "validation": "Hold out more, or its scores say nothing of that",
     }
     told: list[str] = []

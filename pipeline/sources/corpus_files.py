@@ -92,7 +92,7 @@ def _list_files(part: CorpusPart) -> list[SourceFile]:
     if not files:
         raise DataError(
             f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
-            f"Correct the path or put the corpus there{_bracket_hint(part.source)}"
+            f"Fix the path or put the corpus there{_bracket_hint(part.source)}"
         )
     if not any(file.size for file in files):
         raise DataError(

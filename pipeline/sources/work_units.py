@@ -212,7 +212,7 @@ def read_spans(
                 yield span, entry
         except OSError as error:
             raise DataError(
-                f"{file.path}: cannot be read: {error.strerror or error}. Correct its "
+                f"{file.path}: cannot be read: {error.strerror or error}. Fix its "
                 "rights or take it out of the corpus"
             ) from error
 

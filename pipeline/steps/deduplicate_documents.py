@@ -137,7 +137,7 @@ def _refuse_nothing_left(
 ) -> None:
     if np.all(prevented | held_out):
         remedy = (
-            "Correct data.source or data.validation_source"
+            "Fix data.source or data.validation_source"
             if data.validation_source
             else "Lower data.validation_fraction, or raise "
             "data.deduplication.near.similarity"

@@ -69,7 +69,7 @@ def matching_files(pattern: str) -> list[SourceFile]:
         ]
     except OSError as error:
         raise DataError(
-            f"data.source: {pattern!r} cannot be listed: {error}. Correct the path or "
+            f"data.source: {pattern!r} cannot be listed: {error}. Fix the path or "
             "the rights to it"
         ) from error
 
@@ -87,7 +87,7 @@ def _listed(path: Path, name: str) -> SourceFile:
             raise
         raise DataError(
             f"data.source: {path} is a link to {os.readlink(path)}, which cannot be "
-            f"followed ({error.strerror}). Correct the link or take it out of the corpus"
+            f"followed ({error.strerror}). Fix the link or take it out of the corpus"
         ) from error
     if not stat.S_ISREG(mode):
         raise DataError(

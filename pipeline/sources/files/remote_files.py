@@ -290,7 +290,7 @@ def _failures_told(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(
-            f"{what}: {_cause(error)}. Correct the path, the credentials or the rights to "
+            f"{what}: {_cause(error)}. Fix the path, the credentials or the rights to "
             "it, and run the same command again"
         ) from error
 

@@ -59,7 +59,7 @@ def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
     return digest.hexdigest(), special
 
 
-_REMEDY = "Correct tokenizer.path"
+_REMEDY = "Fix tokenizer.path"
 
 
 def word_splitter(config: LearnedConfig) -> WordSplitter:
