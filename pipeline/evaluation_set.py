@@ -24,7 +24,7 @@ from transbeam.configs.schema.deduplication import DeduplicationConfig
 from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source
-from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.document_accounting import list_reasons
 from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
@@ -215,7 +215,7 @@ def make_evaluation_set(
     left_out = _left_out(folder)
     if not any(shard.records for shard in shards):
         raise DataError(
-            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
+            f"evaluation.test: no record was made of it: {list_reasons(left_out)}. "
             "Fix its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")

@@ -15,10 +15,10 @@ from transbeam.pipeline.accounting.document_accounting import (
     check_balance,
     check_quarantine,
     cut_off,
+    describe_documents,
     examples,
     stripped_marks,
     sum_document_counts,
-    told,
 )
 from transbeam.pipeline.accounting.reading_summary import not_read, sum_reading
 from transbeam.pipeline.dataset_card import write_card
@@ -65,15 +65,15 @@ def write_results(
     made = counts.get("records", {})
     if not made.get("train"):
         raise DataError(
-            f"data: no record was made for training: {told(counts)}. Fix the corpus, "
-            "or the rules of data.cleaning and of the objective"
+            f"data: no record was made for training: {describe_documents(counts)}. "
+            "Fix the corpus, or the rules of data.cleaning and of the objective"
             f"{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not made.get("validation"):
         raise DataError(
             "data.validation_source: no record was made of it. With those of "
-            f"data.source: {told(counts)}. Fix its files, or the rules of the "
-            "objective"
+            f"data.source: {describe_documents(counts)}. Fix its files, "
+            "or the rules of the objective"
         )
     reading = sum_reading(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())

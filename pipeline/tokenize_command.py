@@ -140,8 +140,8 @@ def align(pieces: Sequence[str], *below: Sequence[object], width: int) -> str:
     if not pieces:
         return "(no pieces)"
     blocks: list[list[str]] = []
-    for piece, *told in zip(pieces, *below, strict=True):
-        cells = [escape(piece), *map(str, told)]
+    for piece, *values in zip(pieces, *below, strict=True):
+        cells = [escape(piece), *map(str, values)]
         columns = max(map(_columns, cells))
         if not blocks or _columns(blocks[-1][0]) + len(_GAP) + columns > width:
             blocks.append([""] * len(cells))

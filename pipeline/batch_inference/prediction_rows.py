@@ -109,8 +109,8 @@ class RowFormat:
                 if self.keep_text:
                     line["text"] = document.text
                 line["outputs"] = dict(zip(names, row, strict=True))
-                told = json.dumps(line, ensure_ascii=False, allow_nan=False)
-                yield told.encode("utf-8") + b"\n"
+                text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+                yield text.encode("utf-8") + b"\n"
 
 
 def find_file_format(output: Path) -> Form:

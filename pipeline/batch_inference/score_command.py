@@ -17,7 +17,7 @@ from transbeam.configs.loader.run_folder import Stage, lock
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.sources import ArraysSourceConfig, ImagesSourceConfig
 from transbeam.configs.system.memory import peak_memory
-from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.document_accounting import list_reasons
 from transbeam.pipeline.accounting.reading_summary import (
     check_reading,
     not_read,
@@ -98,8 +98,9 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         if result := _result_if_done(stage, output, inputs):
             check_reading(config.data, result)
             show_reading(console, result)
-            told = f"skipped: the same command made {output} before"
-            console.result(told + not_read(result))
+            console.result(
+                f"skipped: the same command made {output} before{not_read(result)}"
+            )
             return {**result, "skipped": True}
         began = time.monotonic()
         stage.begin(inputs)
@@ -125,7 +126,7 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         for name in ("parts", "state"):
             shutil.rmtree(stage.path / name)
     if ledger.quarantined:
-        console.say(f"what could not be read is told in {stage.path / 'quarantine'}")
+        console.say(f"what could not be read is listed in {stage.path / 'quarantine'}")
     show_reading(console, reading)
     console.result(result["summary"])
     return {**result, "peak_memory_mb": peak.megabytes}
@@ -157,7 +158,7 @@ def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
     if differences := stage.differences(inputs):
         listed = "\n".join(f"  {line}" for line in differences)
         raise ArtifactError(
-            f"{output}: begun or made before from other inputs:\n{listed}\n"
+            f"{output}: started or finished before from other inputs:\n{listed}\n"
             f"Give another --output, or take {output} and {stage.run_folder} away"
         )
     if output.exists() and not stage.path.exists():
@@ -199,7 +200,7 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
 def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
     """Joins the parts to the output."""
     if not ledger.scored:
-        reasons = reasons_told(ledger.quarantined + ledger.filtered)
+        reasons = list_reasons(ledger.quarantined + ledger.filtered)
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
             "Fix the corpus, or the keys of data.source"

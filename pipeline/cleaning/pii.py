@@ -26,8 +26,8 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
         DataError: The hook fails, or does not return a text.
 
     Example:
-    >>> told = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."
-    >>> without_personal_data(told, PersonalDataConfig())
+    >>> text = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."
+    >>> without_personal_data(text, PersonalDataConfig())
     'Write to <email> or call <phone>, from <ip>.'
     """
     if rules.emails and "@" in text:

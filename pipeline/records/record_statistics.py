@@ -160,7 +160,7 @@ say nothing of that"]
         "train": "Fix the corpus, or take out what cannot be learned",
         "validation": "Hold out more, or its scores say nothing of that",
     }
-    told: list[str] = []
+    warnings: list[str] = []
     said: set[str] = set()
     for split, of_split in counts.items():
         never = [x for x, number in of_split.items() if not number and x not in said]
@@ -168,7 +168,7 @@ say nothing of that"]
         if never:
             name = "training" if split == "train" else split
             shown = ", ".join(map(repr, never[:_MOST])) + ", …" * (len(never) > _MOST)
-            told.append(
+            warnings.append(
                 f"objective.labels: {name} has no example of {shown}. {remedies[split]}"
             )
-    return told
+    return warnings

@@ -71,10 +71,10 @@ def list_files(
         for file in sorted(_list_files(part), key=lambda file: file.name)
     ]
     _refuse_twice(files, parts)
-    return _told_apart(files)
+    return _with_unique_names(files)
 
 
-def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
+def _with_unique_names(files: Sequence[SourceFile]) -> list[SourceFile]:
     """Makes file names unique: files of the same name get a prefix of their source.
 
     Provenance needs unique names; paths would differ between machines.

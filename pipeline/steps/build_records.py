@@ -100,10 +100,10 @@ def build_part(
 
 def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
     """Returns the documents without a token in any record."""
-    told = {row for row, _ in records.rejected + records.filtered}
+    refused = {row for row, _ in records.rejected + records.filtered}
     there = np.isin(np.arange(num_documents), records.placement.document)
     nowhere = np.flatnonzero(~there).tolist()
-    return [(row, "no token") for row in nowhere if row not in told]
+    return [(row, "no token") for row in nowhere if row not in refused]
 
 
 def cells_per_record(config: RunConfig) -> int:

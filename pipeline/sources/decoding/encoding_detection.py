@@ -108,7 +108,7 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
     stretch, lines = _evidence(sample)
     best, second = _best_two(stretch)
     if best is None or _text(sample, best.codec, cut) is None:
-        raise _untold(sample, "no encoding makes it text")
+        raise _uncertain(sample, "no encoding makes it text")
     confidence = _confidence(best, second, len(stretch))
     other = f" or {second.codec}" if second else ""
     if lines != stretch and confidence >= THRESHOLD:
@@ -118,11 +118,11 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
             other = f" or {best_of_lines.codec}" if best_of_lines else ""
     if confidence < THRESHOLD:
         what = f"it may be {best.codec}{other}: confidence {confidence:.2f}"
-        raise _untold(sample, what)
+        raise _uncertain(sample, what)
     return Detection(_superset(best.codec, sample, cut), confidence)
 
 
-def _untold(sample: bytes, what: str) -> UnicodeDecodeError:
+def _uncertain(sample: bytes, what: str) -> UnicodeDecodeError:
     return UnicodeDecodeError(DETECT, sample, 0, len(sample), what)
 
 

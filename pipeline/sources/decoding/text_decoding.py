@@ -176,9 +176,9 @@ def settled_codec(
     with open_stream() as stream:
         if name != DETECT:
             beginning = stream.read(_BEGINNING_BYTES)
-            told = marked(beginning) or wide_codec(beginning) or ""
+            codec = marked(beginning) or wide_codec(beginning) or ""
             # Little-endian by default: nearly all such files are from Windows.
-            return told if told.startswith(name) else f"{name}-le"
+            return codec if codec.startswith(name) else f"{name}-le"
         sample = _sample(stream)
     try:
         found = detect(sample, cut=len(sample) == _SAMPLE_BYTES)

@@ -155,11 +155,11 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             yield stream
         except BrokenFile as broken:
             left = file.size - source_offset(stream)
-            told = [_with_unread(damage, file, left) for damage in broken.damage]
+            damage = [_with_unread(damage, file, left) for damage in broken.damage]
             if unpacked:
                 # To a reader of the content, a truncated file seems damaged.
-                told = [*unpacked.damage, *([] if unpacked.cut else told)]
-            broken.damage = tuple(told)
+                damage = [*unpacked.damage, *([] if unpacked.cut else damage)]
+            broken.damage = tuple(damage)
             raise
         if unpacked and unpacked.damage:
             raise BrokenFile.from_damage(unpacked.damage)

@@ -82,15 +82,15 @@ class Framing:
 
     def options(self) -> dict[str, Any]:
         """Returns the keys for `tokenizer.yaml` that do not have default values."""
-        told: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if not self.add_begin:
-            told["add_begin"] = False
+            options["add_begin"] = False
         if self.stop_ids:
-            told["stop_ids"] = list(self.stop_ids)
+            options["stop_ids"] = list(self.stop_ids)
         for name in ("whole_pieces", "folded_pieces"):
             if pieces := getattr(self, name):
-                told[name] = list(pieces)
-        return told
+                options[name] = list(pieces)
+        return options
 
     def files(self) -> dict[str, bytes]:
         """Returns the file of the chat template, if there is one."""
