@@ -173,6 +173,7 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
+    where = f", see {Path(result['manifest']).parent / QUARANTINE}"
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     cut = result["truncated"]
@@ -185,15 +186,9 @@ def describe(result: dict[str, Any]) -> str:
         f"{counts['records'].get('validation', 0):,} validation records of "
         f"{tokens:,} tokens from {counts['read']:,} documents "
         f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
-        f"{quarantined:,} quarantined{_named_if(quarantined, result)}); "
+        f"{quarantined:,} quarantined{where if quarantined else ''}); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
         + (shortened if cut["tokens"] else "")
         + (leaks if kept_out else "")
         + not_read(result)
     )
-
-
-def _named_if(quarantined: int, result: dict[str, Any]) -> str:
-    """Returns a reference to the quarantine folder, unless it is empty."""
-    folder = Path(result["manifest"]).parent / QUARANTINE
-    return f", see {folder}" if quarantined else ""

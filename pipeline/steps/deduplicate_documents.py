@@ -40,7 +40,9 @@ LEAKS = "state/leaks.json"
 
 def bands(config: RunConfig) -> int:
     """Returns the number of bands of the signatures, each processed separately."""
-    return _bands(_near(config)).count
+    near = config.data.deduplication.near
+    assert near is not None  # else the job has no bands
+    return lsh.choose_bands(near.similarity, near.num_hashes).count
 
 
 def save_signatures(
@@ -55,8 +57,9 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
     path = folder / f"state/edges-{band:03d}.npy"
     if path.is_file():
         return
-    near = _near(config)
-    rows = _bands(near).rows
+    near = config.data.deduplication.near
+    assert near is not None
+    rows = lsh.choose_bands(near.similarity, near.num_hashes).rows
     corpus = _Documents(folder, config.data)
     signed = [
         np.load(folder / f"state/signatures-{part.name}.npy", mmap_mode="r")
@@ -197,17 +200,6 @@ class _Documents:
             rows = documents[here] - self.edges[owner]
             found[here] = signed[owner][rows]
         return found
-
-
-def _near(config: RunConfig) -> NearDuplicatesConfig:
-    near = config.data.deduplication.near
-    if near is None:
-        raise ValueError("data.deduplication.near is not asked for")
-    return near
-
-
-def _bands(near: NearDuplicatesConfig) -> lsh.Bands:
-    return lsh.choose_bands(near.similarity, near.num_hashes)
 
 
 def _save(path: Path, array: np.ndarray) -> None:

@@ -59,11 +59,6 @@ class _Row:
     is_open: bool = False
 
 
-def is_splittable(source: CsvSourceConfig) -> bool:
-    """Returns whether a row is a line, so that a file can be split anywhere."""
-    return source.quoting == "none"
-
-
 def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
     """Yields a document per row that begins in a span.
 
