@@ -62,14 +62,14 @@ def write_results(
     check_quarantine(config, folder)
     counts = sum_document_counts(folder)
     check_balance(counts)
-    made = counts.get("records", {})
-    if not made.get("train"):
+    records = counts.get("records", {})
+    if not records.get("train"):
         raise DataError(
             f"data: no record was made for training: {describe_documents(counts)}. "
             "Fix the corpus, or the rules of data.cleaning and of the objective"
             f"{examples(folder, counts['quarantined'])}"
         )
-    if config.data.validation_source and not made.get("validation"):
+    if config.data.validation_source and not records.get("validation"):
         raise DataError(
             "data.validation_source: no record was made of it. With those of "
             f"data.source: {describe_documents(counts)}. Fix its files, "

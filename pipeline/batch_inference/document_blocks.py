@@ -76,13 +76,13 @@ def read_blocks(
         return
     ledger, unread, report = Ledger(), UnreadFiles(), ReadingReport()
     quarantine: list[Rejected] = []
-    held: list[Document] = []
+    documents: list[Document] = []
 
     def close() -> Iterator[Block]:
-        block = Block(unit.index, ledger.blocks, tuple(held))
+        block = Block(unit.index, ledger.blocks, tuple(documents))
         ledger.blocks += 1
         ledger.scored += len(block)
-        held.clear()
+        documents.clear()
         if not part_path(folder, block.unit, block.number).is_file():
             yield block
 
@@ -95,12 +95,12 @@ def read_blocks(
         elif isinstance(item, Rejected):
             quarantine.append(item)
         else:
-            held.append(item)
+            documents.append(item)
             characters += len(item.text)
-            if len(held) == BATCHES * batch_size or characters >= _CHARACTERS:
+            if len(documents) == BATCHES * batch_size or characters >= _CHARACTERS:
                 yield from close()
                 characters = 0
-    if held:
+    if documents:
         yield from close()
     ledger.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, unit_name(unit.index), quarantine)

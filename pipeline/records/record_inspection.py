@@ -107,7 +107,7 @@ def describe(
         if name.endswith("token_ids"):
             shown: list[str] = [pieces[int(i)] for i in values]
             if name == "token_ids":
-                _mark_asked_for(shown, record, pieces)
+                _mark_targets(shown, record, pieces)
             documents = record.get(name.replace("token_ids", "document_ids"))
             lines.append(f"{name}  {_joined(shown, documents)}")
         elif name == "target_ids":
@@ -140,14 +140,14 @@ _SAID_ELSEWHERE = (
 )
 
 
-def _mark_asked_for(
+def _mark_targets(
     shown: list[str], record: Mapping[str, np.ndarray], pieces: Sequence[str]
 ) -> None:
     if "masked_positions" not in record:
         return
     used = record["masked_weights"] > 0
-    positions, asked = record["masked_positions"][used], record["masked_ids"][used]
-    for position, piece in zip(positions, asked, strict=True):
+    positions, targets = record["masked_positions"][used], record["masked_ids"][used]
+    for position, piece in zip(positions, targets, strict=True):
         shown[position] += f"{{{pieces[piece]}}}"
 
 

@@ -161,10 +161,10 @@ say nothing of that"]
         "validation": "Hold out more, or its scores say nothing of that",
     }
     warnings: list[str] = []
-    said: set[str] = set()
+    listed: set[str] = set()
     for split, of_split in counts.items():
-        never = [x for x, number in of_split.items() if not number and x not in said]
-        said.update(never)
+        never = [x for x, number in of_split.items() if not number and x not in listed]
+        listed.update(never)
         if never:
             name = "training" if split == "train" else split
             shown = ", ".join(map(repr, never[:_MOST])) + ", …" * (len(never) > _MOST)

@@ -221,7 +221,7 @@ def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
 
 
 def segment_feature(length: int) -> Feature:
-    """Returns the feature that tells the two texts of a pair apart."""
+    """Returns the feature that distinguishes the two texts of a pair."""
     return Feature(
         "segment_ids",
         "int32",

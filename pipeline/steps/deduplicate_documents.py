@@ -75,7 +75,7 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
     )
     pairs = lsh.similar_pairs(
         met[first],
-        lambda places: corpus.look_up(first[places], signed),
+        lambda documents: corpus.look_up(first[documents], signed),
         near.similarity,
     )
     _save(path, pairs)
@@ -128,10 +128,10 @@ def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
         DocumentBatch.load(documents_path(folder, part)).input_keys()
         for part in corpus.parts
     ]
-    asked = np.unique(np.concatenate(inputs), return_inverse=True)[1]
+    groups = np.unique(np.concatenate(inputs), return_inverse=True)[1]
     held_out = corpus.held_out
     return int(
-        duplicate_clusters.leaked(asked, kept & ~held_out, kept & held_out).sum()
+        duplicate_clusters.leaked(groups, kept & ~held_out, kept & held_out).sum()
     )
 
 

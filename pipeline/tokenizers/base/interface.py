@@ -56,10 +56,10 @@ def in_characters(
     [(0, 1), (1, 2), (1, 2), (2, 3)]
     """
     raw = np.frombuffer(text.encode("utf-8"), np.uint8)
-    begun = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])  # at each byte
+    characters = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])  # at each byte
     within = np.minimum(starts + 1, len(raw))
-    first = np.where(starts < ends, begun[within] - 1, begun[starts])
-    return list(zip(first.tolist(), begun[ends].tolist(), strict=True))
+    first = np.where(starts < ends, characters[within] - 1, characters[starts])
+    return list(zip(first.tolist(), characters[ends].tolist(), strict=True))
 
 
 def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:

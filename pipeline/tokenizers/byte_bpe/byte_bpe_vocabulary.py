@@ -97,8 +97,8 @@ def check_byte_bpe(
             f"{where}: the special piece {missing[0]!r} is missing among the "
             f"{len(vocabulary)} pieces. Name the special pieces it has, or add it"
         )
-    made = {left + right for left, right in merges}.union(ALPHABET)
-    if confused := [piece for piece in special_pieces if piece in made]:
+    results = {left + right for left, right in merges}.union(ALPHABET)
+    if confused := [piece for piece in special_pieces if piece in results]:
         raise ArtifactError(
             f"{where}: the special piece {confused[0]!r} can also be made of the bytes "
             "of a text; expected one that no text is cut into. Use another name, such "

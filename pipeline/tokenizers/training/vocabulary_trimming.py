@@ -269,11 +269,11 @@ def _makeable(pairs: Sequence[Pair]) -> Iterator[Pair]:
     >>> list(_makeable([("ab", "c"), ("a", "b"), ("x", "yz")]))
     [('a', 'b'), ('ab', 'c')]
     """
-    made = set(ALPHABET)
+    available = set(ALPHABET)
     # Sorted by length, since the halves of a pair are shorter than the whole.
     for left, right in sorted(pairs, key=lambda pair: len(pair[0] + pair[1])):
-        if left in made and right in made:
-            made.add(left + right)
+        if left in available and right in available:
+            available.add(left + right)
             yield left, right
 
 
