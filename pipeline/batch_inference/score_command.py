@@ -24,14 +24,15 @@ from transbeam.pipeline.accounting.reading_summary import (
     show_reading,
     sum_reading,
 )
-from transbeam.pipeline.batch_inference.document_blocks import (
+from transbeam.pipeline.batch_inference.inference_job import (
     Ledger,
+    Scoring,
     block_parts,
     marker_path,
     read_markers,
+    run_scoring,
     total,
 )
-from transbeam.pipeline.batch_inference.inference_job import Scoring, run_scoring
 from transbeam.pipeline.batch_inference.prediction_rows import (
     RowFormat,
     find_file_format,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from transbeam.configs.schema.table_sources import ConllSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.readers.table_rows import tagged_document
 
 

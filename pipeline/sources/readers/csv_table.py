@@ -35,7 +35,7 @@ from transbeam.pipeline.documents.document import (
     Span,
     excerpt,
 )
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.files.reading_report import report_note
 from transbeam.pipeline.sources.readers.table_rows import row_document
 

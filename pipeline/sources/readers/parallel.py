@@ -18,7 +18,7 @@ from transbeam.pipeline.documents.document import (
     SourceFile,
     Span,
 )
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.files.reading_report import report_note
 
