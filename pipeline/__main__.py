@@ -105,7 +105,7 @@ COMMANDS = (
         name="score",
         arguments=ScoreArguments,
         run=_score,
-        summary="ask an exported model about every document of a corpus",
+        summary="run an exported model on every document of a corpus",
         description="Gives each document of data.source to an exported SavedModel, by "
         "an Apache Beam job, and writes a row of answers for each. A job that was "
         "stopped goes on where it was; one that is done is skipped.",

@@ -112,8 +112,8 @@ def _total(rows: Sequence[Mapping[str, Any]], key: str) -> int:
 def _sources(config: Mapping[str, Any]) -> str:
     """Describes the kinds of the sources."""
     held_out = config.get("data.validation_source.kind")
-    told = f"{config['data.source.kind']!r}"
-    return f"{told}, with validation from {held_out!r}," if held_out else told
+    text = f"{config['data.source.kind']!r}"
+    return f"{text}, with validation from {held_out!r}," if held_out else text
 
 
 def _rule(config: Mapping[str, Any]) -> str:
@@ -124,15 +124,15 @@ def _rule(config: Mapping[str, Any]) -> str:
 
 
 def _leaks(manifest: Mapping[str, Any]) -> str:
-    told = (
+    text = (
         f" {manifest['leaks_prevented']:,} training documents were dropped because "
         "validation has them."
     )
     if left := manifest["leaks_left"]:
-        told += f" {left:,} validation documents have texts that are in training too."
+        text += f" {left:,} validation documents have texts that are in training too."
     if "data.deduplication.near.similarity" not in manifest["config"]:
-        told += " Near copies were not looked for, in either split or between them."
-    return told
+        text += " Near copies were not looked for, in either split or between them."
+    return text
 
 
 def _splits(manifest: Mapping[str, Any]) -> Table:
@@ -169,7 +169,7 @@ def _not_whole(files: Sequence[Mapping[str, Any]]) -> str:
     names = [f["name"] for f in files if f["doubtful"]]
     if not names:
         return ""
-    return f" More than can be told is missing in, or wrong of: {', '.join(names)}."
+    return f" An unknown amount is missing in, or wrong of: {', '.join(names)}."
 
 
 def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:

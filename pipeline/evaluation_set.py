@@ -23,17 +23,17 @@ from transbeam.configs.schema.data import DataConfig, DeduplicationConfig
 from transbeam.configs.schema.objectives.objective import TextPairObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import Source
-from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.document_accounting import list_reasons
 from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
+from transbeam.pipeline.records.features import Placement
 from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
-from transbeam.pipeline.records.provenance import provenance_path
-from transbeam.pipeline.records.record_set import Placement
+from transbeam.pipeline.records.shard_writer import provenance_path
 from transbeam.pipeline.sources.corpus_files import errors_named, list_files
 from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.work_units import plan_units
@@ -214,8 +214,8 @@ def make_evaluation_set(
     left_out = _left_out(folder)
     if not any(shard.records for shard in shards):
         raise DataError(
-            f"evaluation.test: no record was made of it: {reasons_told(left_out)}. "
-            "Mend its files, or the keys of evaluation.test"
+            f"evaluation.test: no record was made of it: {list_reasons(left_out)}. "
+            "Fix its files, or the keys of evaluation.test"
         )
     shutil.rmtree(folder / "state")
     runs = bucket_runs(config)

@@ -15,10 +15,10 @@ from transbeam.pipeline.accounting.document_accounting import (
     check_balance,
     check_quarantine,
     cut_off,
+    describe_documents,
     examples,
     stripped_marks,
     sum_document_counts,
-    told,
 )
 from transbeam.pipeline.accounting.reading_summary import not_read, sum_reading
 from transbeam.pipeline.dataset_card import write_card
@@ -62,18 +62,18 @@ def write_results(
     check_quarantine(config, folder)
     counts = sum_document_counts(folder)
     check_balance(counts)
-    made = counts.get("records", {})
-    if not made.get("train"):
+    records = counts.get("records", {})
+    if not records.get("train"):
         raise DataError(
-            f"data: no record was made for training: {told(counts)}. Mend the corpus, "
-            "or the rules of data.cleaning and of the objective"
+            f"data: no record was made for training: {describe_documents(counts)}. "
+            "Fix the corpus, or the rules of data.cleaning and of the objective"
             f"{examples(folder, counts['quarantined'])}"
         )
-    if config.data.validation_source and not made.get("validation"):
+    if config.data.validation_source and not records.get("validation"):
         raise DataError(
             "data.validation_source: no record was made of it. With those of "
-            f"data.source: {told(counts)}. Mend its files, or the rules of the "
-            "objective"
+            f"data.source: {describe_documents(counts)}. Fix its files, "
+            "or the rules of the objective"
         )
     reading = sum_reading(read_states(folder, "documents"))
     leaks = json.loads((folder / LEAKS).read_text())
@@ -173,6 +173,7 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
+    where = f", see {Path(result['manifest']).parent / QUARANTINE}"
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     cut = result["truncated"]
@@ -185,15 +186,9 @@ def describe(result: dict[str, Any]) -> str:
         f"{counts['records'].get('validation', 0):,} validation records of "
         f"{tokens:,} tokens from {counts['read']:,} documents "
         f"({counts['characters'] / MEGABYTE:.1f} MB of text; {dropped:,} filtered, "
-        f"{quarantined:,} quarantined{_named_if(quarantined, result)}); "
+        f"{quarantined:,} quarantined{where if quarantined else ''}); "
         f"{result['padding_fraction'].get('train', 0):.1%} padding"
         + (shortened if cut["tokens"] else "")
         + (leaks if kept_out else "")
         + not_read(result)
     )
-
-
-def _named_if(quarantined: int, result: dict[str, Any]) -> str:
-    """Returns a reference to the quarantine folder, unless it is empty."""
-    folder = Path(result["manifest"]).parent / QUARANTINE
-    return f", see {folder}" if quarantined else ""

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.run_folder import Stage, save_config
 from transbeam.configs.loader.yaml_config import flatten
@@ -13,7 +12,12 @@ from transbeam.configs.system.memory import peak_memory
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.pipeline.accounting.job_warnings import warn_of_losses
 from transbeam.pipeline.cleaning.language_identification import require_identifier
-from transbeam.pipeline.documents.step_markers import all_parts, state_path, unit_name
+from transbeam.pipeline.documents.step_markers import (
+    all_parts,
+    open_job_folder,
+    state_path,
+    unit_name,
+)
 from transbeam.pipeline.manifest_writer import describe, write_results
 from transbeam.pipeline.objectives.base.special_tokens import check_special
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
@@ -95,7 +99,6 @@ def data(invocation: Invocation) -> dict[str, Any]:
         int(config.data.shard_megabytes * MEGABYTE),
         config.data.validation_source,
     )
-    _clear_leftovers(stage.path)
     with peak_memory() as peak:
         _run(invocation, stage.path, units)
         result = write_results(stage.path, config, data_inputs(config), files)
@@ -126,9 +129,7 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
     )
 
     workers = min(invocation.workers, len(units))
-    with writing(folder):
-        for name in ("state", "documents"):
-            (folder / name).mkdir(exist_ok=True)
+    open_job_folder(folder, "state", "documents")
     size = sum(unit.size for unit in units)
     console.say(amount(size, len(units), workers))
     job = Job(invocation.config, folder.absolute(), invocation.beam_options)
@@ -154,9 +155,3 @@ def _run(invocation: Invocation, folder: Path, units: list[Unit]) -> None:
         console,
         remote=invocation.runner != LOCAL_RUNNER,
     )
-
-
-def _clear_leftovers(folder: Path) -> None:
-    """Removes partial files of a killed job."""
-    for path in folder.rglob(".*.tmp"):
-        path.unlink(missing_ok=True)

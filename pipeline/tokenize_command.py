@@ -20,7 +20,10 @@ from transbeam.pipeline.documents.document import BrokenFile, SourceFile
 from transbeam.pipeline.sources.decoding.encoding_detection import marked
 from transbeam.pipeline.sources.files.compression import COMPRESSIONS
 from transbeam.pipeline.sources.files.file_access import open_file
-from transbeam.pipeline.tokenizers.analysis.vocabulary_report import report_vocabulary
+from transbeam.pipeline.tokenizers.analysis.vocabulary_report import (
+    escape,
+    report_vocabulary,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer, encodable
 from transbeam.pipeline.tokenizers.files.import_tokenizer import import_tokenizer
 
@@ -44,6 +47,7 @@ def tokenize(arguments: TokenizeArguments) -> None:
         found = report_vocabulary(tokenizer, texts)
         print(json.dumps(found.as_json(), indent=2) if as_json else found.describe())
         return
+    width = shutil.get_terminal_size((88, 24)).columns
     for result in _encoded(tokenizer, texts):
         if as_json:
             print(json.dumps(result))
@@ -51,7 +55,7 @@ def tokenize(arguments: TokenizeArguments) -> None:
             rows = [result["ids"]]
             if arguments.offsets:
                 rows.append([f"{start}-{end}" for start, end in result["offsets"]])
-            print(align(result["pieces"], *rows, width=_terminal_width()), end="\n\n")
+            print(align(result["pieces"], *rows, width=width), end="\n\n")
     sys.stdout.flush()
 
 
@@ -136,8 +140,8 @@ def align(pieces: Sequence[str], *below: Sequence[object], width: int) -> str:
     if not pieces:
         return "(no pieces)"
     blocks: list[list[str]] = []
-    for piece, *told in zip(pieces, *below, strict=True):
-        cells = [_visible(piece), *map(str, told)]
+    for piece, *values in zip(pieces, *below, strict=True):
+        cells = [escape(piece), *map(str, values)]
         columns = max(map(_columns, cells))
         if not blocks or _columns(blocks[-1][0]) + len(_GAP) + columns > width:
             blocks.append([""] * len(cells))
@@ -149,20 +153,10 @@ def align(pieces: Sequence[str], *below: Sequence[object], width: int) -> str:
     return "\n".join(row.rstrip() for block in blocks for row in block)
 
 
-def _visible(piece: str) -> str:
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece
-    )
-
-
 def _columns(text: str) -> int:
     """Returns the width of a text in terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
-
-
-def _terminal_width() -> int:
-    return shutil.get_terminal_size((88, 24)).columns
 
 
 def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:

@@ -110,8 +110,7 @@ def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
             file = files.setdefault(row["name"], UnreadFile(row["name"], row["size"]))
             file.unread += row["unread"]
             file.doubtful |= row["doubtful"]
-            new = [r for r in row["reasons"] if r not in file.reasons]
-            file.reasons += tuple(new)
+            file.reasons = tuple(dict.fromkeys([*file.reasons, *row["reasons"]]))
     for name, file in files.items():
         file.documents = documents[name]
     return [files[name] for name in sorted(files)]

@@ -105,48 +105,48 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     if not documents["train"]:
         counts = sum_document_counts(folder)
         raise DataError(
-            f"data: no document is left for training: {told(counts)}, "
-            f"{documents['validation']} for validation. Mend the corpus or the rules "
+            f"data: no document is left for training: {describe_documents(counts)}, "
+            f"{documents['validation']} for validation. Fix the corpus or the rules "
             f"of data.cleaning{examples(folder, counts['quarantined'])}"
         )
     if config.data.validation_source and not documents["validation"]:
         raise DataError(
             "data.validation_source: no document of it is left. With those of "
-            f"data.source: {told(sum_document_counts(folder))}. Repair its files or "
-            "the rules of data.cleaning"
+            f"data.source: {describe_documents(sum_document_counts(folder))}. Repair "
+            "its files or the rules of data.cleaning"
         )
 
 
-def told(counts: Mapping[str, Any]) -> str:
+def describe_documents(counts: Mapping[str, Any]) -> str:
     """Describes the numbers of documents that were read, filtered and quarantined.
 
     Example:
-    >>> told({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
+    >>> describe_documents({"read": 9, "filtered": {"empty": 2}, "quarantined": {}})
     '9 documents read, 2 filtered (2 × empty), 0 quarantined'
     """
     parts = [f"{counts['read']:,} documents read"]
     for fate in ("filtered", "quarantined"):
-        reasons = reasons_told(counts[fate])
+        reasons = list_reasons(counts[fate])
         number = sum(counts[fate].values())
         parts.append(f"{number:,} {fate}" + (f" ({reasons})" if reasons else ""))
     return ", ".join(parts)
 
 
-def reasons_told(counts: Mapping[str, int], most: int = 10) -> str:
+def list_reasons(counts: Mapping[str, int], most: int = 10) -> str:
     """Lists reasons with their counts, at most the `most` frequent ones.
 
     Example:
-    >>> reasons_told({"empty": 1_200, "binary": 1})
+    >>> list_reasons({"empty": 1_200, "binary": 1})
     '1,200 × empty, 1 × binary'
-    >>> reasons_told({"binary": 1, "empty": 3, "torn": 2}, most=2)
+    >>> list_reasons({"binary": 1, "empty": 3, "torn": 2}, most=2)
     '3 × empty, 2 × torn and 1 reason more'
     """
     shown = list(counts.items())
     more = len(shown) - most
     if more > 0:
         shown = heapq.nlargest(most, shown, key=lambda item: item[1])
-    told = ", ".join(f"{number:,} × {reason}" for reason, number in shown)
-    return told + (f" and {more:,} reason{'s' * (more > 1)} more" if more > 0 else "")
+    text = ", ".join(f"{number:,} × {reason}" for reason, number in shown)
+    return text + (f" and {more:,} reason{'s' * (more > 1)} more" if more > 0 else "")
 
 
 def check_quarantine(config: RunConfig, folder: Path) -> None:
@@ -164,7 +164,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     bytes_ = counts["bytes"]
     lost = bytes_["quarantined"] + bytes_["unread"]
     allowed = config.data.maximum_quarantine_fraction
-    reasons = reasons_told(counts["quarantined"])
+    reasons = list_reasons(counts["quarantined"])
     share, what = max(
         _share(quarantined, counts["read"], "documents"),
         _share(lost, bytes_["source"], "bytes of source"),
@@ -175,7 +175,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     raise DataError(
         f"data: {what} could not be used ({reasons}); "
         f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
-        f"See {folder / 'quarantine'}, mend the corpus or raise the limit"
+        f"See {folder / 'quarantine'}, fix the corpus or raise the limit"
         f"{examples(folder, counts['quarantined'])}"
     )
 

@@ -15,7 +15,7 @@ from transbeam.pipeline.accounting.byte_accounting import (
     unread_files,
     unread_json,
 )
-from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.document_accounting import list_reasons
 from transbeam.pipeline.sources.files.reading_report import (
     describe_encodings,
     detected_encodings,
@@ -90,7 +90,7 @@ def show_reading(console: Console, reading: Mapping[str, Any]) -> None:
     if found := reading.get("encodings"):
         console.say(f"detected encodings: {describe_encodings(found)}")
     if dropped := reading.get("dropped_in_sentences"):
-        named = reasons_told(dict(list(dropped.items())[:_KINDS]))
+        named = list_reasons(dict(list(dropped.items())[:_KINDS]))
         rest = ", …" if len(dropped) > _KINDS else ""
         console.say(
             f"{sum(dropped.values()):,} templates and formulas dropped inside "

@@ -4,11 +4,15 @@
 
 An element is a block of some hundred documents, so Beam's cost per element does not
 matter; each block becomes a part of the output by itself, so nothing is gathered and
-memory does not grow with the corpus.
+memory does not grow with the corpus. The division of a work unit into blocks depends
+only on its documents and the batch size. Each unit writes a marker with the number of
+its blocks, the counts of its documents and the reports of its readers.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +20,9 @@ import apache_beam as beam
 from apache_beam.ml.inference.base import ModelHandler, PredictionResult, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from transbeam.configs.base.atomic_files import write_atomically
+from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.schema.sources import Source
-from transbeam.pipeline.batch_inference.document_blocks import (
-    Block,
-    part_path,
-    read_blocks,
-)
+from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
 from transbeam.pipeline.batch_inference.prediction_rows import RowFormat
 from transbeam.pipeline.batch_inference.saved_models import (
     LoadedSignature,
@@ -30,8 +30,154 @@ from transbeam.pipeline.batch_inference.saved_models import (
 )
 from transbeam.pipeline.beam.runner import run_pipeline
 from transbeam.pipeline.beam.worker_failures import marked_user_errors
+from transbeam.pipeline.documents.document import Document, Filtered, Rejected, rejected
+from transbeam.pipeline.documents.step_markers import unit_name
+from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.files.remote_files import use_options
-from transbeam.pipeline.sources.work_units import Unit
+from transbeam.pipeline.sources.work_units import Unit, read_spans
+from transbeam.pipeline.steps.clean_documents import write_quarantine
+
+BATCHES = 32
+_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some documents of a unit, in order.
+
+    Attributes:
+        unit: Index of the unit.
+        number: Index of the block in the unit.
+        documents: At least one.
+    """
+
+    unit: int
+    number: int
+    documents: tuple[Document, ...]
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def size(self) -> int:
+        """The number of characters of text."""
+        return sum(len(document.text) for document in self.documents)
+
+    def texts(self, batch_size: int) -> Iterator[list[bytes]]:
+        """Yields batches of texts as UTF-8, `batch_size` texts each."""
+        for start in range(0, len(self), batch_size):
+            batch = self.documents[start : start + batch_size]
+            yield [document.text.encode("utf-8") for document in batch]
+
+
+@dataclass
+class Ledger:
+    """Counts of a unit's documents: each document read is in exactly one count."""
+
+    blocks: int = 0
+    scored: int = 0
+    filtered: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def read(self) -> int:
+        return self.scored + self.filtered.total() + self.quarantined.total()
+
+
+def read_blocks(
+    unit: Unit, source: Source, batch_size: int, folder: Path
+) -> Iterator[Block]:
+    """Yields the blocks of a unit without a part; then writes the unit's marker."""
+    if _is_written(folder, unit):
+        return
+    ledger, unread, report = Ledger(), UnreadFiles(), ReadingReport()
+    quarantine: list[Rejected] = []
+    documents: list[Document] = []
+
+    def close() -> Iterator[Block]:
+        block = Block(unit.index, ledger.blocks, tuple(documents))
+        ledger.blocks += 1
+        ledger.scored += len(block)
+        documents.clear()
+        if not part_path(folder, block.unit, block.number).is_file():
+            yield block
+
+    characters = 0
+    for span, found in reported(read_spans(unit, source), report):
+        item = _checked(found)
+        unread.enter(span.file, item)
+        if isinstance(item, Filtered):
+            ledger.filtered[item.reason] += 1
+        elif isinstance(item, Rejected):
+            quarantine.append(item)
+        else:
+            documents.append(item)
+            characters += len(item.text)
+            if len(documents) == BATCHES * batch_size or characters >= _CHARACTERS:
+                yield from close()
+                characters = 0
+    if documents:
+        yield from close()
+    ledger.quarantined.update(entry.reason for entry in quarantine)
+    write_quarantine(folder, unit_name(unit.index), quarantine)
+    marker = {**vars(ledger), "unread": unread.rows(), **report.as_json()}
+    write_json(marker_path(folder, unit.index), marker)
+
+
+def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Rejected:
+    """Returns a document as the model's input, if it can be encoded as UTF-8."""
+    if not isinstance(item, Document):
+        return item
+    # A byte order mark and the end of the last line belong to the file.
+    text = item.text.removeprefix("\ufeff").rstrip("\r\n")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return rejected(item, "contains a lone surrogate, which has no UTF-8 form")
+    return item if text == item.text else item.with_text(text)
+
+
+def marker_path(folder: Path, unit: int) -> Path:
+    """Returns the path of a unit's marker."""
+    return folder / f"state/{unit_name(unit)}.json"
+
+
+def part_path(folder: Path, unit: int, number: int) -> Path:
+    """Returns the path of the rows of a unit's block."""
+    return folder / f"parts/{unit_name(unit)}-{number:05d}"
+
+
+def block_parts(folder: Path, unit: int) -> list[Path]:
+    """Returns the parts of a finished unit, in order."""
+    blocks = _read(folder, unit)["blocks"]
+    return [part_path(folder, unit, number) for number in range(blocks)]
+
+
+def _is_written(folder: Path, unit: Unit) -> bool:
+    marker = marker_path(folder, unit.index)
+    if not marker.is_file():
+        return False
+    return all(part.is_file() for part in block_parts(folder, unit.index))
+
+
+def _read(folder: Path, unit: int) -> dict[str, Any]:
+    return json.loads(marker_path(folder, unit).read_bytes())
+
+
+def read_markers(folder: Path, units: int) -> list[dict[str, Any]]:
+    """Reads the markers of all units, in order."""
+    return [_read(folder, index) for index in range(units)]
+
+
+def total(markers: Iterable[Mapping[str, Any]]) -> Ledger:
+    """Sums the counts of all units."""
+    sum_ = Ledger()
+    for marker in markers:
+        sum_.blocks += marker["blocks"]
+        sum_.scored += marker["scored"]
+        sum_.filtered.update(marker["filtered"])
+        sum_.quarantined.update(marker["quarantined"])
+    return sum_
 
 
 @dataclass(frozen=True)
@@ -122,7 +268,8 @@ class WritePart(beam.DoFn):
         answers: Any = prediction.inference
         with marked_user_errors():
             rows = self.scoring.rows.encode(block.documents, answers)
-            write_atomically(part_path(self.scoring.folder, block), rows)
+            path = part_path(self.scoring.folder, block.unit, block.number)
+            write_atomically(path, rows)
         yield len(block)
 
 

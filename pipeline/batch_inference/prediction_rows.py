@@ -109,8 +109,8 @@ class RowFormat:
                 if self.keep_text:
                     line["text"] = document.text
                 line["outputs"] = dict(zip(names, row, strict=True))
-                told = json.dumps(line, ensure_ascii=False, allow_nan=False)
-                yield told.encode("utf-8") + b"\n"
+                text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+                yield text.encode("utf-8") + b"\n"
 
 
 def find_file_format(output: Path) -> Form:
@@ -170,17 +170,17 @@ def _in_one_step(path: Path) -> Iterator[Path]:
 
 def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
     """Yields the parts' rows in tables of a suitable row group size."""
-    held: list[pa.Table] = []
+    tables: list[pa.Table] = []
     size = 0
     for part in parts:
         with pq.ParquetFile(part) as file:
-            held.append(file.read())
-        size += held[-1].nbytes
+            tables.append(file.read())
+        size += tables[-1].nbytes
         if size >= _ROW_GROUP_BYTES:
-            yield pa.concat_tables(held)
-            held, size = [], 0
-    if held:
-        yield pa.concat_tables(held)
+            yield pa.concat_tables(tables)
+            tables, size = [], 0
+    if tables:
+        yield pa.concat_tables(tables)
 
 
 def _arrow_type(output: Output) -> pa.DataType:

@@ -6,12 +6,10 @@ is complete, the finished parts, from which the same command resumes.
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.configs.base.saved_models import find_version
 from transbeam.configs.cli.arguments import Invocation
@@ -19,21 +17,22 @@ from transbeam.configs.loader.run_folder import Stage, lock
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.sources import ArraysSourceConfig, ImagesSourceConfig
 from transbeam.configs.system.memory import peak_memory
-from transbeam.pipeline.accounting.document_accounting import reasons_told
+from transbeam.pipeline.accounting.document_accounting import list_reasons
 from transbeam.pipeline.accounting.reading_summary import (
     check_reading,
     not_read,
     show_reading,
     sum_reading,
 )
-from transbeam.pipeline.batch_inference.document_blocks import (
+from transbeam.pipeline.batch_inference.inference_job import (
     Ledger,
+    Scoring,
     block_parts,
     marker_path,
     read_markers,
+    run_scoring,
     total,
 )
-from transbeam.pipeline.batch_inference.inference_job import Scoring, run_scoring
 from transbeam.pipeline.batch_inference.prediction_rows import (
     RowFormat,
     find_file_format,
@@ -51,6 +50,7 @@ from transbeam.pipeline.beam.runner import (
     markers_shown,
     run_in_beam,
 )
+from transbeam.pipeline.documents.step_markers import open_job_folder
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
 from transbeam.pipeline.sources.files.remote_files import use_options
@@ -99,8 +99,9 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         if result := _result_if_done(stage, output, inputs):
             check_reading(config.data, result)
             show_reading(console, result)
-            told = f"skipped: the same command made {output} before"
-            console.result(told + not_read(result))
+            console.result(
+                f"skipped: the same command made {output} before{not_read(result)}"
+            )
             return {**result, "skipped": True}
         began = time.monotonic()
         stage.begin(inputs)
@@ -126,7 +127,7 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
         for name in ("parts", "state"):
             shutil.rmtree(stage.path / name)
     if ledger.quarantined:
-        console.say(f"what could not be read is told in {stage.path / 'quarantine'}")
+        console.say(f"what could not be read is listed in {stage.path / 'quarantine'}")
     show_reading(console, reading)
     console.result(result["summary"])
     return {**result, "peak_memory_mb": peak.megabytes}
@@ -158,7 +159,7 @@ def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
     if differences := stage.differences(inputs):
         listed = "\n".join(f"  {line}" for line in differences)
         raise ArtifactError(
-            f"{output}: begun or made before from other inputs:\n{listed}\n"
+            f"{output}: started or finished before from other inputs:\n{listed}\n"
             f"Give another --output, or take {output} and {stage.run_folder} away"
         )
     if output.exists() and not stage.path.exists():
@@ -180,11 +181,7 @@ def _result_if_done(
 def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
     """Runs the job for the parts that are missing."""
     folder, console = scoring.folder, invocation.console
-    with writing(folder):
-        for name in ("parts", "state"):
-            (folder / name).mkdir(exist_ok=True)
-        for leftover in folder.rglob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
+    open_job_folder(folder, "parts", "state")
     workers = min(invocation.workers, len(units))
     console.say(
         amount(sum(unit.size for unit in units), len(units), workers)
@@ -204,10 +201,10 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
 def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
     """Joins the parts to the output."""
     if not ledger.scored:
-        reasons = reasons_told(ledger.quarantined + ledger.filtered)
+        reasons = list_reasons(ledger.quarantined + ledger.filtered)
         raise DataError(
             f"data.source: none of {ledger.read} documents could be scored: {reasons}. "
-            "Mend the corpus, or the keys of data.source"
+            "Fix the corpus, or the keys of data.source"
         )
     folder = scoring.folder
     parts = [part for unit in range(units) for part in block_parts(folder, unit)]
@@ -229,14 +226,10 @@ def _result(
         "counts": {
             "read": ledger.read,
             "scored": ledger.scored,
-            "filtered": _sorted(ledger.filtered),
-            "quarantined": _sorted(ledger.quarantined),
+            "filtered": dict(sorted(ledger.filtered.items())),
+            "quarantined": dict(sorted(ledger.quarantined.items())),
         },
         **reading,
         "bytes": output.stat().st_size,
         "seconds": round(seconds, 3),
     }
-
-
-def _sorted(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items()))

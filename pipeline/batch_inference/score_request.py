@@ -1,4 +1,4 @@
-"""The question that `transbeam score` asks of every document."""
+"""The arguments of `transbeam score` on the model and its output."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ class ScoreRequest:
     )
     signature: str = argument(
         "--signature NAME",
-        "which of the model's signatures to ask; serving_default if left out",
+        "which of the model's signatures to run; serving_default if left out",
         default="serving_default",
     )
     batch_size: int = argument(

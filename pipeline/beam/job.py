@@ -9,8 +9,9 @@ every step writes files that are functions of (corpus, config): they do not depe
 the runner, the number of workers or the order of elements.
 """
 
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig, WordPieceConfig
 from transbeam.configs.system.quiet_imports import quiet_import
 from transbeam.pipeline.accounting.document_accounting import check_prepared
 from transbeam.pipeline.beam.runner import run_pipeline
-from transbeam.pipeline.beam.word_count_combiners import AddCounts, AddSlices, sliced
 from transbeam.pipeline.beam.worker_failures import marked_user_errors
 from transbeam.pipeline.documents.step_markers import DocumentPart
 from transbeam.pipeline.sources.files.remote_files import use_options
@@ -46,6 +46,11 @@ from transbeam.pipeline.tokenizers.training.train_tokenizer import (
 
 # A `PCollection`; Beam's annotations of its operators are too loose to check.
 Collection = Any
+
+
+SLICES = 16
+# Words beyond the two million most frequent ones have no effect on a vocabulary.
+_WORDS_PER_SLICE = 2_000_000 // SLICES
 
 
 @dataclass(frozen=True)
@@ -220,3 +225,53 @@ def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:
         | "Slices" >> beam.Values()
         | "All words" >> beam.CombineGlobally(AddCounts())
     )
+
+
+def sliced(words: Counter[str]) -> dict[int, Counter[str]]:
+    """Splits word counts into slices by a hash of the word.
+
+    Example:
+    >>> slices = sliced(Counter({"the": 3, "of": 2}))
+    >>> sum(slices.values(), Counter()) == Counter({"the": 3, "of": 2})
+    True
+    """
+    slices: dict[int, Counter[str]] = {}
+    for word, count in words.items():
+        slices.setdefault(zlib.crc32(word.encode()) % SLICES, Counter())[word] = count
+    return slices
+
+
+class AddCounts(beam.CombineFn):
+    """Sums word counts."""
+
+    def create_accumulator(self) -> Counter[str]:
+        return Counter()
+
+    def add_input(
+        self, accumulator: Counter[str], counts: Counter[str]
+    ) -> Counter[str]:
+        accumulator.update(counts)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Counter[str]]) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for accumulator in accumulators:
+            total.update(accumulator)
+        return total
+
+    def extract_output(self, accumulator: Counter[str]) -> Counter[str]:
+        return accumulator
+
+
+class AddSlices(AddCounts):
+    """Sums the counts of one slice and drops the rarest words if there are too many.
+
+    All counts of a slice are summed before any is dropped, so the result does not
+    depend on the order of additions.
+    """
+
+    def extract_output(self, accumulator: Counter[str]) -> Counter[str]:
+        if len(accumulator) <= _WORDS_PER_SLICE:
+            return accumulator
+        ranked = sorted(accumulator.items(), key=lambda item: (-item[1], item[0]))
+        return Counter(dict(ranked[:_WORDS_PER_SLICE]))

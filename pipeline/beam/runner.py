@@ -161,8 +161,8 @@ def run_in_beam(
         ):
             job() if remote else interruptibly(job)
     except Exception as error:
-        if mendable := find_user_error(error):
-            raise mendable from None
+        if user_error := find_user_error(error):
+            raise user_error from None
         console.warn(f"the end of {log}:\n{tail(log)}")
         raise
 

@@ -36,8 +36,8 @@ def marked_user_errors() -> Iterator[None]:
     try:
         yield
     except errors.UserError as error:
-        told = json.dumps([type(error).__name__, str(error)])
-        raise WorkerFailure(f"{_OPEN}{told}{_CLOSE}") from error
+        content = json.dumps([type(error).__name__, str(error)])
+        raise WorkerFailure(f"{_OPEN}{content}{_CLOSE}") from error
 
 
 def find_user_error(error: BaseException) -> errors.UserError | None:

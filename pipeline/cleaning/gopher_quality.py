@@ -1,7 +1,8 @@
 """Gopher's rules for running text (Rae et al., 2021, appendix A.1.1)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from transbeam.configs.schema.cleaning import QualityRulesConfig
 
@@ -23,54 +24,42 @@ def quality_reason(text: str, rules: QualityRulesConfig) -> str | None:
     'fewer than 2 stop words'
     """
     words = text.split()
-    return (
-        _size_reason(words, rules)
-        or _symbol_reason(text, words, rules)
-        or _line_reason(text, rules)
-        or _language_reason(words, rules)
-    )
+    violated = chain(_of_size(words, rules), _of_content(text, words, rules))
+    return next(violated, None)
 
 
-def _size_reason(words: list[str], rules: QualityRulesConfig) -> str | None:
+def _of_size(words: list[str], rules: QualityRulesConfig) -> Iterator[str]:
+    """Yields the violated rules for the number and the length of words."""
     if len(words) < rules.minimum_words:
-        return f"fewer than {rules.minimum_words} words"
+        yield f"fewer than {rules.minimum_words} words"
     if len(words) > rules.maximum_words:
-        return f"more than {rules.maximum_words} words"
+        yield f"more than {rules.maximum_words} words"
     mean = sum(map(len, words)) / max(len(words), 1)
     if mean < rules.minimum_word_length:
-        return f"words shorter than {rules.minimum_word_length:g} on average"
+        yield f"words shorter than {rules.minimum_word_length:g} on average"
     if mean > rules.maximum_word_length:
-        return f"words longer than {rules.maximum_word_length:g} on average"
-    return None
+        yield f"words longer than {rules.maximum_word_length:g} on average"
 
 
-def _symbol_reason(
+def _of_content(
     text: str, words: list[str], rules: QualityRulesConfig
-) -> str | None:
+) -> Iterator[str]:
+    """Yields the violated rules for symbols, lines and the kinds of words."""
     most = rules.symbol_ratio * len(words)
     if text.count("#") > most:
-        return f"more than {rules.symbol_ratio:g} hash signs per word"
+        yield f"more than {rules.symbol_ratio:g} hash signs per word"
     if text.count("...") + text.count("…") > most:
-        return f"more than {rules.symbol_ratio:g} ellipses per word"
-    return None
-
-
-def _line_reason(text: str, rules: QualityRulesConfig) -> str | None:
+        yield f"more than {rules.symbol_ratio:g} ellipses per word"
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     if _share(line.startswith(_BULLETS) for line in lines) > rules.bullet_lines:
-        return f"bullets on more than {rules.bullet_lines:.0%} of the lines"
+        yield f"bullets on more than {rules.bullet_lines:.0%} of the lines"
     if _share(line.endswith(_ELLIPSIS) for line in lines) > rules.ellipsis_lines:
-        return f"ellipses on more than {rules.ellipsis_lines:.0%} of the lines"
-    return None
-
-
-def _language_reason(words: list[str], rules: QualityRulesConfig) -> str | None:
+        yield f"ellipses on more than {rules.ellipsis_lines:.0%} of the lines"
     if _share(bool(_LETTER.search(word)) for word in words) < rules.alphabetic_words:
-        return f"letters in fewer than {rules.alphabetic_words:.0%} of the words"
+        yield f"letters in fewer than {rules.alphabetic_words:.0%} of the words"
     met = {word.strip(_EDGE_PUNCTUATION).lower() for word in words}
     if len(met.intersection(rules.stop_words)) < rules.minimum_stop_words:
-        return f"fewer than {rules.minimum_stop_words} stop words"
-    return None
+        yield f"fewer than {rules.minimum_stop_words} stop words"
 
 
 def _share(verdicts: Iterable[bool]) -> float:

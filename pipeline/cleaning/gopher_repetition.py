@@ -35,9 +35,9 @@ def repetition_reason(text: str, rules: RepetitionRulesConfig) -> str | None:
             "of the characters are in lines that were there before",
         ),
     ]
-    for share, most, told in shares:
+    for share, most, what in shares:
         if share > most:
-            return f"more than {most:.0%} {told}"
+            return f"more than {most:.0%} {what}"
     for n in (2, 3, 4):
         most = getattr(rules, f"top_{n}_gram")
         if _most_frequent(words, n) > most * characters:

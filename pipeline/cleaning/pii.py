@@ -26,8 +26,8 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
         DataError: The hook fails, or does not return a text.
 
     Example:
-    >>> told = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."
-    >>> without_personal_data(told, PersonalDataConfig())
+    >>> text = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."
+    >>> without_personal_data(text, PersonalDataConfig())
     'Write to <email> or call <phone>, from <ip>.'
     """
     if rules.emails and "@" in text:
@@ -55,13 +55,13 @@ def _call(name: str, text: str) -> str:
     except Exception as error:
         raise DataError(
             f"data.cleaning.personal_data.hook: {name} failed on a text of "
-            f"{len(text)} characters: {type(error).__name__}: {error}. Mend the "
+            f"{len(text)} characters: {type(error).__name__}: {error}. Fix the "
             "function; it must take every text"
         ) from error
     if not isinstance(result, str):
         raise DataError(
             f"data.cleaning.personal_data.hook: {name} returned "
-            f"{type(result).__name__}, expected a text. Mend the function"
+            f"{type(result).__name__}, expected a text. Fix the function"
         )
     return result
 
@@ -74,5 +74,5 @@ def _hook(name: str) -> Callable[[str], str]:
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"data.cleaning.personal_data.hook: {name} cannot be imported: {error}. "
-            "Install its package where the workers run, or mend the name"
+            "Install its package where the workers run, or fix the name"
         ) from error

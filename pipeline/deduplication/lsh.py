@@ -134,8 +134,8 @@ def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     in_order = buckets[order]
     as_before = np.append(False, in_order[1:] == in_order[:-1])[: len(order)]
     shared = as_before | np.append(as_before[1:], False)[: len(order)]
-    places = np.arange(np.count_nonzero(shared))
-    heads = np.maximum.accumulate(np.where(as_before[shared], 0, places))
+    positions = np.arange(np.count_nonzero(shared))
+    heads = np.maximum.accumulate(np.where(as_before[shared], 0, positions))
     return order[shared], heads
 
 

@@ -203,8 +203,8 @@ def document_key(document: Document) -> int:
     text, _, _, *rest, image, image_shape = document
     if not any(rest) and not image:
         return document_hash(text)
-    told = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
-    return _hash(told + image)
+    content = json.dumps([text, *rest, image_shape], ensure_ascii=False).encode("utf-8")
+    return _hash(content + image)
 
 
 def rejected(document: Document, reason: str) -> Rejected:

@@ -127,8 +127,8 @@ class DocumentBatch:
         """
         if not set(self.table.column_names) & set(_EXTRAS):
             return self.keys
-        asked = zip(*map(self.texts, _INPUTS), strict=True)
-        return np.array([input_key(*row) for row in asked], np.uint64)
+        inputs = zip(*map(self.texts, _INPUTS), strict=True)
+        return np.array([input_key(*row) for row in inputs], np.uint64)
 
     def only(self, columns: Sequence[str]) -> "DocumentBatch":
         """Selects columns without copying."""

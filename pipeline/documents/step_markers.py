@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from transbeam.configs.base.atomic_files import write_json
+from transbeam.configs.base.atomic_files import write_json, writing
 
 # The first step processes work units, the others parts.
 Step = Literal["documents", "duplicates", "words", "records"]
@@ -45,6 +45,19 @@ class DocumentPart:
         '00003-00'
         """
         return f"{self.unit:05d}-{self.number:02d}"
+
+
+def open_job_folder(folder: Path, *names: str) -> None:
+    """Makes the folders of a job, and removes the partial files of a killed one.
+
+    Raises:
+        ArtifactError: The folder cannot be written.
+    """
+    with writing(folder):
+        for name in names:
+            (folder / name).mkdir(exist_ok=True)
+        for leftover in folder.rglob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
 
 
 def unit_name(index: int) -> str:

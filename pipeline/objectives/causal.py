@@ -12,11 +12,13 @@ from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.packing.sequence_packing import Packed, lay_streams
-from transbeam.pipeline.records.record_set import Records
-from transbeam.pipeline.records.token_arrays import token_features
-from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
+from transbeam.pipeline.records.token_rows import (
+    TokenRows,
+    token_features,
+    tokenize_column,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

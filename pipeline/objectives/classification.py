@@ -21,15 +21,14 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.framing import frame_texts
-from transbeam.pipeline.records.record_set import Records
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.token_rows import (
     Grid,
     stretches,
     token_features,
+    tokenize_column,
 )
-from transbeam.pipeline.records.token_rows import tokenize_column
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -14,8 +14,7 @@ from transbeam.pipeline.objectives.base.labels import (
     rejected_rows,
     usable_rows,
 )
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

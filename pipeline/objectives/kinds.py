@@ -26,8 +26,7 @@ from transbeam.pipeline.objectives import (
     text_to_text,
     token_classification,
 )
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -28,15 +28,13 @@ from transbeam.pipeline.objectives.base.mask_selection import (
     word_ids,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.packing.sequence_packing import (
     Packed,
     lay_documents,
     row_blocks,
 )
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import token_features
-from transbeam.pipeline.records.token_rows import tokenize_column
+from transbeam.pipeline.records.token_rows import token_features, tokenize_column
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -12,9 +12,8 @@ from transbeam.pipeline.documents.document import Split, excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import reasons_against
 from transbeam.pipeline.objectives.classification import text_records
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
-from transbeam.pipeline.records.token_arrays import token_features
+from transbeam.pipeline.records.features import Feature, Records
+from transbeam.pipeline.records.token_rows import token_features
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -12,9 +12,8 @@ from transbeam.pipeline.objectives.base.labels import (
     reasons_against_numbers,
 )
 from transbeam.pipeline.objectives.pair_classification import pair_records
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
-from transbeam.pipeline.records.token_arrays import segment_feature, token_features
+from transbeam.pipeline.records.features import Feature, Records
+from transbeam.pipeline.records.token_rows import segment_feature, token_features
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

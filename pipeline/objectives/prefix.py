@@ -13,9 +13,8 @@ from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.randomness import stage_key, uniform
 from transbeam.pipeline.objectives import causal
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.packing.sequence_packing import Packed
-from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

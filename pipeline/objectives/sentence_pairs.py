@@ -26,11 +26,10 @@ from transbeam.pipeline.objectives.base.sentence_pair_sampling import (
 from transbeam.pipeline.objectives.base.sentences import Sentences, tokenize_sentences
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.token_rows import (
     Grid,
     segment_feature,
     split_rows,

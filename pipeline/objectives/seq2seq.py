@@ -27,16 +27,16 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.packing.pair_packing import pack_pairs
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.token_rows import (
     Grid,
+    TokenRows,
     beside,
     stretches,
     token_features,
+    tokenize_column,
 )
-from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -21,7 +21,7 @@ from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.span_noise import noise_mask
 from transbeam.pipeline.objectives.base.special_tokens import needed, needed_sentinels
 from transbeam.pipeline.objectives.seq2seq import pair_features
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.packing.bin_packing import fill_pairs
 from transbeam.pipeline.records.packing.sequence_packing import (
     BLOCK_TOKENS,
@@ -30,9 +30,14 @@ from transbeam.pipeline.records.packing.sequence_packing import (
     cut_documents,
     in_records,
 )
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import Grid, beside, split_rows, stretches
-from transbeam.pipeline.records.token_rows import TokenRows, tokenize_column
+from transbeam.pipeline.records.token_rows import (
+    Grid,
+    TokenRows,
+    beside,
+    split_rows,
+    stretches,
+    tokenize_column,
+)
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

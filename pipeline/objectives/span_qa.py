@@ -27,18 +27,15 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
+from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.framing import frame_texts
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.token_rows import (
     Grid,
+    TokenRows,
     ranges,
     segment_feature,
     stretches,
     token_features,
-)
-from transbeam.pipeline.records.token_rows import (
-    TokenRows,
     tokenize_column,
     tokenize_texts,
 )

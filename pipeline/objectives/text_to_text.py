@@ -13,8 +13,7 @@ from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import reasons_against, usable_rows
 from transbeam.pipeline.objectives.seq2seq import TextPairs, pair_features, pair_records
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.records.token_rows import tokenize_texts
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 

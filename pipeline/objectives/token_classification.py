@@ -12,8 +12,7 @@ from transbeam.pipeline.objectives.base.words import (
     word_features,
     word_records,
 )
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Feature, Records
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

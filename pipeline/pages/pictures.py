@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # it takes half a second, and is for those who draw
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# They can be told from a white and from a dark background.
+# They stand out from a white and from a dark background.
 GRAY = "#8a97a5"
 COLORS = ("#3b82c4", "#c8643a", "#7a9a2e", "#8f63b8")
 COLORS += ("#2a9d8f", "#c2a12b", "#d1477a", "#8a7a6a")

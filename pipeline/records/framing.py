@@ -4,8 +4,7 @@ The graph (`transbeam.serving.text_ops.framing`) and the parity check
 (`transbeam.serving.parity.base.framing`) have their own (ADR 24).
 """
 
-from transbeam.pipeline.records.token_arrays import beside
-from transbeam.pipeline.records.token_rows import TokenRows
+from transbeam.pipeline.records.token_rows import TokenRows, beside
 
 
 def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
@@ -18,7 +17,7 @@ def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
 
     Example:
     >>> import numpy as np
-    >>> from transbeam.pipeline.records.token_arrays import split_rows
+    >>> from transbeam.pipeline.records.token_rows import split_rows
     >>> text = split_rows(np.array([5, 6, 7]), np.array([2, 1]))
     >>> frame_texts(text, begin=1, end=2).ids
     array([1, 5, 6, 2, 1, 7, 2], dtype=int32)

@@ -10,7 +10,6 @@ Target tokens are in braces after their replacements.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ import tensorflow as tf
 
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.pipeline.records.packing.document_unpacking import split_documents
-from transbeam.pipeline.records.provenance import provenance_path
+from transbeam.pipeline.records.shard_writer import provenance_path
 from transbeam.pipeline.records.tf_example import parse_records
 
 NEXT_DOCUMENT = "‖"
@@ -108,7 +107,7 @@ def describe(
         if name.endswith("token_ids"):
             shown: list[str] = [pieces[int(i)] for i in values]
             if name == "token_ids":
-                _mark_asked_for(shown, record, pieces)
+                _mark_targets(shown, record, pieces)
             documents = record.get(name.replace("token_ids", "document_ids"))
             lines.append(f"{name}  {_joined(shown, documents)}")
         elif name == "target_ids":
@@ -126,7 +125,8 @@ def describe(
         elif values.ndim == 0:
             lines.append(f"{name}  {values}")
         elif not name.endswith(_SAID_ELSEWHERE):
-            lines.append(f"{name}  {_abridged(values)}")
+            abridged = np.array2string(values.reshape(-1), threshold=16, edgeitems=8)
+            lines.append(f"{name}  {abridged}")
     return lines
 
 
@@ -140,23 +140,21 @@ _SAID_ELSEWHERE = (
 )
 
 
-def _mark_asked_for(
+def _mark_targets(
     shown: list[str], record: Mapping[str, np.ndarray], pieces: Sequence[str]
 ) -> None:
     if "masked_positions" not in record:
         return
     used = record["masked_weights"] > 0
-    positions, asked = record["masked_positions"][used], record["masked_ids"][used]
-    for position, piece in zip(positions, asked, strict=True):
+    positions, targets = record["masked_positions"][used], record["masked_ids"][used]
+    for position, piece in zip(positions, targets, strict=True):
         shown[position] += f"{{{pieces[piece]}}}"
 
 
 def _joined(shown: Sequence[str], documents: np.ndarray | None) -> str:
     if documents is None:
         return " ".join(shown)
-    texts = [" ".join(shown[i] for i in part) for part in split_documents(documents)]
+    texts = [
+        " ".join(shown[int(i)] for i in part) for part in split_documents(documents)
+    ]
     return f" {NEXT_DOCUMENT} ".join(texts)
-
-
-def _abridged(values: np.ndarray) -> Any:
-    return np.array2string(values.reshape(-1), threshold=16, edgeitems=8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 
 # The features that contain token ids, as the model reads them.
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
@@ -150,25 +150,25 @@ def missing_labels(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
     Example:
     >>> missing_labels({"train": {"a": 3, "b": 0}, "validation": {"a": 1, "b": 0}})
-    ["objective.labels: training has no example of 'b'. Mend the corpus, or take out \
+    ["objective.labels: training has no example of 'b'. Fix the corpus, or take out \
 what cannot be learned"]
     >>> missing_labels({"train": {"a": 3, "b": 1}, "validation": {"a": 1, "b": 0}})
     ["objective.labels: validation has no example of 'b'. Hold out more, or its scores \
 say nothing of that"]
     """
     remedies = {
-        "train": "Mend the corpus, or take out what cannot be learned",
+        "train": "Fix the corpus, or take out what cannot be learned",
         "validation": "Hold out more, or its scores say nothing of that",
     }
-    told: list[str] = []
-    said: set[str] = set()
+    warnings: list[str] = []
+    listed: set[str] = set()
     for split, of_split in counts.items():
-        never = [x for x, number in of_split.items() if not number and x not in said]
-        said.update(never)
+        never = [x for x, number in of_split.items() if not number and x not in listed]
+        listed.update(never)
         if never:
             name = "training" if split == "train" else split
             shown = ", ".join(map(repr, never[:_MOST])) + ", …" * (len(never) > _MOST)
-            told.append(
+            warnings.append(
                 f"objective.labels: {name} has no example of {shown}. {remedies[split]}"
             )
-    return told
+    return warnings

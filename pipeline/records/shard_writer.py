@@ -1,4 +1,9 @@
-"""Writes TFRecord files atomically."""
+"""Writes the files of a shard atomically: its records, and where they are from.
+
+The provenance has one row per document, or part of one, in a record. It is a Parquet
+file of its own, because the records are read in every epoch and the provenance only for
+inspection.
+"""
 
 import os
 import uuid
@@ -7,10 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import tensorflow as tf
 
-from transbeam.configs.base.atomic_files import writing
+from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.pipeline.documents.document_batch import DocumentBatch
+from transbeam.pipeline.records.features import Placement
 from transbeam.pipeline.records.manifest import Shard, sha256
 
 _OPTIONS = {"none": None, "gzip": "GZIP"}
@@ -65,3 +74,23 @@ def _tensorflow_errors(path: Path) -> Iterator[None]:
             f"{path}: cannot be written: {error.message}. Free some space or choose "
             "another folder with --run, then run the same command again"
         ) from error
+
+
+def provenance_path(folder: Path, name: str) -> Path:
+    """Returns the path of a shard's provenance."""
+    return folder / f"provenance/{name}.parquet"
+
+
+def write_provenance(
+    folder: Path, name: str, batch: DocumentBatch, placement: Placement
+) -> None:
+    """Writes record, source, offset in the source and first token of each part."""
+    origin = batch.table.select(["source", "offset"])
+    table = origin.take(pa.array(placement.document))
+    table = table.add_column(0, "record", pa.array(placement.record.astype("int32")))
+    table = table.append_column("token", pa.array(placement.offset))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    path = provenance_path(folder, name)
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, sink.getvalue().to_pybytes())

@@ -71,10 +71,10 @@ def list_files(
         for file in sorted(_list_files(part), key=lambda file: file.name)
     ]
     _refuse_twice(files, parts)
-    return _told_apart(files)
+    return _with_unique_names(files)
 
 
-def _told_apart(files: Sequence[SourceFile]) -> list[SourceFile]:
+def _with_unique_names(files: Sequence[SourceFile]) -> list[SourceFile]:
     """Makes file names unique: files of the same name get a prefix of their source.
 
     Provenance needs unique names; paths would differ between machines.
@@ -92,7 +92,7 @@ def _list_files(part: CorpusPart) -> list[SourceFile]:
     if not files:
         raise DataError(
             f"{part.key}: no file matches {where} (seen from {Path.cwd()}). "
-            f"Mend the path or put the corpus there{_bracket_hint(part.source)}"
+            f"Fix the path or put the corpus there{_bracket_hint(part.source)}"
         )
     if not any(file.size for file in files):
         raise DataError(

@@ -161,7 +161,7 @@ def _is_splittable(file: SourceFile, source: SingleSource, unit_bytes: int) -> b
         case JsonlSourceConfig():
             return jsonl.is_splittable(file, source)
         case CsvSourceConfig():
-            return csv_table.is_splittable(source)
+            return source.quoting == "none"  # each row is a line
         case LabeledLinesSourceConfig():
             return True
 
@@ -212,7 +212,7 @@ def read_spans(
                 yield span, entry
         except OSError as error:
             raise DataError(
-                f"{file.path}: cannot be read: {error.strerror or error}. Mend its "
+                f"{file.path}: cannot be read: {error.strerror or error}. Fix its "
                 "rights or take it out of the corpus"
             ) from error
 

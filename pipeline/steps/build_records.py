@@ -17,15 +17,14 @@ from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import kept_documents
 from transbeam.pipeline.documents.step_markers import DocumentPart, is_done, mark_done
 from transbeam.pipeline.objectives.kinds import contract, make_records
+from transbeam.pipeline.records.features import Records
 from transbeam.pipeline.records.packing.bucketing import by_bucket
-from transbeam.pipeline.records.provenance import write_provenance
-from transbeam.pipeline.records.record_set import Records
 from transbeam.pipeline.records.record_statistics import TOKEN_IDS, Statistics
-from transbeam.pipeline.records.shard_writer import write_shard
+from transbeam.pipeline.records.shard_writer import write_provenance, write_shard
 from transbeam.pipeline.records.tf_example import encode_records
 from transbeam.pipeline.steps.clean_documents import write_quarantine
 from transbeam.pipeline.steps.sample_sentences import strangers
-from transbeam.pipeline.tokenizers.analysis.stripped_marks import count_needed_marks
+from transbeam.pipeline.tokenizers.analysis.vocabulary_report import count_needed_marks
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
@@ -101,10 +100,10 @@ def build_part(
 
 def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
     """Returns the documents without a token in any record."""
-    told = {row for row, _ in records.rejected + records.filtered}
+    refused = {row for row, _ in records.rejected + records.filtered}
     there = np.isin(np.arange(num_documents), records.placement.document)
     nowhere = np.flatnonzero(~there).tolist()
-    return [(row, "no token") for row in nowhere if row not in told]
+    return [(row, "no token") for row in nowhere if row not in refused]
 
 
 def cells_per_record(config: RunConfig) -> int:

@@ -39,7 +39,9 @@ LEAKS = "state/leaks.json"
 
 def bands(config: RunConfig) -> int:
     """Returns the number of bands of the signatures, each processed separately."""
-    return _bands(_near(config)).count
+    near = config.data.deduplication.near
+    assert near is not None  # else the job has no bands
+    return lsh.choose_bands(near.similarity, near.num_hashes).count
 
 
 def save_signatures(
@@ -54,8 +56,9 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
     path = folder / f"state/edges-{band:03d}.npy"
     if path.is_file():
         return
-    near = _near(config)
-    rows = _bands(near).rows
+    near = config.data.deduplication.near
+    assert near is not None
+    rows = lsh.choose_bands(near.similarity, near.num_hashes).rows
     corpus = _Documents(folder, config.data)
     signed = [
         np.load(folder / f"state/signatures-{part.name}.npy", mmap_mode="r")
@@ -71,7 +74,7 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
     )
     pairs = lsh.similar_pairs(
         met[first],
-        lambda places: corpus.look_up(first[places], signed),
+        lambda documents: corpus.look_up(first[documents], signed),
         near.similarity,
     )
     _save(path, pairs)
@@ -124,10 +127,10 @@ def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
         DocumentBatch.load(documents_path(folder, part)).input_keys()
         for part in corpus.parts
     ]
-    asked = np.unique(np.concatenate(inputs), return_inverse=True)[1]
+    groups = np.unique(np.concatenate(inputs), return_inverse=True)[1]
     held_out = corpus.held_out
     return int(
-        duplicate_clusters.leaked(asked, kept & ~held_out, kept & held_out).sum()
+        duplicate_clusters.leaked(groups, kept & ~held_out, kept & held_out).sum()
     )
 
 
@@ -136,7 +139,7 @@ def _refuse_nothing_left(
 ) -> None:
     if np.all(prevented | held_out):
         remedy = (
-            "Mend data.source or data.validation_source"
+            "Fix data.source or data.validation_source"
             if data.validation_source
             else "Lower data.validation_fraction, or raise "
             "data.deduplication.near.similarity"
@@ -196,17 +199,6 @@ class _Documents:
             rows = documents[here] - self.edges[owner]
             found[here] = signed[owner][rows]
         return found
-
-
-def _near(config: RunConfig) -> NearDuplicatesConfig:
-    near = config.data.deduplication.near
-    if near is None:
-        raise ValueError("data.deduplication.near is not asked for")
-    return near
-
-
-def _bands(near: NearDuplicatesConfig) -> lsh.Bands:
-    return lsh.choose_bands(near.similarity, near.num_hashes)
 
 
 def _save(path: Path, array: np.ndarray) -> None:

@@ -39,7 +39,7 @@ _CHARACTERS_PER_TOKEN = 6
 # Documents drawn per document with two sentences.
 _TRIES = 8
 
-_Place = tuple[DocumentPart, int]  # a part and a row
+_Position = tuple[DocumentPart, int]  # a part and a row
 
 
 def takes_strangers(run: RunConfig) -> bool:
@@ -99,8 +99,8 @@ def strangers(
     wanted = batch.sizes().sum() * _UNIT_SHARE / _stretch_characters(run)
     count = min(max(int(wanted), 4 * ENOUGH), len(sample))
     key = np.uint64(stage_key(run.seed, f"strangers/{name}"))
-    places = np.arange(len(sample), dtype=np.uint64)
-    order = np.argsort(mix(mix(places ^ key)), kind="stable")
+    positions = np.arange(len(sample), dtype=np.uint64)
+    order = np.argsort(mix(mix(positions ^ key)), kind="stable")
     return sample.take(np.sort(order[:count]))
 
 
@@ -129,13 +129,13 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
     assert isinstance(run.objective, SentencePairsConfig)
     rule = run.objective.sentences
     most = _SAMPLE_CHARACTERS // _stretch_characters(run)
-    places = list(_places_of_two_sentences(run, folder, split, most))
+    positions = list(_positions_of_two_sentences(run, folder, split, most))
     key = stage_key(run.seed, "elsewhere/place")
     found: dict[tuple[int, str], Document] = {}
     # Read again, because all documents together may not fit into memory.
-    for document in _documents(folder, places):
+    for document in _documents(folder, positions):
         identity = document_hash(document.text)
-        times = np.arange(-(-most // len(places)))
+        times = np.arange(-(-most // len(positions)))
         shares = uniform(key, np.full(len(times), identity, np.uint64), times)
         for share in shares.tolist():
             text = sample_excerpt(document.text, rule, share, _stretch_characters(run))
@@ -144,9 +144,9 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
     return DocumentBatch(np.array([i for i, _ in found], np.uint64), batch.table)
 
 
-def _places_of_two_sentences(
+def _positions_of_two_sentences(
     run: RunConfig, folder: Path, split: Split, most: int
-) -> Iterator[_Place]:
+) -> Iterator[_Position]:
     """Yields the first documents with two sentences, in the order of the draw."""
     assert isinstance(run.objective, SentencePairsConfig)
     drawn = _drawn(run, folder, split, most * _TRIES)
@@ -159,7 +159,7 @@ def _places_of_two_sentences(
                 return
 
 
-def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place]:
+def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Position]:
     """Draws documents of a split by their keys; returns their parts and rows."""
     key = stage_key(run.seed, "elsewhere")
     least: list[tuple[float, DocumentPart, int]] = []
@@ -172,10 +172,10 @@ def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Place
     return [(part, row) for _, part, row in least]
 
 
-def _documents(folder: Path, places: Iterable[_Place]) -> Iterator[Document]:
+def _documents(folder: Path, positions: Iterable[_Position]) -> Iterator[Document]:
     """Yields documents by part and row; files are memory-mapped."""
     batches: dict[str, DocumentBatch] = {}
-    for part, row in places:
+    for part, row in positions:
         if part.name not in batches:
             path = documents_path(folder, part)
             batches[part.name] = DocumentBatch.load(path)

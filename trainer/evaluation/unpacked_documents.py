@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transbeam.pipeline.records.packing.document_unpacking import split_documents
-from transbeam.pipeline.records.token_arrays import ranges
+from transbeam.pipeline.records.token_rows import ranges
 from transbeam.trainer.objectives.objective_metrics import Batch
 
 

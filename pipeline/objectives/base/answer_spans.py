@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.token_arrays import ranges
-from transbeam.pipeline.records.token_rows import TokenRows, tokenize_texts
+from transbeam.pipeline.records.token_rows import TokenRows, ranges, tokenize_texts
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

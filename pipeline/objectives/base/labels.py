@@ -7,8 +7,7 @@ import numpy as np
 
 from transbeam.pipeline.documents.document import excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Placement
+from transbeam.pipeline.records.features import Feature, Placement
 from transbeam.pipeline.records.token_rows import TokenRows
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 

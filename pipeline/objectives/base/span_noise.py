@@ -14,7 +14,7 @@ import numpy as np
 from transbeam.configs.schema.objectives.language_modeling import SpanCorruptionConfig
 from transbeam.pipeline.documents.randomness import GOLDEN, mix, stage_key, uniform
 from transbeam.pipeline.records.packing.sequence_packing import Chunks
-from transbeam.pipeline.records.token_arrays import ranges
+from transbeam.pipeline.records.token_rows import ranges
 
 
 def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.ndarray:

@@ -23,17 +23,16 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature
-from transbeam.pipeline.records.record_set import Placement, Records
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.token_rows import (
     Grid,
     beside,
     ranges,
     split_rows,
     stretches,
     token_features,
+    tokenize_words,
 )
-from transbeam.pipeline.records.word_rows import tokenize_words
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -9,8 +9,7 @@ from transbeam.configs.schema.data import BucketedLayoutConfig
 from transbeam.configs.schema.objectives.traits import fields_needed
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.token_rows import tokenize_column
-from transbeam.pipeline.records.word_rows import tokenize_words
+from transbeam.pipeline.records.token_rows import tokenize_column, tokenize_words
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.randomness import mix
+from transbeam.pipeline.records.features import Placement
 from transbeam.pipeline.records.packing.bin_packing import fill_records
-from transbeam.pipeline.records.record_set import Placement
 from transbeam.pipeline.records.token_rows import TokenRows
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 

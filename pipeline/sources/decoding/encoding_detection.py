@@ -108,7 +108,7 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
     stretch, lines = _evidence(sample)
     best, second = _best_two(stretch)
     if best is None or _text(sample, best.codec, cut) is None:
-        raise _untold(sample, "no encoding makes it text")
+        raise _uncertain(sample, "no encoding makes it text")
     confidence = _confidence(best, second, len(stretch))
     other = f" or {second.codec}" if second else ""
     if lines != stretch and confidence >= THRESHOLD:
@@ -118,11 +118,11 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
             other = f" or {best_of_lines.codec}" if best_of_lines else ""
     if confidence < THRESHOLD:
         what = f"it may be {best.codec}{other}: confidence {confidence:.2f}"
-        raise _untold(sample, what)
+        raise _uncertain(sample, what)
     return Detection(_superset(best.codec, sample, cut), confidence)
 
 
-def _untold(sample: bytes, what: str) -> UnicodeDecodeError:
+def _uncertain(sample: bytes, what: str) -> UnicodeDecodeError:
     return UnicodeDecodeError(DETECT, sample, 0, len(sample), what)
 
 
@@ -181,8 +181,8 @@ def _is_rival(best: _Reading, other: _Reading) -> bool:
     """Returns whether another decoding is plausible, by the differing characters."""
     if best.text == other.text:
         return False
-    places = _differences(best.text, other.text)
-    return odd_share(other.text, places) < 0.5 or odd_share(best.text, places) > 0
+    indices = _differences(best.text, other.text)
+    return odd_share(other.text, indices) < 0.5 or odd_share(best.text, indices) > 0
 
 
 def _readings(evidence: bytes) -> Iterator[_Reading]:
@@ -224,10 +224,10 @@ def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
         return fit
     # Texts that differ in few characters have similar scores, so the lead is divided by
     # the number of differing characters.
-    places = _differences(best.text, second.text)
-    if all(_may_be_a_symbol(best.text, second.text, at) for at in places):
+    indices = _differences(best.text, second.text)
+    if all(_may_be_a_symbol(best.text, second.text, at) for at in indices):
         return 0.0
-    lead = (1 - second.score / best.score) * size / len(places)
+    lead = (1 - second.score / best.score) * size / len(indices)
     return min(fit, lead / (lead + _LOWEST_LEAD))
 
 
@@ -245,7 +245,7 @@ def _differences(one: str, other: str) -> Sequence[int]:
     return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
 
 
-def odd_share(text: str, places: Sequence[int]) -> float:
+def odd_share(text: str, indices: Sequence[int]) -> float:
     """Computes the share of odd characters among those at some indices.
 
     Example:
@@ -253,9 +253,9 @@ def odd_share(text: str, places: Sequence[int]) -> float:
     (1.0, 0.5)
     """
     odd = 0
-    for at in places:
+    for at in indices:
         odd += _is_odd(text[max(at - 1, 0) : at], text[at], text[at + 1 : at + 2])
-    return odd / len(places) if places else 0.0
+    return odd / len(indices) if indices else 0.0
 
 
 @lru_cache(1 << 16)

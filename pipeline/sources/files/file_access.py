@@ -61,12 +61,17 @@ def matching_files(pattern: str) -> list[SourceFile]:
     paths = [Path(path) for path in expand(escaped)]
     if paths and all(path.is_dir() for path in paths):
         raise only_folders(pattern, paths)
-    with _reported(pattern):
+    try:
         return [
             _listed(path, path.as_posix().removeprefix(root))
             for path in paths
             if not path.is_dir()
         ]
+    except OSError as error:
+        raise DataError(
+            f"data.source: {pattern!r} cannot be listed: {error}. Fix the path or "
+            "the rights to it"
+        ) from error
 
 
 def _listed(path: Path, name: str) -> SourceFile:
@@ -82,7 +87,7 @@ def _listed(path: Path, name: str) -> SourceFile:
             raise
         raise DataError(
             f"data.source: {path} is a link to {os.readlink(path)}, which cannot be "
-            f"followed ({error.strerror}). Mend the link or take it out of the corpus"
+            f"followed ({error.strerror}). Fix the link or take it out of the corpus"
         ) from error
     if not stat.S_ISREG(mode):
         raise DataError(
@@ -150,11 +155,11 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
             yield stream
         except BrokenFile as broken:
             left = file.size - source_offset(stream)
-            told = [_with_unread(damage, file, left) for damage in broken.damage]
+            damage = [_with_unread(damage, file, left) for damage in broken.damage]
             if unpacked:
                 # To a reader of the content, a truncated file seems damaged.
-                told = [*unpacked.damage, *([] if unpacked.cut else told)]
-            broken.damage = tuple(told)
+                damage = [*unpacked.damage, *([] if unpacked.cut else damage)]
+            broken.damage = tuple(damage)
             raise
         if unpacked and unpacked.damage:
             raise BrokenFile.from_damage(unpacked.damage)
@@ -229,15 +234,3 @@ def size_now(file: SourceFile) -> int:
     if is_remote(file.path):
         return object_size(file.path)
     return Path(file.path).stat().st_size
-
-
-@contextmanager
-def _reported(pattern: str) -> Iterator[None]:
-    """Converts errors while listing files to user errors."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"data.source: {pattern!r} cannot be listed: {error}. Mend the path or the "
-            "rights to it"
-        ) from error

@@ -88,7 +88,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _at_any_depth(pattern: str) -> tuple[str, bool, str]:
-    """Splits a pattern at the first `**`; the flag tells whether there is one."""
+    """Splits a pattern at the first `**`; the flag is True if there is one."""
     parts = pattern.split("/")
     if "**" not in parts:
         return pattern, False, ""

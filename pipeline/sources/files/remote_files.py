@@ -78,7 +78,7 @@ def matching_objects(pattern: str, root: str) -> list[SourceFile]:
     """
     wanted = pattern.removeprefix(root).split("/")
     fixed = re.split(r"[\[*?]", pattern)[0]
-    with _silent_log(), _failures_told(f"data.source: {pattern!r} cannot be listed"):
+    with _silent_log(), _as_user_errors(f"data.source: {pattern!r} cannot be listed"):
         system = _file_system(pattern)
         if pattern.startswith("s3://"):
             _ask_s3_once(fixed, is_glob=fixed != pattern)
@@ -138,7 +138,7 @@ def open_object(path: str) -> BinaryIO:
     """
     from apache_beam.io.filesystem import CompressionTypes
 
-    with _failures_told(f"{path}: cannot be read"):
+    with _as_user_errors(f"{path}: cannot be read"):
         system = _file_system(path)
         if path.startswith("s3://"):
             stream = _s3().open(path, read_buffer_size=_S3_BYTES)
@@ -166,13 +166,13 @@ class _Object(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _failures_told(f"{self._path}: cannot be read"):
+        with _as_user_errors(f"{self._path}: cannot be read"):
             block = self._stream.read(len(buffer))
         buffer[: len(block)] = block
         return len(block)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with _failures_told(f"{self._path}: cannot be read"):
+        with _as_user_errors(f"{self._path}: cannot be read"):
             return self._stream.seek(offset, whence)
 
     def tell(self) -> int:
@@ -189,7 +189,7 @@ def object_size(path: str) -> int:
     Raises:
         DataError: The file does not exist any more, or its size cannot be read.
     """
-    with _failures_told(f"{path}: cannot be read"):
+    with _as_user_errors(f"{path}: cannot be read"):
         system = _file_system(path)
         if path.startswith("s3://"):
             if _options not in _answering:
@@ -282,7 +282,7 @@ def _silent_log() -> Iterator[None]:
 
 
 @contextmanager
-def _failures_told(what: str) -> Iterator[None]:
+def _as_user_errors(what: str) -> Iterator[None]:
     """Converts the exceptions of each file system to user errors."""
     try:
         yield
@@ -290,7 +290,7 @@ def _failures_told(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(
-            f"{what}: {_cause(error)}. Mend the path, the credentials or the rights to "
+            f"{what}: {_cause(error)}. Fix the path, the credentials or the rights to "
             "it, and run the same command again"
         ) from error
 
@@ -299,14 +299,14 @@ def _cause(error: BaseException) -> str:
     """Describes the original exception in one line."""
     while details := getattr(error, "exception_details", None):
         error = next(iter(details.values()))
-    told = (
+    message = (
         getattr(error, "strerror", None)  # an OSError's str() has its number
         or getattr(error, "message", None)
         or str(error)
         or type(error).__name__
     )
     status = getattr(error, "code", None)
-    if status == 404 and "does not exist" not in told:
-        told = "it is not there"
-    line = " ".join(told.split()).rstrip(".")
+    if status == 404 and "does not exist" not in message:
+        message = "it is not there"
+    line = " ".join(message.split()).rstrip(".")
     return f"{line} (HTTP {int(status)})" if isinstance(status, int) else line

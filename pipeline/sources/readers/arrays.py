@@ -64,7 +64,7 @@ def _labels(
     if labels.ndim != 1 or labels.dtype.kind not in "biuSU":
         raise DataError(
             f"{path}: array {source.labels!r} is {labels.dtype} of shape "
-            f"{labels.shape}. Expected one whole number or name for each image; mend "
+            f"{labels.shape}. Expected one whole number or name for each image; fix "
             "the file or data.source.labels"
         )
     return labels

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from transbeam.configs.schema.table_sources import ConllSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.readers.table_rows import tagged_document
 
 
@@ -96,10 +96,10 @@ def _document(
 def _compared(line: Line, row: list[str], layout: _Layout) -> str:
     """Describes a line in comparison with the first line."""
     first = layout.first
-    told = (
+    text = (
         f"{len(row)} in {excerpt(line.content)!r}, {layout.width} in the first line, "
         f"{excerpt(first.content)!r}"
     )
     if any(one.text.startswith("#") for one in (line, first)):
-        told += "; lines that are no words are left out with data.source.comment"
-    return told
+        text += "; lines that are no words are left out with data.source.comment"
+    return text

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import ConlluSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected, Span, excerpt
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.readers.conll import sentences
 from transbeam.pipeline.sources.readers.table_rows import tagged_document
 

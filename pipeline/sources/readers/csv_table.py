@@ -35,7 +35,7 @@ from transbeam.pipeline.documents.document import (
     Span,
     excerpt,
 )
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.files.reading_report import report_note
 from transbeam.pipeline.sources.readers.table_rows import row_document
 
@@ -57,11 +57,6 @@ class _Row:
     offset: int
     fields: list[str]
     is_open: bool = False
-
-
-def is_splittable(source: CsvSourceConfig) -> bool:
-    """Returns whether a row is a line, so that a file can be split anywhere."""
-    return source.quoting == "none"
 
 
 def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
@@ -165,14 +160,14 @@ def _check_columns(first: list[str], source: CsvSourceConfig, name: str) -> None
                 f"{name}: is a zip archive, as workbooks of Excel (.xlsx) are, and no "
                 "table of text. Save the sheet as CSV"
             )
-        asked = "though data.source.columns asks for it"
+        selected = "though data.source.columns names it"
         if column in columns:
             raise DataError(
-                f"{name}: two columns {column!r}, {asked}. The columns here: "
+                f"{name}: two columns {column!r}, {selected}. The columns here: "
                 f"{', '.join(columns)}. Rename one of them"
             )
         raise DataError(
-            f"{name}: no column {column!r}, {asked}. The "
+            f"{name}: no column {column!r}, {selected}. The "
             f"columns here: {', '.join(columns)}.{did_you_mean(column, columns)}"
             + _other_delimiter(column, first, source)
         )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from transbeam.configs.schema.table_sources import LabeledLinesSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected, Span
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 
 _BETWEEN = re.compile(r"[ \t]+")
 

@@ -18,7 +18,7 @@ from transbeam.pipeline.documents.document import (
     SourceFile,
     Span,
 )
-from transbeam.pipeline.sources.decoding.text_lines import Line, lines
+from transbeam.pipeline.sources.decoding.text_decoding import Line, lines
 from transbeam.pipeline.sources.files.file_access import matching_files
 from transbeam.pipeline.sources.files.reading_report import report_note
 
@@ -44,7 +44,7 @@ def list_files(source: ParallelSourceConfig) -> list[SourceFile]:
         raise DataError(
             f"data.source: {source.path!r} matches {len(files)} files and "
             f"{source.target_path!r} {len(partners)}: they pair up one to one, sorted "
-            "by name. Mend the paths or add what is missing"
+            "by name. Fix the paths or add what is missing"
         )
     _check_names(files, partners)
     return [
@@ -104,7 +104,7 @@ def read(span: Span, source: ParallelSourceConfig) -> Iterator[Document | Reject
     if counts[0] != counts[1]:
         raise DataError(
             f"{file.path} has {counts[0]} lines and {partner.path} {counts[1]}: they "
-            "do not belong together line by line. Mend the files or the globs"
+            "do not belong together line by line. Fix the files or the globs"
         )
 
 

@@ -129,7 +129,7 @@ def _top_level(columns: ColumnsConfig, known: list[str], name: str) -> list[str]
         if known.count(outer) != 1:
             found = "two columns" if outer in known else "no column"
             raise DataError(
-                f"{name}: {found} {column!r}, though data.source.columns asks for "
+                f"{name}: {found} {column!r}, though data.source.columns names "
                 f"it. Its columns: {', '.join(known)}.{did_you_mean(column, known)}"
             )
         wanted[outer] = None

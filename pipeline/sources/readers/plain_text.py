@@ -19,11 +19,12 @@ from transbeam.pipeline.sources.decoding.text_decoding import (
     decode,
     find_codec,
     not_text,
+    raw_lines,
     refuse_carriage_returns,
     refuse_other_mark,
+    torn_entry,
     undecodable,
 )
-from transbeam.pipeline.sources.decoding.text_lines import raw_lines, torn_entry
 from transbeam.pipeline.sources.files.file_access import gaps_in, open_file
 
 _TO_THE_END = sys.maxsize

@@ -75,7 +75,7 @@ def _document(context: Any, question: Any, source: str, number: int) -> Document
     text = _text(context, "context")
     if not isinstance(question, dict):
         raise _UnusableQuestion("a question that is no JSON object")
-    asked = _text(question.get("question"), "question")
+    question_text = _text(question.get("question"), "question")
     impossible = question.get("is_impossible", False)
     answers = question.get("answers")
     if not isinstance(answers, list):
@@ -85,7 +85,11 @@ def _document(context: Any, question: Any, source: str, number: int) -> Document
         raise _UnusableQuestion(what)
     found = [_answer(answer, text) for answer in answers]
     return Document(
-        text, source, number, second_text=asked, answers=tuple(dict.fromkeys(found))
+        text,
+        source,
+        number,
+        second_text=question_text,
+        answers=tuple(dict.fromkeys(found)),
     )
 
 

@@ -80,8 +80,8 @@ def row_document(
         )
     except _UnusableRow as error:
         shown = json.dumps(row, ensure_ascii=False, default=_shown)
-        told = error.detail + excerpt(shown)
-        return Rejected(str(error), source, offset, told, len(shown))
+        detail = error.detail + excerpt(shown)
+        return Rejected(str(error), source, offset, detail, len(shown))
 
 
 def _shown(value: Any) -> str:

@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element
 
 from transbeam.configs.schema.sources import WikipediaSourceConfig
 from transbeam.pipeline.documents.document import (
+    Damage,
     Document,
     Filtered,
     Rejected,
@@ -66,9 +67,15 @@ def read(
     last = 0
     with open_file(span.file) as stream:
         for found in _elements(stream):
-            if isinstance(found, _Lost):
-                entry = found.reason, name, last, found.detail
-                yield Rejected(*entry, unread=found.unread, doubtful=found.doubtful)
+            if isinstance(found, Damage):
+                yield Rejected(
+                    found.reason,
+                    name,
+                    last,
+                    found.detail,
+                    unread=found.unread or 0,
+                    doubtful=found.doubtful,
+                )
             elif _local(found) == "namespace":
                 if found.get("key") in _FILE_AND_CATEGORY and found.text:
                     wiki.dropped_links.add(found.text.lower())
@@ -80,18 +87,10 @@ def read(
                 last = outcome.offset
 
 
-@dataclass(frozen=True)
-class _Lost:
-    reason: str
-    detail: str
-    unread: int
-    doubtful: bool = False
-
-
-def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
+def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
     """Yields the root at its start, each namespace and each page.
 
-    Invalid XML up to the next page is one `_Lost`.
+    Invalid XML up to the next page is one `Damage`.
     """
     parser = _Parser()
     gaps = gaps_in(stream)
@@ -104,14 +103,14 @@ def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
         while rest:
             if damage:
                 unread = source_offset(stream) - len(rest) - place
-                yield _Lost("damaged XML", damage, unread)
+                yield Damage("damaged XML", damage, unread=unread)
                 damage, parser = "", _Parser(_ROOT)
             before = parser.num_pages
             try:
                 for element in parser.feed(rest, start):
                     found = True
                     if any(parser.page < gap < offset for gap in gaps):
-                        yield _Lost("torn by a damaged stretch of the file", "", 0)
+                        yield Damage("torn by a damaged stretch of the file", unread=0)
                     else:
                         yield element
                 rest = b""
@@ -121,12 +120,12 @@ def _elements(stream: BinaryIO) -> Iterator[Element | _Lost]:
     if damage:
         cut = found and not last.endswith(_END)
         unread = source_offset(stream) - place
-        yield _Lost("damaged XML", damage, unread, doubtful=cut)
+        yield Damage("damaged XML", damage, unread=unread, doubtful=cut)
         return
     try:
         parser.close()
     except _DAMAGE as error:
-        yield _Lost("truncated XML", str(error), 0, doubtful=True)
+        yield Damage("truncated XML", str(error), unread=0, doubtful=True)
 
 
 def _from_page(line: bytes, number: int) -> bytes:

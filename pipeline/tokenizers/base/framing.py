@@ -82,15 +82,10 @@ class Framing:
 
     def options(self) -> dict[str, Any]:
         """Returns the keys for `tokenizer.yaml` that do not have default values."""
-        told: dict[str, Any] = {}
-        if not self.add_begin:
-            told["add_begin"] = False
-        if self.stop_ids:
-            told["stop_ids"] = list(self.stop_ids)
-        for name in ("whole_pieces", "folded_pieces"):
-            if pieces := getattr(self, name):
-                told[name] = list(pieces)
-        return told
+        options: dict[str, Any] = {} if self.add_begin else {"add_begin": False}
+        names = ("stop_ids", "whole_pieces", "folded_pieces")
+        lists = {name: list(getattr(self, name)) for name in names}
+        return options | {name: values for name, values in lists.items() if values}
 
     def files(self) -> dict[str, bytes]:
         """Returns the file of the chat template, if there is one."""

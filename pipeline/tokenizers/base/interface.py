@@ -56,10 +56,10 @@ def in_characters(
     [(0, 1), (1, 2), (1, 2), (2, 3)]
     """
     raw = np.frombuffer(text.encode("utf-8"), np.uint8)
-    begun = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])  # at each byte
+    characters = np.concatenate([[0], np.cumsum((raw & 0xC0) != 0x80)])  # at each byte
     within = np.minimum(starts + 1, len(raw))
-    first = np.where(starts < ends, begun[within] - 1, begun[starts])
-    return list(zip(first.tolist(), begun[ends].tolist(), strict=True))
+    first = np.where(starts < ends, characters[within] - 1, characters[starts])
+    return list(zip(first.tolist(), characters[ends].tolist(), strict=True))
 
 
 def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
@@ -108,18 +108,22 @@ class Tokenizer(Protocol):
     @property
     def pieces(self) -> tuple[str, ...]:
         """The pieces in the order of their ids, in readable form."""
+        ...
 
     @property
     def special(self) -> SpecialIds:
         """The ids of the special tokens."""
+        ...
 
     @property
     def ordinary_ids(self) -> np.ndarray:
         """All ids that are not special, reserved or sentinels: int32 (V',)."""
+        ...
 
     @property
     def starts_word(self) -> np.ndarray:
         """True for pieces that begin a new word or are special, bool (V,)."""
+        ...
 
     @property
     def word_prefix(self) -> str:
@@ -127,19 +131,25 @@ class Tokenizer(Protocol):
 
         With it the word has the same pieces as inside a sentence.
         """
+        ...
 
     @property
     def vocabulary_size(self) -> int:
         """The number of pieces including special ones."""
+        ...
 
     def tokenize(self, texts: "Texts") -> "tf.RaggedTensor":
         """Maps string (N,) to int32 (N, None); no special tokens are added."""
+        ...
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
         """Returns the tokens of each text with their character offsets."""
+        ...
 
     def words(self, texts: "Texts") -> "tf.RaggedTensor":
         """Maps string (N,) to string (N, None): the words for training a vocabulary."""
+        ...
 
     def detokenize(self, ids: "tf.RaggedTensor") -> "tf.Tensor":
         """Maps int32 (N, None) to string (N,)."""
+        ...

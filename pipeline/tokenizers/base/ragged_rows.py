@@ -32,12 +32,12 @@ def row_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
     """
     splits = tokens.row_splits
     # At each value, the number of rows that begin at or before it.
-    begun = tf.scatter_nd(
+    rows_before = tf.scatter_nd(
         tf.expand_dims(splits, 1),
         tf.ones_like(splits),
         [tf.size(tokens.values, tf.int64) + 1],
     )
-    return tf.cumsum(begun)[:-1] - 1
+    return tf.cumsum(rows_before)[:-1] - 1
 
 
 def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
@@ -51,19 +51,19 @@ def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
     return _numbers(tokens) - starts
 
 
-def is_before(tokens: tf.RaggedTensor, places: tf.Tensor) -> tf.Tensor:
+def is_before(tokens: tf.RaggedTensor, positions: tf.Tensor) -> tf.Tensor:
     """Returns whether each value is before a position in its row, bool `(N,)`.
 
     Args:
         tokens: `(B, None)`, N values in all.
-        places: `(B,)`, integers.
+        positions: `(B,)`, integers.
 
     Example:
     >>> rows = tf.ragged.constant([[7], [], [8, 9]])
     >>> is_before(rows, [0, 1, 1]).numpy().tolist()
     [False, True, False]
     """
-    ends = tokens.row_starts() + tf.cast(places, tf.int64)
+    ends = tokens.row_starts() + tf.cast(positions, tf.int64)
     return _numbers(tokens) < tf.gather(ends, row_of_each(tokens))
 
 
@@ -133,9 +133,9 @@ def with_piece_before(
     """
     each = tf.ones_like(tokens.row_lengths()) if where is None else where
     added = tf.cumsum(tf.cast(each, tf.int64))
-    places = _numbers(tokens) + tf.gather(added, row_of_each(tokens))
+    positions = _numbers(tokens) + tf.gather(added, row_of_each(tokens))
     splits = tokens.row_splits + tf.concat([[0], added], axis=0)
-    return _filled_up(tokens.values, places, piece, splits)
+    return _filled_up(tokens.values, positions, piece, splits)
 
 
 def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
@@ -149,9 +149,9 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
     >>> with_piece_behind(tf.ragged.constant([[7], []], tf.int32), 0).to_list()
     [[7, 0], [0]]
     """
-    places = _numbers(tokens) + row_of_each(tokens)
+    positions = _numbers(tokens) + row_of_each(tokens)
     splits = tokens.row_splits + tf.range(tf.size(tokens.row_splits, tf.int64))
-    return _filled_up(tokens.values, places, piece, splits)
+    return _filled_up(tokens.values, positions, piece, splits)
 
 
 def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
@@ -169,9 +169,9 @@ def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
     # Each value is shifted by all values of the other set's preceding rows.
     of_first = _numbers(first) + tf.gather(second.row_splits, row_of_each(first))
     of_second = _numbers(second) + tf.gather(first.row_splits, row_of_each(second) + 1)
-    places = [tf.cast(places, tf.int32) for places in (of_first, of_second)]
+    positions = [tf.cast(positions, tf.int32) for positions in (of_first, of_second)]
     return _Ragged.from_row_splits(
-        tf.dynamic_stitch(places, [first.values, second.values]),
+        tf.dynamic_stitch(positions, [first.values, second.values]),
         first.row_splits + second.row_splits,
         validate=False,
     )
@@ -208,10 +208,10 @@ def _numbers(tokens: tf.RaggedTensor) -> tf.Tensor:
 
 
 def _filled_up(
-    values: tf.Tensor, places: tf.Tensor, piece: int | None, splits: tf.Tensor
+    values: tf.Tensor, positions: tf.Tensor, piece: int | None, splits: tf.Tensor
 ) -> Any:
     """Makes rows of the values at new positions, and a token at all others."""
     filled = tf.tensor_scatter_nd_update(
-        tf.fill([splits[-1]], piece), tf.expand_dims(places, 1), values
+        tf.fill([splits[-1]], piece), tf.expand_dims(positions, 1), values
     )
     return _Ragged.from_row_splits(filled, splits, validate=False)

@@ -109,8 +109,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
     ArtifactError: vocab.txt: [MASK] is missing among the 5 pieces...
     """
     counts = Counter(vocabulary)
-    missing = [piece for piece in SPECIAL_PIECES if piece not in counts]
-    if missing:
+    if missing := [piece for piece in SPECIAL_PIECES if piece not in counts]:
         raise ArtifactError(
             f"{where}: {', '.join(missing)} is missing among the {len(vocabulary)} "
             f"pieces; expected all of {', '.join(SPECIAL_PIECES)}."
@@ -118,8 +117,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
             "model or learn one"
         )
     for position, piece in enumerate(vocabulary):
-        problem = _problem(piece, counts[piece])
-        if problem:
+        if problem := _problem(piece, counts[piece]):
             raise ArtifactError(
                 f"{where}: piece {position}, {piece[:40]!r}, {problem}; expected "
                 "distinct pieces, one a line. Use the file as it was written or learn "

@@ -86,29 +86,27 @@ def check_byte_bpe(
     """
     remedy = "Use the files as they were written or learn a new vocabulary"
     known = set(vocabulary)
-    bytes_missing = [character for character in ALPHABET if character not in known]
-    if bytes_missing:
+    if bytes_missing := [byte for byte in ALPHABET if byte not in known]:
         raise ArtifactError(
             f"{where}: {len(bytes_missing)} of the 256 single bytes have no piece, "
             f"such as {bytes_missing[0]!r}; expected one for each, so that no text is "
             f"lost. {remedy}"
         )
-    missing = [piece for piece in special_pieces if piece not in known]
-    if missing:
+    if missing := [piece for piece in special_pieces if piece not in known]:
         raise ArtifactError(
             f"{where}: the special piece {missing[0]!r} is missing among the "
             f"{len(vocabulary)} pieces. Name the special pieces it has, or add it"
         )
-    made = {left + right for left, right in merges}.union(ALPHABET)
-    confused = [piece for piece in special_pieces if piece in made]
-    if confused:
+    results = {left + right for left, right in merges}.union(ALPHABET)
+    if confused := [piece for piece in special_pieces if piece in results]:
         raise ArtifactError(
             f"{where}: the special piece {confused[0]!r} can also be made of the bytes "
             "of a text; expected one that no text is cut into. Use another name, such "
             f"as {END_OF_TEXT!r}"
         )
-    for position, (piece, problem) in enumerate(_problems(vocabulary, special_pieces)):
-        if problem:
+    counts, special = Counter(vocabulary), set(special_pieces)
+    for position, piece in enumerate(vocabulary):
+        if problem := _problem(piece, counts[piece], piece in special):
             raise ArtifactError(
                 f"{where}: piece {position}, {piece[:40]!r}, {problem}; expected "
                 f"distinct pieces in GPT-2's alphabet of bytes. {remedy}"
@@ -121,17 +119,6 @@ def check_byte_bpe(
                     f"needs the piece {piece[:40]!r}, which is not in the vocabulary. "
                     f"{remedy}"
                 )
-
-
-def _problems(
-    vocabulary: Sequence[str], special_pieces: Sequence[str]
-) -> list[tuple[str, str | None]]:
-    counts = Counter(vocabulary)
-    special = set(special_pieces)
-    return [
-        (piece, _problem(piece, counts[piece], piece in special))
-        for piece in vocabulary
-    ]
 
 
 def _problem(piece: str, count: int, is_special: bool) -> str | None:

@@ -130,14 +130,14 @@ def unique_words(words: PreTokenizedWords) -> UniqueWords:
 
 def _as_utf8(texts: tf.Tensor) -> tf.Tensor:
     faulty = tf.where(~tf.strings.regex_full_match(texts, _UTF8))
-    mended = tf.strings.unicode_transcode(
+    repaired = tf.strings.unicode_transcode(
         tf.gather_nd(texts, faulty),
         "UTF-8",
         "UTF-8",
         errors="replace",
         replacement_char=0xFFFD,
     )
-    return tf.tensor_scatter_nd_update(texts, faulty, mended)
+    return tf.tensor_scatter_nd_update(texts, faulty, repaired)
 
 
 def _kind_of_code_points() -> np.ndarray:
@@ -230,13 +230,13 @@ def _is_start(values: tf.Tensor) -> tf.Tensor:
     return starts & tf.not_equal(kinds, _END)
 
 
-def _chosen(places: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+def _chosen(positions: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
     """`tf.boolean_mask` in two operations instead of thirty."""
-    return tf.gather_nd(places, tf.where(chosen))
+    return tf.gather_nd(positions, tf.where(chosen))
 
 
-def _fill(places: tf.Tensor, value: bool) -> tf.Tensor:
-    return tf.fill(tf.shape(places)[:1], value)
+def _fill(positions: tf.Tensor, value: bool) -> tf.Tensor:
+    return tf.fill(tf.shape(positions)[:1], value)
 
 
 def _long_white_space(

@@ -118,8 +118,8 @@ class PairMerger(tf.Module):
             joins = _can_be_joined(rank, to_right, to_left, lowest, number)
             if self._some_wait:
                 joins &= self._need_not_wait(rank, lowest, owner, place, count)
-            made = tf.minimum(rank, tf.size(self._made) - 1)[:, tf.newaxis]
-            tokens = tf.where(joins, tf.gather_nd(self._made, made), tokens)
+            merge = tf.minimum(rank, tf.size(self._made) - 1)[:, tf.newaxis]
+            tokens = tf.where(joins, tf.gather_nd(self._made, merge), tokens)
             kept = tf.where((lowest < _NEVER) & tf.logical_not(_previous(joins, False)))
             rest = [tf.gather_nd(values, kept) for values in (tokens, owner, place)]
             return [number + 1, *rest, settled]

@@ -54,28 +54,28 @@ class AddedToken:
     flags: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, told: Any, where: str, number: Any = None) -> "AddedToken":
+    def from_json(cls, fields: Any, where: str, number: Any = None) -> "AddedToken":
         """Reads a token from its JSON object.
 
         Raises:
             ArtifactError: The object is damaged.
         """
-        told = told if isinstance(told, dict) else {}
-        content, number = told.get("content"), told.get("id", number)
+        fields = fields if isinstance(fields, dict) else {}
+        content, number = fields.get("content"), fields.get("id", number)
         if not isinstance(content, str) or type(number) is not int or number < 0:
-            shown = json.dumps(told, ensure_ascii=False)[:60]
+            shown = json.dumps(fields, ensure_ascii=False)[:60]
             raise ArtifactError(
                 f"{where}: {shown} is no added token with content and id; the file is "
                 "damaged"
             )
-        special = told.get("special") is True
+        special = fields.get("special") is True
         return cls(
             content,
             number,
             special,
-            told.get("normalized", not special) is True,
+            fields.get("normalized", not special) is True,
             where,
-            tuple(flag for flag in _UNKNOWN_FLAGS if told.get(flag)),
+            tuple(flag for flag in _UNKNOWN_FLAGS if fields.get(flag)),
         )
 
 
@@ -93,14 +93,14 @@ def read_added_tokens(folder: Path) -> list[AddedToken]:
     tokens = {
         token.content: token
         for token in (
-            AddedToken.from_json(told, where, int(i) if i.isdecimal() else None)
-            for i, told in decoder.items()
+            AddedToken.from_json(fields, where, int(i) if i.isdecimal() else None)
+            for i, fields in decoder.items()
         )
     }
     special = {*_special(settings), *_special(_object(folder / MAP))}
     for content, number in _object(folder / ADDED).items():
-        told = {"content": content, "id": number, "special": content in special}
-        tokens.setdefault(content, AddedToken.from_json(told, str(folder / ADDED)))
+        fields = {"content": content, "id": number, "special": content in special}
+        tokens.setdefault(content, AddedToken.from_json(fields, str(folder / ADDED)))
     return list(tokens.values())
 
 
@@ -175,10 +175,10 @@ def _check(found: Sequence[AddedToken]) -> None:
             )
 
 
-def _special(told: dict[str, Any]) -> set[str]:
+def _special(fields: dict[str, Any]) -> set[str]:
     """Returns the tokens of keys for special tokens, such as `pad_token`."""
     named: list[Any] = []
-    for key, value in told.items():
+    for key, value in fields.items():
         if key.endswith("_token") or key == "additional_special_tokens":
             named += value if isinstance(value, list) else [value]
     contents = [n.get("content") if isinstance(n, dict) else n for n in named]

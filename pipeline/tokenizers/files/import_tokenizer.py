@@ -25,7 +25,6 @@ from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
     parse_merges,
 )
 from transbeam.pipeline.tokenizers.files.added_tokens import (
-    AddedToken,
     read_added_tokens,
     with_added_tokens,
 )
@@ -114,27 +113,17 @@ def import_tokenizer(
         return read_tokenizer(file.parent).model
     if is_text_vocabulary:
         model = _read_vocabulary(file, lowercase, strip_accents)
-        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
-    if is_sentence_piece:
-        model = SentencePieceModel(proto=read_bytes(file), num_sentinels=num_sentinels)
-        model.check(str(file))
-        return model
-    if _is_in_pair(file):
+        model = with_added_tokens(model, read_added_tokens(file.parent), num_rows)
+    elif _is_in_pair(file):
         model = _read_pair(file)
-        return _checked(with_added_tokens(model, _added_beside(file), num_rows), file)
-    if file.suffix == ".json":
-        return parse_tokenizer_json(
-            parse_json_object(read_bytes(file), str(file)), str(file), num_rows
-        )
-    raise ArtifactError(f"{path}: is no file of a tokenizer; expected {_KNOWN}")
-
-
-def _added_beside(file: Path) -> list[AddedToken]:
-    """Reads the added tokens in the files beside a file."""
-    return read_added_tokens(file.parent)
-
-
-def _checked(model: _Model, file: Path) -> _Model:
+        model = with_added_tokens(model, read_added_tokens(file.parent), num_rows)
+    elif is_sentence_piece:
+        model = SentencePieceModel(proto=read_bytes(file), num_sentinels=num_sentinels)
+    elif file.suffix == ".json":
+        content = parse_json_object(read_bytes(file), str(file))
+        return parse_tokenizer_json(content, str(file), num_rows)
+    else:
+        raise ArtifactError(f"{path}: is no file of a tokenizer; expected {_KNOWN}")
     model.check(str(file))
     return model
 
@@ -184,7 +173,7 @@ def _flag_beside(file: Path, key: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise ArtifactError(
             f"{settings}: {key} is {json.dumps(value)}, expected true or false: "
-            "mend it there"
+            "correct it there"
         )
     return value
 

@@ -24,20 +24,8 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_model import (
     SentencePieceModel,
 )
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import (
-    VOCABULARY_FILE,
     WordPieceModel,
 )
-
-__all__ = [
-    "METADATA_FILE",
-    "VOCABULARY_FILE",
-    "TokenizerArtifact",
-    "TokenizerModel",
-    "load_tokenizer",
-    "read_tokenizer",
-    "save_tokenizer",
-    "tokenizer_fingerprint",
-]
 
 METADATA_FILE = "tokenizer.yaml"
 

@@ -5,6 +5,7 @@ files with other features are rejected with the name of the feature.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
@@ -63,16 +64,9 @@ def parse_tokenizer_json(
             f"{where}: has no model with a vocab: it is no tokenizer.json, or damaged"
         )
     kind = described.get("type")
-    if kind == "WordPiece":
-        model = with_added_tokens(
-            _wordpiece(content, where), added_tokens(content, where), num_rows
-        )
-        model.check(where)
-        return model
-    if kind == "BPE":
-        model = with_added_tokens(
-            _byte_bpe(content, where), added_tokens(content, where), num_rows
-        )
+    if kind in _READERS:
+        model = _READERS[kind](content, where)
+        model = with_added_tokens(model, added_tokens(content, where), num_rows)
         model.check(where)
         return model
     remedy = " Give the SentencePiece .model it was made from" * (kind == "Unigram")
@@ -111,6 +105,12 @@ def _byte_bpe(content: dict[str, Any], where: str) -> ByteBPEModel:
         merges=_merges(content["model"].get("merges"), where),
         add_prefix_space=content["pre_tokenizer"]["add_prefix_space"],
     )
+
+
+_READERS: dict[str, Callable[[dict[str, Any], str], Any]] = {
+    "WordPiece": _wordpiece,
+    "BPE": _byte_bpe,
+}
 
 
 def _merges(merges: Any, where: str) -> tuple[tuple[str, str], ...]:

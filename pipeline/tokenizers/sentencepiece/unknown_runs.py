@@ -47,7 +47,7 @@ class _Changes(NamedTuple):
 def unknown_edges(model: SentencePieceProto) -> np.ndarray:
     """Returns ranges of characters that always become `<unk>`.
 
-    A character with a replacement rule is judged by its replacement. Characters that a
+    A character with a replacement rule counts as its replacement. Characters that a
     rule replaces together by a known one are excluded.
 
     Args:
@@ -146,11 +146,11 @@ def _all_of_each(flags: np.ndarray, splits: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _changes(trie: bytes, texts: bytes) -> _Changes:
     """Reads all rules of a model, some hundred thousand for the usual ones."""
-    before, lengths, places = _keys(np.frombuffer(trie, np.uint32))
+    before, lengths, starts = _keys(np.frombuffer(trie, np.uint32))
     content = np.frombuffer(texts, np.uint8)
     zeros = np.flatnonzero(content == 0)
-    sizes = zeros[np.searchsorted(zeros, places)] - places if len(places) else places
-    first = np.repeat(places - np.cumsum(sizes) + sizes, sizes)
+    sizes = zeros[np.searchsorted(zeros, starts)] - starts if len(starts) else starts
+    first = np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
     after = content[first + np.arange(len(first))]
     return _Changes(*_code_points(before, lengths), *_code_points(after, sizes))
 

@@ -62,7 +62,7 @@ def train_pairs(
     supported = learner.get_vocab_size()
     if supported < trainer.vocab_size:
         raise DataError(
-            f"tokenizer.vocabulary_size={trainer.vocab_size} pieces were asked for, "
+            f"tokenizer.vocabulary_size={trainer.vocab_size} pieces are configured, "
             f"but the corpus, with {len(word_counts)} different words, supports only "
             f"{supported}. Lower tokenizer.vocabulary_size to {supported} or less, or "
             "add text"
@@ -128,7 +128,7 @@ def learn_byte_bpe(
     fixed = len(special_pieces) + len(ALPHABET)
     if fixed > vocabulary_size:
         raise DataError(
-            f"tokenizer.vocabulary_size={vocabulary_size} pieces were asked for, but "
+            f"tokenizer.vocabulary_size={vocabulary_size} pieces are configured, but "
             f"special pieces and single bytes alone are {fixed}. Raise "
             f"tokenizer.vocabulary_size to more than {fixed}"
         )
@@ -183,7 +183,7 @@ def learn_wordpiece(
     >>> config = WordPieceConfig(vocabulary_size=32)
     >>> learn_wordpiece({"banana": 9}, config)
     Traceback (most recent call last):
-    DataError: tokenizer.vocabulary_size=32 pieces were asked for, but...
+    DataError: tokenizer.vocabulary_size=32 pieces are configured, but...
     """
     alphabet, continuing = _alphabet(word_counts, config.maximum_alphabet)
     # The Rust trainer numbers the characters in the order of a hash map, different in
@@ -198,10 +198,10 @@ def learn_wordpiece(
     ]
     if len(fixed) > config.vocabulary_size:
         raise DataError(
-            f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked "
-            f"for, but special pieces and single characters alone are {len(fixed)}. "
-            "Raise tokenizer.vocabulary_size or lower tokenizer.maximum_alphabet "
-            f"(now {config.maximum_alphabet})"
+            f"tokenizer.vocabulary_size={config.vocabulary_size} pieces are "
+            "configured, but special pieces and single characters alone are "
+            f"{len(fixed)}. Raise tokenizer.vocabulary_size or lower "
+            f"tokenizer.maximum_alphabet (now {config.maximum_alphabet})"
         )
     # WordPieceTrainer is the same trainer without the limit on the length of a piece.
     trainer = trainers.BpeTrainer(
@@ -213,7 +213,12 @@ def learn_wordpiece(
         show_progress=False,
     )
     model = models.BPE(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION)
-    usable = _usable(word_counts, set(alphabet))
+    characters = set(alphabet)
+    usable = {
+        word: count
+        for word, count in word_counts.items()
+        if len(word) <= MAXIMUM_WORD_CHARACTERS and characters.issuperset(word)
+    }
     ids = train_pairs(model, trainer, usable).get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
@@ -231,11 +236,3 @@ def _alphabet(
     kept = sorted(counts, key=lambda character: (-counts[character], character))
     alphabet = sorted(kept[:maximum])
     return alphabet, [character for character in alphabet if character in continuing]
-
-
-def _usable(word_counts: Mapping[str, int], alphabet: set[str]) -> dict[str, int]:
-    return {
-        word: count
-        for word, count in word_counts.items()
-        if len(word) <= MAXIMUM_WORD_CHARACTERS and alphabet.issuperset(word)
-    }

@@ -38,6 +38,7 @@ class WordSplitter(Protocol):
 
     def words(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Maps string (N,) to string (N, None)."""
+        ...
 
 
 def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
@@ -58,7 +59,7 @@ def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
     return digest.hexdigest(), special
 
 
-_REMEDY = "Mend tokenizer.path"
+_REMEDY = "Fix tokenizer.path"
 
 
 def word_splitter(config: LearnedConfig) -> WordSplitter:

@@ -99,18 +99,18 @@ def _lines(word_counts: Mapping[str, int]) -> Iterator[str]:
 
 def _explained(message: str, config: UnigramConfig, words: int) -> Exception:
     """Converts an error of the trainer to a user error."""
-    asked = f"tokenizer.vocabulary_size={config.vocabulary_size} pieces were asked for"
+    size = f"tokenizer.vocabulary_size={config.vocabulary_size} pieces are configured"
     if found := re.search(r"set it to a value <= (\d+)", message):
         supported = int(found[1]) + config.num_sentinels
         return DataError(
-            f"{asked}, but the corpus, with {words} different words, supports only "
+            f"{size}, but the corpus, with {words} different words, supports only "
             f"{supported}. Lower tokenizer.vocabulary_size to {supported} or less, or "
             "add text"
         )
     if found := re.search(r"\d+ vs (\d+)\. Increase vocab_size", message):
         needed = int(found[1]) + config.num_sentinels
         return DataError(
-            f"{asked}, but special pieces and single characters alone are {needed}. "
+            f"{size}, but special pieces and single characters alone are {needed}. "
             "Raise tokenizer.vocabulary_size or lower tokenizer.character_coverage "
             f"(now {config.character_coverage})"
         )

@@ -166,13 +166,11 @@ def _smaller_wordpiece(
     }
     forms = {form for letter in letters for form in (letter, CONTINUATION + letter)}
     always |= forms & set(model.pieces)
-    _check_size(max_size, always)
+    room = _room(max_size, always)
     ids = {piece: number for number, piece in enumerate(model.pieces)}
     frequent = [p for p in counts if counts[p] >= min_count and p not in always]
     frequent.sort(key=lambda piece: (-counts[piece], ids[piece]))
-    if max_size is not None:
-        frequent = frequent[: max_size - len(always)]
-    return replace(model, pieces=_in_order(model.pieces, always.union(frequent)))
+    return replace(model, pieces=_in_order(model.pieces, always.union(frequent[:room])))
 
 
 # -------------------------------------------------------------- byte-level BPE
@@ -253,13 +251,11 @@ def _smaller_byte_bpe(
             word = from_alphabet(piece).decode("utf-8", "replace")
             counts.update(dict.fromkeys(cutter.joined(word).joins, _ALWAYS))
     always = {*model.special_pieces, *ALPHABET}
-    _check_size(max_size, always)
+    room = _room(max_size, always)
     ranks = {pair: rank for rank, pair in enumerate(model.merges)}
     frequent = [pair for pair in counts if counts[pair] >= min_count]
     frequent.sort(key=lambda pair: (-counts[pair], ranks[pair]))
-    if max_size is not None:
-        frequent = frequent[: max_size - len(always)]
-    kept = set(_makeable(frequent))
+    kept = set(_makeable(frequent[:room]))
     # In the order of the ranks in use, in case of duplicate pairs.
     merges = tuple(sorted(kept, key=ranks.__getitem__))
     pieces = always | {left + right for left, right in merges}
@@ -273,24 +269,28 @@ def _makeable(pairs: Sequence[Pair]) -> Iterator[Pair]:
     >>> list(_makeable([("ab", "c"), ("a", "b"), ("x", "yz")]))
     [('a', 'b'), ('ab', 'c')]
     """
-    made = set(ALPHABET)
+    available = set(ALPHABET)
     # Sorted by length, since the halves of a pair are shorter than the whole.
     for left, right in sorted(pairs, key=lambda pair: len(pair[0] + pair[1])):
-        if left in made and right in made:
-            made.add(left + right)
+        if left in available and right in available:
+            available.add(left + right)
             yield left, right
 
 
 # ------------------------------------------------------------------------ both
 
 
-def _check_size(max_size: int | None, always: set[str]) -> None:
-    if max_size is not None and max_size < len(always):
+def _room(max_size: int | None, always: set[str]) -> int | None:
+    """Returns the number of further pieces; None for no limit."""
+    if max_size is None:
+        return None
+    if max_size < len(always):
         raise ConfigError(
             f"max_size={max_size} is less than the {len(always)} pieces that are "
             "always kept: special ones, and one for each byte of byte-level BPE or two "
             "for each character of the corpus. Give more"
         )
+    return max_size - len(always)
 
 
 def _in_order(pieces: Sequence[str], kept: set[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from tests.small_run import paragraphs
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
-from transbeam.pipeline.batch_inference import document_blocks, inference_job
+from transbeam.pipeline.batch_inference import inference_job
 from transbeam.pipeline.batch_inference import score_command as score
 from transbeam.pipeline.batch_inference.score_command import score as run_score
 from transbeam.pipeline.batch_inference.score_request import ScoreRequest
@@ -164,7 +164,7 @@ def test_units_and_blocks_do_not_show(asked, tmp_path: Path, monkeypatch) -> Non
 
 
 def test_goes_on_where_it_was_stopped(asked, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(document_blocks, "BATCHES", 2)
+    monkeypatch.setattr(inference_job, "BATCHES", 2)
     asked("whole.jsonl", batch_size=5)
     written: list[str] = []
     write = inference_job.write_atomically

@@ -9,8 +9,7 @@ from tests.pipeline.objectives.word_tokenizer import LETTERS
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.features import check_arrays
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records, check_arrays
 
 
 def records_of(

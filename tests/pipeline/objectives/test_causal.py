@@ -24,7 +24,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives import causal, prefix
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 
 GPT = language_tokenizer(" ".join(LETTERS), begin=SEP)
 T5 = language_tokenizer(" ".join(LETTERS), begin=None)

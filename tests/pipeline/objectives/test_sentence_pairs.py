@@ -17,7 +17,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import sentence_pairs
 from transbeam.pipeline.objectives.base.sentences import split_sentences
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 
 
 def make(texts: list[str], length: int = 32, **changes) -> Records:

@@ -22,7 +22,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import seq2seq, text_to_text
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 
 

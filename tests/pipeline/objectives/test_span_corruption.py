@@ -22,8 +22,8 @@ from transbeam.configs.schema.objectives.language_modeling import SpanCorruption
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import span_corruption
 from transbeam.pipeline.objectives.base.span_noise import noise_mask, random_parts
+from transbeam.pipeline.records.features import Records
 from transbeam.pipeline.records.packing.sequence_packing import Chunks
-from transbeam.pipeline.records.record_set import Records
 
 T5 = language_tokenizer(
     " ".join([*LETTERS, *(f"w{i}" for i in range(500))]), begin=None

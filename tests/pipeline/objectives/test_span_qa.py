@@ -18,7 +18,7 @@ from tests.pipeline.objectives.word_tokenizer import (
 from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import span_qa
-from transbeam.pipeline.records.record_set import Records
+from transbeam.pipeline.records.features import Records
 
 
 def asked(text: str, *answers: tuple[int, str], question: str = "q") -> Document:

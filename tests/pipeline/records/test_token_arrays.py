@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.pipeline.records.token_arrays import (
+from transbeam.pipeline.records.token_rows import (
     Grid,
+    TokenRows,
     beside,
     ranges,
     split_rows,
     stretches,
 )
-from transbeam.pipeline.records.token_rows import TokenRows
 
 rows_lists = st.lists(st.lists(st.integers(1, 99), max_size=6), max_size=8)
 

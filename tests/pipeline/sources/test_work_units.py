@@ -347,7 +347,7 @@ def test_what_is_wrong_with_a_held_out_source_names_it(mixture, tmp_path) -> Non
     files = list_files(training, table)
     _, unit = plan_units(files, training, 100, table)
     with pytest.raises(
-        DataError, match=r"though data\.validation_source\.columns asks"
+        DataError, match=r"though data\.validation_source\.columns names"
     ):
         list(read_unit(unit, training, table))
 

@@ -78,7 +78,7 @@ def template_words(name: str, arguments: Arguments, language: str = "en") -> str
     if (
         known in names.SILENT
         or known.startswith(names.SILENT_BEGINNINGS)
-        or _is_note(known)
+        or known.endswith((" needed", " inline", " icon", "?inline"))  # a note
     ):
         return ""
     if known in names.CONSTANT:
@@ -231,10 +231,6 @@ def _nth(position: int, *names: str) -> Callable[[Arguments, str], str]:
     return lambda arguments, _: arguments.get(position, *names)
 
 
-def _last(arguments: Arguments, _: str) -> str:
-    return arguments.positional[-1] if arguments.positional else ""
-
-
 def _joined(separator: str) -> Callable[[Arguments, str], str]:
     return lambda arguments, _: separator.join(filter(None, arguments.positional))
 
@@ -247,7 +243,10 @@ _Words = Callable[[Arguments, str], str]
 _WORDS: Mapping[str, _Words] = {
     **dict.fromkeys(names.SHOW_THE_FIRST, _nth(0, "1", "text")),
     **dict.fromkeys(names.SHOW_THE_SECOND, _nth(1, "2", "text")),
-    **dict.fromkeys(["transl", "transliteration", "translit", "tlit", "bdi"], _last),
+    **dict.fromkeys(
+        ["transl", "transliteration", "translit", "tlit", "bdi"],
+        lambda a, _: a.positional[-1] if a.positional else "",
+    ),
     **dict.fromkeys(
         ["convert", "cvt", "unité", "unite", "unidad", "maßeinheit"], _measure
     ),
@@ -286,7 +285,3 @@ _FUNCTIONS: Mapping[str, Callable[[str, str], str]] = {
     "lcfirst": lambda text, _: text[:1].lower() + text[1:],
     "ucfirst": lambda text, _: text[:1].upper() + text[1:],
 }
-
-
-def _is_note(name: str) -> bool:
-    return name.endswith((" needed", " inline", " icon", "?inline"))

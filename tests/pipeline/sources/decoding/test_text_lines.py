@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transbeam.configs.base.encodings import line_end
 from transbeam.pipeline.documents.document import SourceFile, Span
-from transbeam.pipeline.sources.decoding.text_lines import lines, raw_lines
+from transbeam.pipeline.sources.decoding.text_decoding import lines, raw_lines
 
 # U+0A0A and U+010A hold the byte of a newline; U+2028 is a line end to `splitlines`.
 characters = st.sampled_from("aé\u0a0a\u010a\u2028\U0001f600\r\n")

@@ -11,7 +11,7 @@ from tests.pipeline.sources.readers.read_one_file import read_file, reasons, tex
 from transbeam.configs.schema.table_sources import ColumnsConfig, JsonlSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected
 from transbeam.pipeline.sources.corpus_files import list_files
-from transbeam.pipeline.sources.readers import json_values, jsonl
+from transbeam.pipeline.sources.readers import jsonl
 from transbeam.pipeline.sources.work_units import plan_units, read_unit
 
 
@@ -37,7 +37,7 @@ def scratch(tmp_path_factory):
 def block(request):
     """Files are read in small blocks, too, so that they end anywhere in a value."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_values, "_BLOCK_BYTES", request.param)
+        patch.setattr(jsonl, "_BLOCK_BYTES", request.param)
         yield
 
 

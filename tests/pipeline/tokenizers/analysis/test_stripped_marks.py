@@ -5,11 +5,11 @@ import unicodedata
 import numpy as np
 import pytest
 
-from transbeam.pipeline.tokenizers.analysis.stripped_marks import (
+from transbeam.pipeline.tokenizers.analysis.vocabulary_report import (
     count_needed_marks,
     needed_marks,
+    report_vocabulary,
 )
-from transbeam.pipeline.tokenizers.analysis.vocabulary_report import report_vocabulary
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
