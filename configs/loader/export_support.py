@@ -22,7 +22,7 @@ from transbeam.configs.schema.tokenizer import (
 
 # Who answers for models of which objective.
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
-CASED = "tells upper case from lower, which MediaPipe does not"
+CASED = "distinguishes upper and lower case, which MediaPipe does not"
 PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
 # Objectives whose models map a single text to a single row of numbers.
 _OF_A_TEXT = ("classification", "regression", "masked")

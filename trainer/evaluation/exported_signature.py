@@ -135,7 +135,7 @@ def _require(path: Path, signature: str, signatures: Collection[str]) -> None:
     has = ", ".join(sorted(signatures)) or "none"
     if signature not in signatures:
         raise ArtifactError(
-            f"{path}: has the signatures {has}; to be judged it needs {signature}, "
+            f"{path}: has the signatures {has}; to be evaluated it needs {signature}, "
             "from ids to all scores. An export made before there was one is made anew "
             "with another version: `transbeam export CONFIG --set export.version=2`"
         )

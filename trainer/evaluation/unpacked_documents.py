@@ -107,20 +107,20 @@ class DocumentRows:
         slots = batch["masked_weights"] > 0
         record, slot = np.nonzero(slots)
         position = batch["masked_positions"][record, slot]
-        asked, row = np.unique(number[record, position], return_inverse=True)
-        masks = np.bincount(row, minlength=len(asked))
+        documents, row = np.unique(number[record, position], return_inverse=True)
+        masks = np.bincount(row, minlength=len(documents))
         order = np.argsort(row, kind="stable")
         column = np.empty(len(row), np.int64)
         column[order] = np.arange(len(row)) - np.repeat(np.cumsum(masks) - masks, masks)
 
-        cells = np.isin(number, asked)
-        owner = np.searchsorted(asked, number[cells])
+        cells = np.isin(number, documents)
+        owner = np.searchsorted(documents, number[cells])
         place = batch["position_ids"][cells]
-        shape = len(asked), int(place.max(initial=0)) + 1
+        shape = len(documents), int(place.max(initial=0)) + 1
         token_ids, padding_mask = np.zeros((2, *shape), np.int32)
         token_ids[owner, place] = batch["token_ids"][cells]
         padding_mask[owner, place] = 1
-        masked = np.zeros((len(asked), int(masks.max(initial=0))), np.int32)
+        masked = np.zeros((len(documents), int(masks.max(initial=0))), np.int32)
         masked[row, column] = batch["position_ids"][record, position]
         return cls(token_ids, padding_mask, masked, masks, slots, row, column)
 

@@ -19,7 +19,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.pipeline.records.features import Feature, differences
 from transbeam.pipeline.records.manifest import FILE, Manifest
 from transbeam.pipeline.records.tf_example import parse_records
-from transbeam.trainer.input.dataset_mixture import DatasetMixture, as_written
+from transbeam.trainer.input.dataset_mixture import DatasetMixture, without_autograph
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
 from transbeam.trainer.input.streams import RecordStream, make_streams
 
@@ -241,7 +241,7 @@ class _View:
     def apply(self, stream: RecordStream, batches: tf.data.Dataset) -> tf.data.Dataset:
         """Parses the worker's rows of a stream's numbered batches."""
 
-        @as_written
+        @without_autograph
         def parse(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
             # For batches of constant size, the number of rows is static.
             rows = serialized.shape[0] or tf.size(serialized)

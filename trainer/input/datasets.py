@@ -27,18 +27,18 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
     """
     sets = [(own, 1.0)]
     for number, dataset in enumerate(config.training.datasets):
-        told = f"training.datasets[{number}].run={dataset.run}"
+        where = f"training.datasets[{number}].run={dataset.run}"
         folder = Path(dataset.run) / "data"
         if folder.resolve() == own.folder.resolve():
             raise ArtifactError(
-                f"{told}: is this run itself, whose records are read anyway, with "
+                f"{where}: is this run itself, whose records are read anyway, with "
                 "weight 1. Take it away"
             )
         try:
             manifest = read_manifest(folder)
             _check(manifest, own, config)
         except ArtifactError as error:
-            raise ArtifactError(f"{told}: {error}") from error
+            raise ArtifactError(f"{where}: {error}") from error
         sets.append((manifest, dataset.weight))
     return sets
 

@@ -264,9 +264,7 @@ def test_require_refuses_by_name(stage):
     stage.path.mkdir(parents=True)
     assert "the folder has no stage.json" in refusal(OLD)
     stage.begin(OLD)
-    assert "it was started and not finished. Resume it: transbeam data" in refusal(
-        OLD
-    )
+    assert "it was started and not finished. Resume it: transbeam data" in refusal(OLD)
     stage.finish(OLD, {})
     assert refusal(NEW) == (
         f"{stage.path}: made from other inputs:\n"
