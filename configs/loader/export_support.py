@@ -129,8 +129,8 @@ def check_tflite_text(run: RunConfig) -> None:
     """
     if run.objective.kind not in _OF_A_TEXT:
         raise ConfigError(
-            f"export.tflite_text=True: objective.kind={run.objective.kind} is not "
-            "asked about one text at a time; expected classification, regression or "
+            f"export.tflite_text=True: objective.kind={run.objective.kind} does "
+            "not read one text at a time; expected classification, regression or "
             f"masked, whose files embed. {_BESIDE}"
         )
     if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):

@@ -249,7 +249,7 @@ def _test(
     config = invocation.config
     if config.evaluation.test is None:
         raise ConfigError(
-            "evaluation.test: is not there, and --test asks for it. Write which source "
+            "evaluation.test: is not there, and --test needs it. Write which source "
             "it is, or give it: --set evaluation.test='{kind: ..., path: ...}'"
         )
     made = make_evaluation_set(
