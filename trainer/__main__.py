@@ -46,7 +46,7 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 def _train(arguments: TrainArguments) -> dict[str, Any] | None:
     invocation = read_invocation(arguments, with_model=True)
     if not find_place(os.environ).is_chief:
-        # One worker of several holds the folder, and tells of the training.
+        # Of several workers only the chief locks the folder and prints progress.
         alike = replace(invocation, console=Console(quiet=True))
         train(alike, seconds=arguments.worker_timeout)
         return None

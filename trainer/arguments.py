@@ -43,7 +43,7 @@ class SweepArguments:
         "the folder of its runs; runs/NAME if left out, by the sweep's name",
     )
     quiet: bool = argument(
-        "--quiet", "print only warnings, errors and what was asked for"
+        "--quiet", "print only warnings, errors and requested output"
     )
     json: bool = argument(
         "--json", "print one JSON object on stdout, and everything else on stderr"

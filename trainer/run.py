@@ -44,8 +44,11 @@ from transbeam.trainer.evaluation.evaluation_loop import (
 )
 from transbeam.trainer.evaluation.html_report import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
-from transbeam.trainer.input.batches import training_batches, validation_batches
-from transbeam.trainer.input.datasets import data_sets
+from transbeam.trainer.input.batches import (
+    data_sets,
+    training_batches,
+    validation_batches,
+)
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.loop.checkpoint import (
     Checkpoints,
@@ -103,7 +106,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())
     for path in missing_weights(config.training) if stage.inputs() else ():
         console.warn(
-            f"{path}: is not there, so nothing tells whether {stage.path} began with it"
+            f"{path}: is not there, so it cannot be compared with that of {stage.path}"
         )
     # The configuration to train and save has the warm-up as a number of steps.
     training = config.training.with_warmup(inputs[WARMUP_STEPS])
@@ -163,7 +166,7 @@ def _begin_and_train(
     with peak_memory() as peak, advice:
         try:
             workers.wait()  # until the chief has started the stage
-            text = f"whether they see that {stage.path} is begun (1) or not (0)"
+            text = f"whether {stage.path} has been started (1) or not (0)"
             workers.agree(int(stage.is_begun), text)
             training = prepare(invocation, stage.path, workers)
         except BaseException:

@@ -17,8 +17,8 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _PROBLEMS = {
     errno.ENOSPC: "no space is left on the disk. Free some, or choose another folder",
     errno.EDQUOT: "the disk quota is used up. Free some, or choose another folder",
-    errno.EACCES: "permission denied. Mend its rights, or choose another folder",
-    errno.EPERM: "permission denied. Mend its rights, or choose another folder",
+    errno.EACCES: "permission denied. Change its rights, or choose another folder",
+    errno.EPERM: "permission denied. Change its rights, or choose another folder",
     errno.EROFS: "the file system is read-only. Choose another folder",
     errno.ENOTDIR: "a part of the path is a file, not a folder. Choose another folder",
     errno.EEXIST: "a file is in the way. Choose another folder, or move the file",

@@ -106,7 +106,7 @@ class FolderArguments(SettingsArguments):
         "the name of what is given",
     )
     quiet: bool = argument(
-        "--quiet", "print only warnings, errors and what was asked for"
+        "--quiet", "print only warnings, errors and requested output"
     )
 
     @property
@@ -214,8 +214,8 @@ def _run(function: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     except UserError as error:
         return _end(argv, f"error: {error}", str(error), 2)
     except KeyboardInterrupt:
-        told = "what is finished is kept; run the same command again to go on"
-        _end(argv, f"interrupted: {told}", "interrupted", 130)
+        text = "what is finished is kept; run the same command again to go on"
+        _end(argv, f"interrupted: {text}", "interrupted", 130)
         return _leave(130)
     except BrokenPipeError:
         if not _stdout_is_gone():
@@ -237,8 +237,8 @@ def _never_fail_to_print() -> None:
         stdout.reconfigure(errors="backslashreplace")
 
 
-def _end(argv: Sequence[str], told: str, error: str, code: int) -> int:
-    print(told, file=sys.stderr, flush=True)
+def _end(argv: Sequence[str], text: str, error: str, code: int) -> int:
+    print(text, file=sys.stderr, flush=True)
     if "--json" in argv:
         print(json.dumps({"error": error}, indent=2), flush=True)
     return code

@@ -123,12 +123,12 @@ def _check_lengths(run: RunConfig) -> None:
     lengths = {f"data.sequence_length={length}": length}
     if isinstance(objective, Seq2SeqObjective):
         written = decoder_length(run)
-        asked = "" if objective.decoder_length else " (left out, by the encoder's)"
-        lengths[f"objective.decoder_length={written}{asked}"] = written
-    for told, length in lengths.items():
+        default = "" if objective.decoder_length else " (left out, by the encoder's)"
+        lengths[f"objective.decoder_length={written}{default}"] = written
+    for key, length in lengths.items():
         if length > run.model.max_sequence_length:
             raise ConfigError(
-                f"{told} is more than "
+                f"{key} is more than "
                 f"model.max_sequence_length={run.model.max_sequence_length}. Make the "
                 "records shorter, or the model's longest input longer"
             )

@@ -22,7 +22,7 @@ from transbeam.configs.schema.tokenizer import (
 
 # Who answers for models of which objective.
 MEDIAPIPE_CLIENTS = {"classification": "TextClassifier", "masked": "TextEmbedder"}
-CASED = "tells upper case from lower, which MediaPipe does not"
+CASED = "distinguishes upper and lower case, which MediaPipe does not"
 PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
 # Objectives whose models map a single text to a single row of numbers.
 _OF_A_TEXT = ("classification", "regression", "masked")
@@ -129,8 +129,8 @@ def check_tflite_text(run: RunConfig) -> None:
     """
     if run.objective.kind not in _OF_A_TEXT:
         raise ConfigError(
-            f"export.tflite_text=True: objective.kind={run.objective.kind} is not "
-            "asked about one text at a time; expected classification, regression or "
+            f"export.tflite_text=True: objective.kind={run.objective.kind} does "
+            "not read one text at a time; expected classification, regression or "
             f"masked, whose files embed. {_BESIDE}"
         )
     if not isinstance(run.tokenizer, WordPieceConfig | PretrainedConfig):

@@ -30,7 +30,7 @@ def read_root(
         text: The YAML.
         file: Its name, in error messages and for what is relative to it.
         chain: The files that led here, resolved.
-        lines: Whether messages name lines: no, if nobody can look at them.
+        lines: If true, messages name lines; false for text that the user cannot see.
 
     Raises:
         ConfigError: It is not YAML, or the other file is not there or leads back here.
@@ -131,7 +131,7 @@ def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:
 
 
 def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
-    """Takes out of a configuration what the model that another names stands for."""
+    """Removes from a configuration the model that another one replaces."""
     named = find_model_source(over)
     if named is None:
         return under

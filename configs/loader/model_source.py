@@ -1,8 +1,8 @@
 """`model: {preset: bert_base}` and `model: {init_from: runs/bert}`.
 
-Both stand for a whole model, which keys beside them change. They are replaced by what
-they stand for before anything is bound, so that a run is the same, and has the same
-fingerprints, as one whose keys are all written by hand.
+Both name a whole model, which keys beside them change. They are replaced by its keys
+before anything is bound, so that a run is the same, and has the same fingerprints, as
+one whose keys are all written by hand.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def with_model_source(
         raise complain(
             given["preset"].where,
             "model.preset",
-            f"stands for a whole model, as does `init_from: {source.init_from}` "
+            f"names a whole model, as does `init_from: {source.init_from}` "
             f"({given['init_from'].where}). Take one of them away",
         )
     if source.preset is not None:

@@ -73,7 +73,7 @@ class YamlSection:
     """Keys and their values. Each value's `where` is that of its key.
 
     `outdated` names keys that a file brought before another one, which is put over it,
-    named a `kind`: if the new kind has no such key, nobody asks for it any more.
+    named a `kind`: if the new kind has no such key, it is ignored.
     """
 
     where: str

@@ -52,7 +52,7 @@ class LanguageRulesConfig:
             if code not in LANGUAGES:
                 raise ConfigError(
                     f"allowed: {code!r} is not the ISO 639-1 code of a language that "
-                    f"can be told from others. Known here: {', '.join(LANGUAGES)}"
+                    f"can be identified. Known here: {', '.join(LANGUAGES)}"
                 )
 
 

@@ -220,6 +220,6 @@ def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     if len(texts) != 2:
         raise ConfigError(
             f"export.examples: {example!r} is no pair: objective.kind={objective.kind} "
-            'asks about two texts. Put one tab between them: "first\\tsecond"'
+            'reads two texts. Put one tab between them: "first\\tsecond"'
         )
     return texts

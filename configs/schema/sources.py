@@ -3,23 +3,21 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from transbeam.configs.base.encodings import check_encoding
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
-from transbeam.configs.schema.table_sources import TableSource
+from transbeam.configs.schema.table_sources import (
+    ENCODING,
+    EncodedSourceConfig,
+    TableSource,
+)
 
 _DOCUMENT = (
     "Unit of a document: a line, a paragraph that ends at a blank line, or a file."
 )
-_ENCODING = (
-    "Encoding of the files: a Python codec such as utf-8, cp1252 or utf-16; or "
-    "`detect`: by the byte order mark, else UTF-8, else chardet's estimate. Files "
-    "whose encoding cannot be detected reliably go to quarantine."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextSourceConfig:
+class TextSourceConfig(EncodedSourceConfig):
     """Plain text files, also compressed (.gz, .bz2, .xz, .zst)."""
 
     kind: Literal["text"] = "text"
@@ -27,14 +25,11 @@ class TextSourceConfig:
     document: Literal["line", "paragraph", "file"] = option(
         _DOCUMENT, default="paragraph"
     )
-    encoding: str = option(_ENCODING, default="utf-8")
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    encoding: str = option(ENCODING, default="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZipSourceConfig:
+class ZipSourceConfig(EncodedSourceConfig):
     """Plain text files inside zip archives."""
 
     kind: Literal["zip"] = "zip"
@@ -45,10 +40,7 @@ class ZipSourceConfig:
         default="*.txt",
     )
     document: Literal["line", "paragraph", "file"] = option(_DOCUMENT, default="file")
-    encoding: str = option(_ENCODING, default="utf-8")
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    encoding: str = option(ENCODING, default="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)

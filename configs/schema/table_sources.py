@@ -12,11 +12,20 @@ from transbeam.configs.base.templates import template_fields
 _PATH = (
     "Glob of the files; `.gz`, `.bz2`, `.xz` and `.zst` are decompressed while reading."
 )
-_ENCODING = (
+ENCODING = (
     "Encoding of the files: a Python codec such as utf-8, cp1252 or utf-16; or "
     "`detect`: by the byte order mark, else UTF-8, else chardet's estimate. Files "
     "whose encoding cannot be detected reliably go to quarantine."
 )
+
+
+class EncodedSourceConfig:
+    """Base class of sources of text files: checks their encoding."""
+
+    encoding: str
+
+    def __post_init__(self) -> None:
+        check_encoding(self.encoding)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +107,7 @@ def columns_in(column: str, key: str = "text") -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonlSourceConfig:
+class JsonlSourceConfig(EncodedSourceConfig):
     """JSON objects: one per line, in an array, or spread over several lines."""
 
     kind: Literal["jsonl"] = "jsonl"
@@ -106,14 +115,11 @@ class JsonlSourceConfig:
     columns: ColumnsConfig = option(
         "Mapping from fields to the parts of a document.", default=ColumnsConfig
     )
-    encoding: str = option(_ENCODING, default="utf-8")
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    encoding: str = option(ENCODING, default="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CsvSourceConfig:
+class CsvSourceConfig(EncodedSourceConfig):
     """Tables of delimited fields, such as CSV and TSV."""
 
     kind: Literal["csv"] = "csv"
@@ -135,10 +141,10 @@ class CsvSourceConfig:
         "TSV.",
         default="auto",
     )
-    encoding: str = option(_ENCODING, default="utf-8")
+    encoding: str = option(ENCODING, default="utf-8")
 
     def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+        super().__post_init__()
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n\ufeff':
             raise ConfigError(
                 f"delimiter={self.delimiter!r}: expected one character, not a quote "
@@ -169,7 +175,7 @@ class TFRecordSourceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabeledLinesSourceConfig:
+class LabeledLinesSourceConfig(EncodedSourceConfig):
     """Text files with a label before the first space or tab of each line."""
 
     kind: Literal["labeled_lines"] = "labeled_lines"
@@ -178,14 +184,11 @@ class LabeledLinesSourceConfig:
         "Prefix that is removed from each label, such as fastText's `__label__`.",
         default="",
     )
-    encoding: str = option(_ENCODING, default="utf-8")
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    encoding: str = option(ENCODING, default="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParallelSourceConfig:
+class ParallelSourceConfig(EncodedSourceConfig):
     """Pairs of text files with aligned lines, such as translations.
 
     The files of both globs are paired in the order of their names.
@@ -194,14 +197,11 @@ class ParallelSourceConfig:
     kind: Literal["parallel"] = "parallel"
     path: str = option("Glob of the files whose lines become the text.")
     target_path: str = option("Glob of the files whose lines become the target text.")
-    encoding: str = option(_ENCODING, default="utf-8")
-
-    def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+    encoding: str = option(ENCODING, default="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConllSourceConfig:
+class ConllSourceConfig(EncodedSourceConfig):
     """Tagged words in columns, one word a line, a blank line after each sentence."""
 
     kind: Literal["conll"] = "conll"
@@ -217,10 +217,10 @@ class ConllSourceConfig:
         "because a word may begin with a `#`.",
         default=None,
     )
-    encoding: str = option(_ENCODING, default="utf-8")
+    encoding: str = option(ENCODING, default="utf-8")
 
     def __post_init__(self) -> None:
-        check_encoding(self.encoding)
+        super().__post_init__()
         if self.comment == "":
             raise ConfigError(
                 "comment='': every line begins with nothing. Write what the lines "

@@ -35,8 +35,8 @@ def chosen_backend(environment: Mapping[str, str]) -> str:
     if backend := environment.get("KERAS_BACKEND"):
         return backend
     with suppress(OSError, ValueError, AttributeError):
-        told = json.loads(_keras_file(environment).read_bytes())
-        return str(told.get("backend", TENSORFLOW))
+        settings = json.loads(_keras_file(environment).read_bytes())
+        return str(settings.get("backend", TENSORFLOW))
     return TENSORFLOW
 
 

@@ -143,10 +143,10 @@ def _of_accelerator() -> Memory | None:
     if visible:
         query.append(f"--id={visible.partition(',')[0]}")
     with suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-        told = subprocess.run(
+        output = subprocess.run(
             query, capture_output=True, text=True, timeout=5, check=True
         )
-        name, size = told.stdout.splitlines()[0].rsplit(",", 1)
+        name, size = output.stdout.splitlines()[0].rsplit(",", 1)
         return Memory(name.strip(), int(size.split()[0]) * 2**20, is_shared=False)
     return None
 

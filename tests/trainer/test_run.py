@@ -135,7 +135,7 @@ def test_without_memory_it_says_what_to_change(run, monkeypatch) -> None:
     assert "There is no checkpoint yet" in str(told.value)
     with monkeypatch.context() as patched:
         patched.setattr(TrainingLog, "add", fails_at(4, OUT_OF_MEMORY))
-        with pytest.raises(OutOfMemoryError, match=r"step-00000002 is whole"):
+        with pytest.raises(OutOfMemoryError, match=r"step-00000002 is complete"):
             train(run())
     (checkpoint,) = (run().run_folder / "training/checkpoints").iterdir()
     written = (checkpoint / "state.safetensors").stat().st_mtime_ns

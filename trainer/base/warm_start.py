@@ -144,16 +144,14 @@ def begin(
     if training.init_from is not None:
         origin = find_initial_weights(Path(training.init_from).expanduser())
         _check(origin, config, manifest)
-        told = str(find_model_weights(origin.folder))
+        where = str(find_model_weights(origin.folder))
         values = origin.values()
         if _answers(origin.config) != _answers(config):
             values = {path: x for path, x in values.items() if not gives_scores(path)}
-        new = take_over(model, values, told)
+        new = take_over(model, values, where)
         if origin.tokenizer is None:
-            told += (
-                ", which came without a tokenizer: nothing tells if ids mean the same"
-            )
-        return told, new
+            where += ", which came without a tokenizer: ids may mean something else"
+        return where, new
     if training.initial_weights is not None:
         path = Path(training.initial_weights).expanduser()
         return str(path), begin_with(model, path)
@@ -168,11 +166,11 @@ def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
 
 def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
     wrong = model_differences(origin.config, config)
-    told = f"training.init_from={config.training.init_from}"
+    where = f"training.init_from={config.training.init_from}"
     if wrong:
         listed = "\n".join(f"  {line}" for line in wrong)
         raise ArtifactError(
-            f"{told}: was made with another model than this run's:\n{listed}\n"
+            f"{where}: was made with another model than this run's:\n{listed}\n"
             "Write in `model` what is there, or name the run there: `model: "
             f"{{init_from: {config.training.init_from}}}`"
         )
@@ -180,7 +178,7 @@ def _check(origin: Origin, config: RunConfig, manifest: Manifest) -> None:
     if origin.tokenizer is not None and found != origin.tokenizer:
         place = "data" if origin.vocabulary_size is not None else IMPORTED
         raise ArtifactError(
-            f"{told}: reads with another tokenizer: fingerprint "
+            f"{where}: reads with another tokenizer: fingerprint "
             f"{origin.tokenizer[:12]}… there, {found[:12]}… in "
             f"{manifest.folder}. Make the records with its own: `tokenizer: {{kind: "
             f"pretrained, path: {origin.folder / place / TOKENIZER}}}`"

@@ -236,7 +236,7 @@ class DerivedRun:
         self,
         smaller: DerivedModel,
         tokenizer: TokenizerModel | None,
-        told: Mapping[str, Any],
+        entries: Mapping[str, Any],
         console: Console,
     ) -> dict[str, Any]:
         """Writes the run's folder.
@@ -244,7 +244,7 @@ class DerivedRun:
         Args:
             smaller: The model, which fits `config`.
             tokenizer: Its tokenizer; None for an image model.
-            told: The command's own result entries, among them `summary`.
+            entries: The command's own result entries, among them `summary`.
             console: Prints what is moved aside, and the summary.
 
         Returns:
@@ -274,7 +274,7 @@ class DerivedRun:
                 "parameters_before": smaller.parameters_before,
                 "new": smaller.new,
                 "exportable": exportable,
-                **told,
+                **entries,
             }
             keep_edited(stage.run_folder / RUN_FILE, console)
             save_config(stage.run_folder, config)

@@ -124,13 +124,13 @@ def prune_run(
     smaller = build_smaller(config, pieces, old, weights, where)
     reads_images = isinstance(config.objective, ImageObjective)
     tokenizer = None if reads_images else origin_tokenizer(origin)
-    told = {
+    entries = {
         "importance_gone": _gone(importance, kept),
         "kept_heads": {p: x for p, x in kept.items() if not p.endswith(_FEEDFORWARD)},
     }
     exportable = run.is_exportable(smaller, tokenizer)
-    summary = _summary(run, smaller, told["importance_gone"], exportable)
-    return run.write(smaller, tokenizer, {"summary": summary, **told}, console)
+    summary = _summary(run, smaller, entries["importance_gone"], exportable)
+    return run.write(smaller, tokenizer, {"summary": summary, **entries}, console)
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
@@ -298,8 +298,8 @@ def measure(
     means = {part: np.asarray(total / number) for part, total in sums.items()}
     if wrong := [part for part, mean in means.items() if not np.isfinite(mean).all()]:
         raise ArtifactError(
-            f"{wrong[0]}: the loss's gradient is not finite on the records, so nothing "
-            "tells what may go. Train the run again, with a smaller "
+            f"{wrong[0]}: the loss's gradient is not finite on the records, so no "
+            "importance can be measured. Train the run again, with a smaller "
             "training.schedule.peak"
         )
     return means

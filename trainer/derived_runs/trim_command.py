@@ -94,8 +94,8 @@ def trim_run(
     # Built first, so that a mismatch is reported before anything is written or moved.
     smaller = _smaller(origin, trimmed, config)
     show_reading(console, found.reading)
-    told = _told(run, smaller, trimmed, found.reading)
-    return run.write(smaller, trimmed.model, told, console)
+    entries = _result_entries(run, smaller, trimmed, found.reading)
+    return run.write(smaller, trimmed.model, entries, console)
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
@@ -120,7 +120,7 @@ def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedMode
     )
 
 
-def _told(
+def _result_entries(
     run: DerivedRun, smaller: DerivedModel, trimmed: Trimmed, reading: Mapping[str, Any]
 ) -> dict[str, Any]:
     pieces = len(trimmed.old_ids)

@@ -64,7 +64,8 @@ def learn_from_teacher(
     teacher = load_teacher(config, distillation, vocabulary)
     say(f"the teacher is {distillation.teacher}, {teacher.count_params():,} parameters")
     if is_new and distillation.copies:
-        say(f"begun as its {' and '.join(begin_as(student, teacher, distillation))}")
+        blocks = begin_as(student, teacher, distillation)
+        say(f"initialized from its {' and '.join(blocks)}")
     if distillation.cosine_weight:
         student, teacher = with_vectors(student), with_vectors(teacher)
     return student, DistillationLoss(
@@ -162,7 +163,7 @@ class DistillationLoss(Loss):
         return [*super().counts(batch), *tokens]
 
     def no_sums(self) -> Sums:
-        beside = [f"teacher_{ask.output}" for ask in self.asks]
+        beside = [f"teacher_{target.output}" for target in self.asks]
         beside += [_cosine(name) for name in self._vectors]
         nothing = {
             name: {part: ops.zeros((), "float32") for part in ("cost", "count")}
@@ -193,11 +194,11 @@ class DistillationLoss(Loss):
         task, sums = super().__call__(outputs, batch, of_targets)
         config = self.config
         total = config.task_weight * task
-        for ask, count in zip(self.asks, of_targets, strict=True):
-            answers = outputs[ask.output], batch[_TEACHER + ask.output]
-            apart, scale = ask.divergence(*answers, config.temperature)
-            _, real = ask.read(batch)
-            part = sums[f"teacher_{ask.output}"] = _sums(apart, real)
+        for target, count in zip(self.asks, of_targets, strict=True):
+            answers = outputs[target.output], batch[_TEACHER + target.output]
+            apart, scale = target.divergence(*answers, config.temperature)
+            _, real = target.read(batch)
+            part = sums[f"teacher_{target.output}"] = _sums(apart, real)
             weight = config.teacher_weight * scale
             total = total + weight * part["cost"] / ops.maximum(count, 1.0)
         for name, count in zip(self._vectors, of_tokens, strict=True):

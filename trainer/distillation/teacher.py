@@ -125,12 +125,12 @@ def begin_as(
     References:
         - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 2
     """
-    asked = {"encoder": config.layers, "decoder": config.layers}
+    wanted = {"encoder": config.layers, "decoder": config.layers}
     if _count_blocks(teacher, "encoder"):
-        asked["decoder"] = config.decoder_layers
+        wanted["decoder"] = config.decoder_layers
     chosen = {
-        stack: _choose(stack, _count_blocks(student, stack), there, asked[stack])
-        for stack in asked
+        stack: _choose(stack, _count_blocks(student, stack), there, wanted[stack])
+        for stack in wanted
         if (there := _count_blocks(teacher, stack))
     }
 
@@ -169,23 +169,24 @@ def _count_blocks(model: keras.Model, stack: str) -> int:
 
 
 def _choose(
-    stack: str, here: int, there: int, asked: Sequence[int] | None
+    stack: str, here: int, there: int, wanted: Sequence[int] | None
 ) -> Sequence[int]:
     """Selects, for each block of the student, the block of the teacher to copy."""
-    if asked is None:
+    if wanted is None:
         if here > there:
             raise ConfigError(
                 f"{_KEY}: the student's {stack} has {here} blocks and its teacher's "
                 f"only {there}. Make the student smaller, or name blocks in `layers`"
             )
         return [number * there // here for number in range(here)]
-    if len(asked) != here:
+    if len(wanted) != here:
         raise ConfigError(
-            f"{_KEY}: {list(asked)} names {len(asked)} blocks for the {stack}'s {here}"
+            f"{_KEY}: {list(wanted)} names {len(wanted)} blocks for the {stack}'s "
+            f"{here}"
         )
-    if outside := [number for number in asked if not 0 <= number < there]:
+    if outside := [number for number in wanted if not 0 <= number < there]:
         raise ConfigError(
             f"{_KEY}: there is no block {outside[0]}; the teacher's {stack} has "
             f"{there}, from 0 to {there - 1}"
         )
-    return asked
+    return wanted

@@ -136,8 +136,8 @@ class MeshWorkers(Workers):
         return self._sum(jax.make_array_from_process_local_data(self.by_row, mine))
 
     def is_loss(self, error: BaseException) -> bool:
-        told = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
-        return told and any(sign in str(error) for sign in _OF_LOSS)
+        may_be = isinstance(error, jax.errors.JaxRuntimeError | ValueError)
+        return may_be and any(sign in str(error) for sign in _OF_LOSS)
 
     def shared(self, rows: Mapping[str, Any]) -> dict[str, jax.Array]:
         """Assembles a global batch, to which each worker contributes its own rows."""

@@ -55,7 +55,7 @@ from transbeam.trainer.step.build import build_evaluation
 
 
 @dataclass(frozen=True)
-class EvaluatedModel:
+class EvaluationSplit:
     """The records of an evaluation.
 
     Attributes:
@@ -124,7 +124,7 @@ def evaluate_run(
     evaluated = (
         _test(invocation, tokenizer, folder)
         if on_test
-        else EvaluatedModel(name, config, read_manifest(run_model.texts))
+        else EvaluationSplit(name, config, read_manifest(run_model.texts))
     )
     evaluated.manifest.check_files()
     if not evaluated.manifest.has_validation:
@@ -164,12 +164,12 @@ def evaluate_run(
         **evaluated.reading,
         **evaluation.as_json(),
     }
-    beside = None
+    comparison = None
     if exported:
-        beside = compare(evaluations / name, result)
-        console.result(str(beside or _nothing_beside(invocation, name)))
-        result["run_scores"] = beside.run_scores if beside else None
-        result["differences"] = beside.differences if beside else None
+        comparison = compare(evaluations / name, result)
+        console.result(str(comparison or _no_comparison(invocation, name)))
+        result["run_scores"] = comparison.run_scores if comparison else None
+        result["differences"] = comparison.differences if comparison else None
     (folder / "answers.jsonl").unlink(missing_ok=True)  # from earlier settings
     if analysis.answered is not None:
         analysis.answered.save(folder / "answers.jsonl")
@@ -186,7 +186,7 @@ def evaluate_run(
         evaluation.scores,
         analysis,
         held_out,
-        beside,
+        comparison,
     )
     write_atomically(folder / "report.html", page)
     write_json(folder / "scores.json", result)
@@ -211,7 +211,7 @@ def _folder_name(model: Path) -> str:
 def _evaluate(
     context: EvaluationContext,
     exported: Forward | None,
-    evaluated: EvaluatedModel,
+    evaluated: EvaluationSplit,
     run_model: RunModel,
 ) -> tuple[Evaluation, ErrorAnalysis, str]:
     """Computes the scores of the targets, the error analysis, and a summary of both."""
@@ -242,23 +242,25 @@ def _evaluate(
     return evaluation, analysis, summary + unread
 
 
-def _test(invocation: Invocation, tokenizer: Tokenizer, folder: Path) -> EvaluatedModel:
+def _test(
+    invocation: Invocation, tokenizer: Tokenizer, folder: Path
+) -> EvaluationSplit:
     """Makes the records of the run's test set."""
     config = invocation.config
     if config.evaluation.test is None:
         raise ConfigError(
-            "evaluation.test: is not there, and --test asks for it. Write which source "
+            "evaluation.test: is not there, and --test needs it. Write which source "
             "it is, or give it: --set evaluation.test='{kind: ..., path: ...}'"
         )
     made = make_evaluation_set(
         config, config.evaluation.test, tokenizer, folder / "data"
     )
-    return EvaluatedModel(
+    return EvaluationSplit(
         "test", made.config, made.manifest, made.left_out, made.reading
     )
 
 
-def _nothing_beside(invocation: Invocation, name: str) -> str:
+def _no_comparison(invocation: Invocation, name: str) -> str:
     test = " --test" if name == "test" else ""
     return (
         "the run's own scores of these records are not there to compare with; to have "
@@ -266,13 +268,13 @@ def _nothing_beside(invocation: Invocation, name: str) -> str:
     )
 
 
-def _title(evaluated: EvaluatedModel, result: Mapping[str, Any]) -> str:
+def _title(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> str:
     name = evaluated.config.name
     of = f"{Path(result['model']).name} of {name}" if "differences" in result else name
     return f"{of} on its {evaluated.measured_on} documents"
 
 
-def _facts(evaluated: EvaluatedModel, result: Mapping[str, Any]) -> dict[str, str]:
+def _facts(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> dict[str, str]:
     """Facts on the evaluated model, records and settings, for the report."""
     config, evaluation_config = evaluated.config, evaluated.config.evaluation
     source = config.data.validation_source or config.data.source

@@ -54,7 +54,7 @@ def find_export(path: Path) -> Path:
     if path.suffix != ".tflite":
         return find_version(path)
     if not path.is_file():
-        raise ArtifactError(f"{path}: there is no such file. Mend --model")
+        raise ArtifactError(f"{path}: there is no such file. Correct --model")
     return path
 
 
@@ -109,7 +109,7 @@ def _of_records(
     names: tuple[str, ...],
     labels: Sequence[str] | None,
 ) -> Outputs:
-    """A model that is asked about each record as it is, for some of its outputs."""
+    """Builds the function that runs a model on records as they are."""
 
     def outputs(batch: Batch) -> Arrays:
         features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
@@ -143,7 +143,7 @@ def _of_all_tokens(
     vocabulary_size: int,
     sides: tuple[str, ...],
 ) -> Outputs:
-    """A model that says after each token what comes next, asked document by document.
+    """Builds the function that runs a language model document by document.
 
     Args:
         path: The export.
@@ -178,7 +178,7 @@ def _check_vocabulary(path: Path, logits: np.ndarray, size: int) -> None:
 def _of_packed(
     path: Path, signature: ExportedSignature, vocabulary_size: int
 ) -> Outputs:
-    """A masked language model, asked at some places of packed records.
+    """Builds the function that runs a masked language model on packed records.
 
     A record packs several documents, and an export reads one per row. So the documents
     are unpacked, and their logits are put at the records' masked positions. The result

@@ -93,10 +93,10 @@ class RunModel:
             load_weights(model, self.weights)
         elif new := begin_with(model, self.weights):
             raise ArtifactError(
-                f"{self.weights}: {', '.join(new)} are not there, so nothing has "
-                f"learned what objective.kind={self.config.objective.kind} asks. Train "
-                "it: `transbeam data` and `transbeam train`; or evaluate with the "
-                "objective that the model was trained for"
+                f"{self.weights}: {', '.join(new)} are not there, so the head of "
+                f"objective.kind={self.config.objective.kind} has learned nothing. "
+                "Train it: `transbeam data` and `transbeam train`; or evaluate with "
+                "the objective that the model was trained for"
             )
         return model
 

@@ -61,9 +61,9 @@ def read_windows(
     """
     found: list[tuple[np.ndarray, ...]] = []
     for batch in batches:
-        said = outputs(batch)
+        logits = outputs(batch)
         start, end = (
-            np.asarray(said[name], np.float64)
+            np.asarray(logits[name], np.float64)
             for name in ("start_logits", "end_logits")
         )
         # The context, without its end piece.
@@ -178,11 +178,11 @@ def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarr
 
 def _words(text: bytes) -> list[tuple[int, int]]:
     """Byte spans of whitespace-separated words."""
-    told = text.decode("utf-8")
+    decoded = text.decode("utf-8")
     found = []
     at = characters = 0
-    for word in re.finditer(r"\S+", told):
-        at += len(told[characters : word.start()].encode())
+    for word in re.finditer(r"\S+", decoded):
+        at += len(decoded[characters : word.start()].encode())
         length = len(word.group().encode())
         found.append((at, at + length))
         at, characters = at + length, word.end()
@@ -197,8 +197,8 @@ def _edges(word: bytes, count: int, tokenizer: Tokenizer) -> dict[int, int]:
         count: At least 2.
         tokenizer: The run's tokenizer.
     """
-    told = word.decode("utf-8")
-    beginnings = [told[:end].encode() for end in range(1, len(told) + 1)]
+    decoded = word.decode("utf-8")
+    beginnings = [decoded[:end].encode() for end in range(1, len(decoded) + 1)]
     prefix = tokenizer.word_prefix.encode()
     rows = tokenize_texts([prefix + beginning for beginning in beginnings], tokenizer)
     whole = rows.ids[rows.row_splits[-2] :]

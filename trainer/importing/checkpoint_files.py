@@ -165,22 +165,22 @@ def image_differences(folder: Path, image_size: int) -> list[str]:
     file = folder / PREPROCESSOR_FILE
     if not file.is_file():
         return []
-    told = HFConfig.of_file(file).values
+    settings = HFConfig.of_file(file).values
     others = {
-        key: told[key]
+        key: settings[key]
         for key, ours in _OURS.items()
-        if key in told and told[key] != ours
+        if key in settings and settings[key] != ours
     }
-    if told.get("do_normalize", True) is not False:
+    if settings.get("do_normalize", True) is not False:
         for key in ("image_mean", "image_std"):
-            if key in told and not _is_all(told[key], _HALF):
-                others[key] = told[key]
-    if told.get("do_rescale", True) is not False:
-        factor = told.get("rescale_factor", 1 / 255)
+            if key in settings and not _is_all(settings[key], _HALF):
+                others[key] = settings[key]
+    if settings.get("do_rescale", True) is not False:
+        factor = settings.get("rescale_factor", 1 / 255)
         if not _is_all(factor, 1 / 255):
             others["rescale_factor"] = factor
-    if told.get("do_resize", True) is not False and "size" in told:
-        size = told["size"]
+    if settings.get("do_resize", True) is not False and "size" in settings:
+        size = settings["size"]
         sides = list(size.values()) if isinstance(size, dict) else size
         if not _is_all(sides, image_size) or "shortest_edge" in str(size):
             others["size"] = size

@@ -41,7 +41,7 @@ def with_framing(
     Raises:
         ArtifactError: A file is damaged.
     """
-    told = tokenizer_settings(folder)
+    settings = tokenizer_settings(folder)
     number, special = len(tokenizer.pieces), tokenizer.special
     if strange := [i for i in ends if i >= number]:
         console.warn(
@@ -51,24 +51,24 @@ def with_framing(
     begin, end = _pieces_around(folder, tokenizer)
     # The default of transformers.
     usual = begin is not None if begin or end else family != "gpt2"
-    adds_begin = told.flag("add_bos_token", usual)
+    adds_begin = settings.flag("add_bos_token", usual)
     if special.begin == special.end:  # used at the end only
-        if adds_begin and (begin or "add_bos_token" in told):
+        if adds_begin and (begin or "add_bos_token" in settings):
             console.warn(
-                f"{told.where}: add_bos_token is not taken over: one piece begins and "
-                "ends documents, and stands at their ends only"
+                f"{settings.where}: add_bos_token is not taken over: one piece begins "
+                "and ends documents, and stands at their ends only"
             )
         adds_begin = True
-    if end or told.flag("add_eos_token", False):
+    if end or settings.flag("add_eos_token", False):
         console.warn(
-            f"{told.where}: add_eos_token is not taken over: a text that is to be "
+            f"{settings.where}: add_eos_token is not taken over: a text that is to be "
             "written on is not ended"
         )
     framing = replace(
         tokenizer.framing,
         add_begin=adds_begin,
         stop_ids=tuple(i for i in ends if i < number and i != special.end),
-        chat_template=_chat_template(folder, told, console),
+        chat_template=_chat_template(folder, settings, console),
     )
     return replace(tokenizer, framing=framing)
 
@@ -83,7 +83,7 @@ def _pieces_around(
     return pieces_around(file)
 
 
-def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None:
+def _chat_template(folder: Path, settings: HFConfig, console: Console) -> str | None:
     """Reads the chat template, from its own file or from `tokenizer_config.json`."""
     if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
         named = ", ".join(file.name for file in more)
@@ -94,26 +94,26 @@ def _chat_template(folder: Path, told: HFConfig, console: Console) -> str | None
         return text.replace("\r\n", "\n")  # like Python's text mode
     older = folder / "chat_template.json"
     if older.is_file():
-        told = HFConfig.of_file(older)
-    template = told.values.get("chat_template")
+        settings = HFConfig.of_file(older)
+    template = settings.values.get("chat_template")
     if isinstance(template, list):
-        template = _default_framing(template, told, console)
+        template = _default_framing(template, settings, console)
     if template is not None and not isinstance(template, str):
-        raise told.refusal("chat_template", "a Jinja template")
+        raise settings.refusal("chat_template", "a Jinja template")
     return template
 
 
-def _default_framing(templates: list[Any], told: HFConfig, console: Console) -> Any:
+def _default_framing(templates: list[Any], settings: HFConfig, console: Console) -> Any:
     """The template named `default`, with a warning on the others."""
     named: dict[str, Any] = {}
     for one in templates:
         if not isinstance(one, dict) or not {"name", "template"} <= one.keys():
-            raise told.refusal("chat_template", "templates, each with its name")
+            raise settings.refusal("chat_template", "templates, each with its name")
         named[str(one["name"])] = one["template"]
     default = named.pop("default", None)
     if named:
         console.warn(
-            f"{told.where}: chat_template: only `default` is taken over, not "
+            f"{settings.where}: chat_template: only `default` is taken over, not "
             f"{', '.join(named)}"
         )
     return default

@@ -106,50 +106,52 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
     """
     path = folder / FILE
     older = _of_older(folder)
-    told = HFConfig.of_file(path) if path.is_file() else older
-    method, left_out = _method(told)
-    most = told.integer("max_new_tokens") if "max_new_tokens" in told else None
+    settings = HFConfig.of_file(path) if path.is_file() else older
+    method, left_out = _method(settings)
+    most = settings.integer("max_new_tokens") if "max_new_tokens" in settings else None
     left_out |= {
         key: value
-        for key, value in told.values.items()
+        for key, value in settings.values.items()
         if key not in _KNOWN and value != _DEFAULTS.get(key)
     }
-    ends = told.values.get("eos_token_id", token_ids.get("eos_token_id", ()))
+    ends = settings.values.get("eos_token_id", token_ids.get("eos_token_id", ()))
     ends = tuple(ends) if isinstance(ends, list | tuple) else (ends,)
     if any(type(i) is not int for i in ends):
-        raise told.refusal("eos_token_id", "the id of a token, or several in a list")
+        raise settings.refusal(
+            "eos_token_id", "the id of a token, or several in a list"
+        )
     return Generation(
         EvaluationConfig(method=method, max_new_tokens=most),
         tuple(i for i in ends if i >= 0),  # -1 means none in some checkpoints
         left_out,
-        told.where,
-        told.values.get(_START, older.values.get(_START)),
+        settings.where,
+        settings.values.get(_START, older.values.get(_START)),
     )
 
 
 def _of_older(folder: Path) -> HFConfig:
     """Reads generation settings from `config.json`, as older checkpoints have them."""
     path = folder / "config.json"
-    told = HFConfig.of_file(path).values if path.is_file() else {}
+    settings = HFConfig.of_file(path).values if path.is_file() else {}
     # The other keys of `config.json` describe the model.
     known = _KNOWN | _DEFAULTS.keys() | _OLDER
-    return HFConfig({k: v for k, v in told.items() if k in known}, str(path))
+    return HFConfig({k: v for k, v in settings.items() if k in known}, str(path))
 
 
-def _method(told: HFConfig) -> tuple[Any, dict[str, Any]]:
+def _method(settings: HFConfig) -> tuple[Any, dict[str, Any]]:
     """The decoding method of transformers, and its settings that we do not support."""
-    beams, draws = told.integer("num_beams", 1), told.flag("do_sample", False)
-    early = told.values.get("early_stopping", False)
+    beams, draws = settings.integer("num_beams", 1), settings.flag("do_sample", False)
+    early = settings.values.get("early_stopping", False)
     left_out: dict[str, Any] = {}
     try:
         if draws:
             if beams > 1:
                 left_out["num_beams"] = beams
             method = SampleConfig(
-                temperature=told.number("temperature", 1.0),
-                top_k=told.integer("top_k", _TOP_K, minimum=0),
-                top_p=told.number("top_p", 1.0),
-                min_p=told.number("min_p", 0.0),
+                temperature=settings.number("temperature", 1.0),
+                top_k=settings.integer("top_k", _TOP_K, minimum=0),
+                top_p=settings.number("top_p", 1.0),
+                min_p=settings.number("min_p", 0.0),
             )
             return method, left_out
         if beams > 1:
@@ -157,13 +159,13 @@ def _method(told: HFConfig) -> tuple[Any, dict[str, Any]]:
                 left_out["early_stopping"] = early
             method = BeamConfig(
                 num_beams=beams,
-                length_penalty=told.number("length_penalty", 1.0),
+                length_penalty=settings.number("length_penalty", 1.0),
                 early_stopping=early is True,
             )
             return method, left_out
-        alpha = told.number("penalty_alpha", 0.0)
-        if alpha > 0 and (top_k := told.integer("top_k", _TOP_K)) > 1:
+        alpha = settings.number("penalty_alpha", 0.0)
+        if alpha > 0 and (top_k := settings.integer("top_k", _TOP_K)) > 1:
             return ContrastiveConfig(top_k=top_k, penalty=alpha), left_out
     except ConfigError as error:
-        raise ArtifactError(f"{told.where}: {error}") from error
+        raise ArtifactError(f"{settings.where}: {error}") from error
     return GreedyConfig(), left_out

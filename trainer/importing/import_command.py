@@ -188,7 +188,7 @@ def _import(
         parts = ", ".join(checkpoint.wrappers)
         console.say(f"taken out of the names of the weights: {parts}")
     if left_out:
-        console.say(f"left out, of heads that are not asked for: {', '.join(left_out)}")
+        console.say(f"left out, of heads of other objectives: {', '.join(left_out)}")
     if new:
         console.say(f"new, not in the checkpoint: {', '.join(new)}")
     kind = config.objective.kind

@@ -122,26 +122,26 @@ def _modules(file: Path) -> list[tuple[str, str]]:
 
 
 def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
-    told = HFConfig.of_file(folder / "config.json")
+    settings = HFConfig.of_file(folder / "config.json")
     flags = {
         key: value
-        for key, value in told.values.items()
+        for key, value in settings.values.items()
         if key.startswith("pooling_mode_") and value is True
     }
-    named: Any = told.values.get("pooling_mode")
+    named: Any = settings.values.get("pooling_mode")
     named = [named] if isinstance(named, str) else named
     modes = named if isinstance(named, list) else list(flags)
     known: dict[str, _Pooling] = {**_POOLINGS, **_NAMED}
-    if not told.flag("include_prompt", True):
+    if not settings.flag("include_prompt", True):
         found.problems.append(
-            f"{told.where}: include_prompt is not taken over: what is sent before a "
-            "text is pooled with it"
+            f"{settings.where}: include_prompt is not taken over: what is sent before "
+            "a text is pooled with it"
         )
     if len(modes) == 1 and modes[0] in list(known):
         return known[modes[0]]
     found.refuse_vectors(
-        f"{told.where}: {' with '.join(map(str, modes)) or 'no pooling_mode'} is not "
-        f"taken over; known here, one alone: {', '.join(_POOLINGS)}"
+        f"{settings.where}: {' with '.join(map(str, modes)) or 'no pooling_mode'} is "
+        f"not taken over; known here, one alone: {', '.join(_POOLINGS)}"
     )
     return "mean"
 
@@ -149,17 +149,17 @@ def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
 def _read_length(found: SentenceTransformer) -> int | None:
     # Older versions named it for the class of the model: sentence_roberta_config.json.
     for file in sorted(found.body.glob("sentence_*_config.json")):
-        told = HFConfig.of_file(file)
-        if told.flag("do_lower_case", False):
+        settings = HFConfig.of_file(file)
+        if settings.flag("do_lower_case", False):
             found.problems.append(
                 f"{file}: do_lower_case is not taken over: texts are folded as the "
                 "tokenizer says"
             )
-        if "max_seq_length" in told:
-            return told.integer("max_seq_length", minimum=_SHORTEST)
+        if "max_seq_length" in settings:
+            return settings.integer("max_seq_length", minimum=_SHORTEST)
     file = found.body / "tokenizer_config.json"
-    told = HFConfig.of_file(file) if file.is_file() else HFConfig({}, str(file))
-    length = told.values.get("model_max_length")
+    settings = HFConfig.of_file(file) if file.is_file() else HFConfig({}, str(file))
+    length = settings.values.get("model_max_length")
     # Where there is no limit, transformers writes 1e30.
     is_limit = type(length) is int and _SHORTEST <= length < _NO_LIMIT
     return length if is_limit else None
@@ -169,11 +169,11 @@ def _read_prompts(folder: Path, found: SentenceTransformer) -> None:
     file = folder / "config_sentence_transformers.json"
     if not file.is_file():
         return
-    told = HFConfig.of_file(file)
-    prompts = told.section("prompts").values
+    settings = HFConfig.of_file(file)
+    prompts = settings.section("prompts").values
     if any(prompts.values()):
         listed = ", ".join(f"{name}={text!r}" for name, text in prompts.items())
-        default = told.values.get("default_prompt_name")
+        default = settings.values.get("default_prompt_name")
         unasked = f" ({default} where none is named)" if default else ""
         found.problems.append(
             f"{file}: prompts are not put before texts; send them along: "
@@ -190,8 +190,8 @@ def score_activation(folder: Path) -> str | None:
     Returns:
         Its name; `Sigmoid` is the default. None for the identity.
     """
-    told = HFConfig.of_file(folder / "config.json")
-    newer = told.section("sentence_transformers").values.get("activation_fn")
-    older = told.values.get("sbert_ce_default_activation_function")
+    settings = HFConfig.of_file(folder / "config.json")
+    newer = settings.section("sentence_transformers").values.get("activation_fn")
+    older = settings.values.get("sbert_ce_default_activation_function")
     name = str(newer or older or "Sigmoid").rpartition(".")[2]
     return None if name == "Identity" else name

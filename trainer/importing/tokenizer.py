@@ -48,11 +48,11 @@ def read_checkpoint_tokenizer(
         if checkpoint.format == "keras_hub":
             return _read_preset_tokenizer(folder)
         rows = checkpoint.vocabulary_size
-        told = tokenizer_settings(folder)
-        tokenizer = _read_tokenizer_files(folder, told, checkpoint.family, rows)
-        check_settings(folder, told, tokenizer)
+        settings = tokenizer_settings(folder)
+        tokenizer = _read_tokenizer_files(folder, settings, checkpoint.family, rows)
+        check_settings(folder, settings, tokenizer)
         if isinstance(config, EncoderConfig):
-            check_framing(folder, told, tokenizer)
+            check_framing(folder, settings, tokenizer)
         _warn_of_left_out(folder, tokenizer, rows, console)
         return tokenizer
     except LFSPointerError:
@@ -117,10 +117,10 @@ def _listed(tokens: Iterable[AddedToken]) -> str:
 
 
 def _read_tokenizer_files(
-    folder: Path, told: HFConfig, family: str, num_rows: int | None = None
+    folder: Path, settings: HFConfig, family: str, num_rows: int | None = None
 ) -> TokenizerModel:
     sentinels = (
-        told.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
+        settings.integer("extra_ids", _T5_SENTINELS, minimum=0) if family == "t5" else 0
     )
     has_pieces = any(folder.glob("*.model")) or any(folder.glob("*.spm"))
     return import_tokenizer(
@@ -135,6 +135,6 @@ def _read_preset_tokenizer(folder: Path) -> TokenizerModel:
     assets = folder / "assets/tokenizer"
     text, pieces = assets / "vocabulary.txt", assets / "vocabulary.spm"
     if text.is_file():
-        told = HFConfig.of_file(folder / "tokenizer.json").section("config")
-        return import_tokenizer(text, lowercase=told.flag("lowercase", False))
+        settings = HFConfig.of_file(folder / "tokenizer.json").section("config")
+        return import_tokenizer(text, lowercase=settings.flag("lowercase", False))
     return import_tokenizer(pieces if pieces.is_file() else assets)

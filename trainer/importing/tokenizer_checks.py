@@ -48,12 +48,12 @@ def tokenizer_settings(folder: Path) -> HFConfig:
     return HFConfig.of_file(named) if named.is_file() else HFConfig({}, str(named))
 
 
-def check_settings(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
+def check_settings(folder: Path, settings: HFConfig, tokenizer: TokenizerModel) -> None:
     """Checks the settings of a WordPiece or byte-level BPE tokenizer.
 
     Args:
         folder: The checkpoint's folder.
-        told: Its `tokenizer_config.json`.
+        settings: Its `tokenizer_config.json`.
         tokenizer: The tokenizer from the other files.
 
     Raises:
@@ -62,54 +62,54 @@ def check_settings(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> N
     has_json = (folder / "tokenizer.json").is_file()
     if isinstance(tokenizer, WordPieceModel):
         if not has_json:
-            _check_class(told, _WORDPIECE)
-        told.only("tokenize_chinese_chars", True)
-        told.only("do_basic_tokenize", True)
-        told.only("clean_text", True)
-        told.only("never_split", [])
-        told.only("word_tokenizer_type", "basic")
-        told.only("subword_tokenizer_type", "wordpiece")
-        _check_agreement(told, "do_lower_case", tokenizer.lowercase)
-        _check_agreement(told, "strip_accents", tokenizer.strip_accents)
+            _check_class(settings, _WORDPIECE)
+        settings.only("tokenize_chinese_chars", True)
+        settings.only("do_basic_tokenize", True)
+        settings.only("clean_text", True)
+        settings.only("never_split", [])
+        settings.only("word_tokenizer_type", "basic")
+        settings.only("subword_tokenizer_type", "wordpiece")
+        _check_agreement(settings, "do_lower_case", tokenizer.lowercase)
+        _check_agreement(settings, "strip_accents", tokenizer.strip_accents)
     elif isinstance(tokenizer, ByteBPEModel):
         if not has_json:
-            _check_class(told, _BYTE_BPE)
-        _check_agreement(told, "add_prefix_space", tokenizer.add_prefix_space)
+            _check_class(settings, _BYTE_BPE)
+        _check_agreement(settings, "add_prefix_space", tokenizer.add_prefix_space)
 
 
-def check_framing(folder: Path, told: HFConfig, tokenizer: TokenizerModel) -> None:
+def check_framing(folder: Path, settings: HFConfig, tokenizer: TokenizerModel) -> None:
     """Checks the pieces that an encoder's tokenizer puts around a text.
 
     Args:
         folder: The checkpoint's folder.
-        told: Its `tokenizer_config.json`.
+        settings: Its `tokenizer_config.json`.
         tokenizer: The tokenizer from the other files.
 
     Raises:
         ArtifactError: Special pieces or their positions differ from ours.
     """
     file = folder / "special_tokens_map.json"
-    for said in (told, HFConfig.of_file(file)) if file.is_file() else (told,):
+    for source in (settings, HFConfig.of_file(file)) if file.is_file() else (settings,):
         for key, name in _SPECIAL.items():
             ours = _piece(tokenizer, name)
-            theirs = _content(said.values.get(key))
+            theirs = _content(source.values.get(key))
             if ours is not None and theirs not in (None, ours):
-                raise said.refusal(key, f"{ours!r}, as the vocabulary has it")
+                raise source.refusal(key, f"{ours!r}, as the vocabulary has it")
     file = folder / "tokenizer.json"
     if file.is_file():
         _check_post_processor(file, tokenizer)
 
 
-def _check_class(told: HFConfig, known: tuple[str, ...]) -> None:
-    name = told.values.get("tokenizer_class")
+def _check_class(settings: HFConfig, known: tuple[str, ...]) -> None:
+    name = settings.values.get("tokenizer_class")
     if name is not None and str(name).removesuffix("Fast") not in known:
-        raise told.refusal("tokenizer_class", f"one of {', '.join(known)}")
+        raise settings.refusal("tokenizer_class", f"one of {', '.join(known)}")
 
 
-def _check_agreement(told: HFConfig, key: str, ours: bool) -> None:
+def _check_agreement(settings: HFConfig, key: str, ours: bool) -> None:
     """Checks a setting against `tokenizer.json`, whose value transformers uses."""
-    if key in told and told.flag(key, ours) != ours:
-        raise told.refusal(
+    if key in settings and settings.flag(key, ours) != ours:
+        raise settings.refusal(
             key, f"{json.dumps(ours)}, as tokenizer.json says. Make the two agree"
         )
 
@@ -134,7 +134,7 @@ def pieces_around(file: Path) -> tuple[str | None, str | None]:
     return _around(parse_json_object(read_bytes(file), str(file)).get("post_processor"))
 
 
-def _around(told: Any) -> tuple[str | None, str | None]:
+def _around(post_processor: Any) -> tuple[str | None, str | None]:
     """The pieces before and after a text, from a post-processor.
 
     Example:
@@ -142,7 +142,7 @@ def _around(told: Any) -> tuple[str | None, str | None]:
     >>> _around({"type": "TemplateProcessing", "single": single})
     ('<s>', None)
     """
-    match told:
+    match post_processor:
         case {"type": "BertProcessing" | "RobertaProcessing", "cls": cls, "sep": sep}:
             return _first(cls), _first(sep)
         case {"type": "Sequence", "processors": [*processors]}:
@@ -182,7 +182,7 @@ def _piece(tokenizer: TokenizerModel, name: str) -> str | None:
     return None if number is None else tokenizer.pieces[number]
 
 
-def _content(told: Any) -> str | None:
+def _content(entry: Any) -> str | None:
     """The content of a token entry, which is a string or an object with flags."""
-    told = told.get("content") if isinstance(told, Mapping) else told
-    return told if isinstance(told, str) else None if told is None else shown(told)
+    entry = entry.get("content") if isinstance(entry, Mapping) else entry
+    return entry if isinstance(entry, str) else None if entry is None else shown(entry)

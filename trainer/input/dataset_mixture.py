@@ -17,11 +17,11 @@ FOREVER = 2**31
 _experimental = tf.random.experimental  # pyright: ignore[reportAttributeAccessIssue]
 # For functions that tf.data calls: none of ours needs AutoGraph's conversion, which
 # took 0.4 of 0.54 s until tiny_masked's first batch.
-as_written = tf.autograph.experimental.do_not_convert
+without_autograph = tf.autograph.experimental.do_not_convert
 _LONGEST_CYCLE = 1000.0
 
 
-def stirred(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
+def shuffled(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
     """Shuffles values; the order is a function of two seeds.
 
     Stateless, because the order of tf.data's own shuffle depends on the global seed and
@@ -79,7 +79,7 @@ class DatasetMixture:
         cycle, turns = self._enter(batch)
         cycles = tf.data.Dataset.range(cycle, FOREVER)
         return cycles.flat_map(
-            as_written(
+            without_autograph(
                 lambda cycle: tf.data.Dataset.from_tensor_slices(self._cycle(cycle))
             )
         ).skip(turns)
@@ -108,4 +108,4 @@ class DatasetMixture:
         with tf.device("CPU"):
             counts = self._by_the_end(cycle + 1) - self._by_the_end(cycle)
             streams = tf.range(len(self.rates), dtype=tf.int64)
-            return stirred(tf.repeat(streams, counts), self.seed, cycle)
+            return shuffled(tf.repeat(streams, counts), self.seed, cycle)

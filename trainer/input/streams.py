@@ -14,7 +14,7 @@ import tensorflow as tf
 from transbeam.configs.base.errors import ConfigError
 from transbeam.pipeline.records.features import Feature
 from transbeam.pipeline.records.manifest import Manifest, Shard
-from transbeam.trainer.input.dataset_mixture import FOREVER, as_written, stirred
+from transbeam.trainer.input.dataset_mixture import FOREVER, shuffled, without_autograph
 
 _FILES_AT_ONCE = 8
 _BLOCK = 16  # consecutive records read from one file
@@ -78,25 +78,25 @@ class RecordStream:
         first_epoch, offset = divmod(records_read, self.records)
         first_piece, start = divmod(offset, shuffle_records)
 
-        @as_written
+        @without_autograph
         def pieces(epoch: tf.Tensor) -> tf.data.Dataset:
             second_seed = epoch + self.number * _LARGE_POWER
-            order = stirred(
+            order = shuffled(
                 tf.range(len(self.shards)), seed - _LARGE_PRIME, second_seed
             )
             entered = epoch == first_epoch
             skipped = tf.where(entered, tf.constant(first_piece, tf.int64), 0)
 
-            @as_written
-            def stir(piece: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
-                records = stirred(records, seed + piece * _LARGE_PRIME, second_seed)
+            @without_autograph
+            def shuffle_piece(piece: tf.Tensor, records: tf.Tensor) -> tf.Tensor:
+                records = shuffled(records, seed + piece * _LARGE_PRIME, second_seed)
                 return records[tf.where(entered & (piece == first_piece), start, 0) :]
 
             return (
                 self._from(order, skipped * shuffle_records)
                 .batch(shuffle_records)
                 .enumerate(skipped)
-                .map(stir)
+                .map(shuffle_piece)
             )
 
         return tf.data.Dataset.range(first_epoch, FOREVER).flat_map(pieces)
@@ -115,7 +115,7 @@ class RecordStream:
         done = _FILES_AT_ONCE * tf.math.count_nonzero(ends <= record)
         groups = tf.data.Dataset.from_tensor_slices(files[done:]).batch(_FILES_AT_ONCE)
         return groups.flat_map(
-            as_written(lambda group: self._read(group, _FILES_AT_ONCE, _BLOCK))
+            without_autograph(lambda group: self._read(group, _FILES_AT_ONCE, _BLOCK))
         ).skip(record - tf.reduce_sum(sizes[:done]))
 
     def _read(self, files: tf.Tensor, at_once: int, block: int) -> tf.data.Dataset:
@@ -157,10 +157,10 @@ def make_streams(
         ConfigError: The workers cannot share a batch equally.
     """
     if batch_size % (workers * parts):
-        told = f" in {parts} micro-batches each" if parts > 1 else ""
+        micro = f" in {parts} micro-batches each" if parts > 1 else ""
         raise ConfigError(
             f"training.batch_size: {batch_size} records cannot be shared equally by "
-            f"{workers} workers{told}. Choose a multiple of {workers * parts}"
+            f"{workers} workers{micro}. Choose a multiple of {workers * parts}"
         )
     by_length: dict[int, list[Shard]] = {}
     for shard in manifest.split(split):

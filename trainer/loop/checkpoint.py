@@ -309,15 +309,15 @@ def _differences(found: dict[str, Any], expected: dict[str, Any]) -> Sequence[st
         {of["path"]: of for name, of in described.items() if name.startswith("model/")}
         for described in (found, expected)
     )
-    told = [f"{path} is not there" for path in here if path not in there]
-    told += [f"{path} is there and not here" for path in there if path not in here]
-    if not told:
-        told = [
+    lines = [f"{path} is not there" for path in here if path not in there]
+    lines += [f"{path} is there and not here" for path in there if path not in here]
+    if not lines:
+        lines = [
             _difference(found.get(name), expected.get(name))
             for name in sorted(found.keys() | expected.keys())
         ]
-        told = [difference for difference in told if difference]
-    return [*told[:5], f"and {len(told) - 5} more"] if len(told) > 5 else told
+        lines = [difference for difference in lines if difference]
+    return [*lines[:5], f"and {len(lines) - 5} more"] if len(lines) > 5 else lines
 
 
 def _difference(there: dict[str, Any] | None, here: dict[str, Any] | None) -> str:

@@ -49,14 +49,14 @@ class ClassificationScores:
         """
         pairs = real_pairs(predictions, targets, weights)
         require_labels(pairs.predicted, self.labels, "predictions")
-        require_labels(pairs.asked, self.labels, "targets")
-        right = pairs.predicted == pairs.asked
+        require_labels(pairs.actual, self.labels, "targets")
+        right = pairs.predicted == pairs.actual
         shape = (len(targets), len(self.labels))
         return np.hstack(
             [
-                tally(pairs.unit[right], pairs.asked[right], shape),
+                tally(pairs.unit[right], pairs.actual[right], shape),
                 tally(pairs.unit, pairs.predicted, shape),
-                tally(pairs.unit, pairs.asked, shape),
+                tally(pairs.unit, pairs.actual, shape),
             ]
         )
 
@@ -73,7 +73,7 @@ class ClassificationScores:
         counts = ClassCounts.from_sums(sums)
         together = counts.together()
         return {
-            "accuracy": mean(together.correct, together.asked),
+            "accuracy": mean(together.correct, together.actual),
             "macro_f1": macro_f1(counts),
             "matthews_correlation": matthews_correlation(counts),
         }
@@ -81,7 +81,7 @@ class ClassificationScores:
 
 def macro_f1(counts: ClassCounts) -> np.ndarray:
     """Mean F1 of the classes that occur among targets or predictions."""
-    met = (counts.predicted + counts.asked > 0).sum(axis=-1)
+    met = (counts.predicted + counts.actual > 0).sum(axis=-1)
     return mean(counts.f1().sum(axis=-1), met)
 
 
@@ -100,9 +100,9 @@ def matthews_correlation(counts: ClassCounts) -> np.ndarray:
         float64 (...).
     """
     correct, total, _ = counts.together()
-    agreed = (counts.predicted * counts.asked).sum(axis=-1)
+    agreed = (counts.predicted * counts.actual).sum(axis=-1)
     guesses = total**2 - (counts.predicted**2).sum(axis=-1)
-    truths = total**2 - (counts.asked**2).sum(axis=-1)
+    truths = total**2 - (counts.actual**2).sum(axis=-1)
     return ratio(correct * total - agreed, np.sqrt(guesses * truths))
 
 
@@ -135,8 +135,8 @@ def confusion(
     """
     pairs = real_pairs(predictions, targets, weights)
     require_labels(pairs.predicted, labels, "predictions")
-    require_labels(pairs.asked, labels, "targets")
-    return tally(pairs.asked, pairs.predicted, (len(labels), len(labels))).astype(
+    require_labels(pairs.actual, labels, "targets")
+    return tally(pairs.actual, pairs.predicted, (len(labels), len(labels))).astype(
         np.int64
     )
 

@@ -142,9 +142,9 @@ def differences(
 
     Example:
     >>> from transbeam.trainer.metrics.language_modeling import TokenAccuracy
-    >>> metric, asked = TokenAccuracy(), np.ones(100, int)
-    >>> ours = metric.statistics(np.arange(100) % 10 > 0, asked)
-    >>> theirs = metric.statistics(np.arange(100) % 5 > 0, asked)
+    >>> metric, targets = TokenAccuracy(), np.ones(100, int)
+    >>> ours = metric.statistics(np.arange(100) % 10 > 0, targets)
+    >>> theirs = metric.statistics(np.arange(100) % 5 > 0, targets)
     >>> better = differences(ours, theirs, metric.scores, seed=1)["accuracy"]
     >>> [round(number, 2) for number in better]
     [0.1, 0.05, 0.16]

@@ -14,12 +14,12 @@ class TargetPairs(NamedTuple):
     Attributes:
         unit: int64 (M,), ascending. The unit of each target.
         predicted: int64 (M,). The predicted ids.
-        asked: int64 (M,). The target ids.
+        actual: int64 (M,). The target ids.
     """
 
     unit: np.ndarray
     predicted: np.ndarray
-    asked: np.ndarray
+    actual: np.ndarray
 
 
 def real_pairs(
@@ -118,12 +118,12 @@ class ClassCounts(NamedTuple):
     Attributes:
         correct: Correct predictions (true positives).
         predicted: All predictions.
-        asked: Targets.
+        actual: Targets.
     """
 
     correct: np.ndarray
     predicted: np.ndarray
-    asked: np.ndarray
+    actual: np.ndarray
 
     @classmethod
     def from_sums(cls, sums: np.ndarray) -> "ClassCounts":
@@ -138,10 +138,10 @@ class ClassCounts(NamedTuple):
         return ratio(self.correct, self.predicted)
 
     def recall(self) -> np.ndarray:
-        return ratio(self.correct, self.asked)
+        return ratio(self.correct, self.actual)
 
     def f1(self) -> np.ndarray:
-        return ratio(2 * self.correct, self.predicted + self.asked)
+        return ratio(2 * self.correct, self.predicted + self.actual)
 
     def table(self, names: Iterable[str]) -> dict[str, ClassScores]:
         """Scores of every class, by name, from counts of shape (C,)."""
@@ -150,7 +150,7 @@ class ClassCounts(NamedTuple):
             self.precision().tolist(),
             self.recall().tolist(),
             self.f1().tolist(),
-            self.asked.astype(int).tolist(),
+            self.actual.astype(int).tolist(),
             strict=True,
         )
         return {name: ClassScores(*scores) for name, *scores in rows}

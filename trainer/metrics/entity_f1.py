@@ -79,24 +79,26 @@ class TaggingScores:
         """
         pairs = real_pairs(predictions, targets, weights)
         require_labels(pairs.predicted, self.labels, "predictions")
-        require_labels(pairs.asked, self.labels, "targets")
+        require_labels(pairs.actual, self.labels, "targets")
         tags = EntityTags(self.labels)
         types, opens, closes = map(np.array, (tags.type_of, tags.opens, tags.closes))
         begins = np.diff(pairs.unit, prepend=-1) > 0
-        predicted, asked = (
-            _entity_ends(types[said], opens[said], closes[said], begins)
-            for said in (pairs.predicted, pairs.asked)
+        predicted, actual = (
+            _entity_ends(types[ids], opens[ids], closes[ids], begins)
+            for ids in (pairs.predicted, pairs.actual)
         )
         if self.strict:
-            predicted, asked = (
-                _well_formed(found, opens[said], closes[said], closed=any(tags.closes))
-                for found, said in (
+            predicted, actual = (
+                _well_formed(found, opens[ids], closes[ids], closed=any(tags.closes))
+                for found, ids in (
                     (predicted, pairs.predicted),
-                    (asked, pairs.asked),
+                    (actual, pairs.actual),
                 )
             )
-        predicted_type, asked_type = types[pairs.predicted], types[pairs.asked]
-        right = (predicted >= 0) & (predicted == asked) & (predicted_type == asked_type)
+        predicted_type, actual_type = types[pairs.predicted], types[pairs.actual]
+        right = (
+            (predicted >= 0) & (predicted == actual) & (predicted_type == actual_type)
+        )
 
         def per_type(found: np.ndarray, type_of: np.ndarray) -> np.ndarray:
             shape = (len(targets), len(self.types))
@@ -105,9 +107,9 @@ class TaggingScores:
         return np.hstack(
             [
                 TokenAccuracy().statistics(predictions, targets, weights),
-                per_type(right, asked_type),
+                per_type(right, actual_type),
                 per_type(predicted >= 0, predicted_type),
-                per_type(asked >= 0, asked_type),
+                per_type(actual >= 0, actual_type),
             ]
         )
 

@@ -94,7 +94,7 @@ class TokenAccuracy:
             ValueError: The shapes differ.
         """
         pairs = real_pairs(predictions, targets, weights)
-        right = pairs.unit[pairs.predicted == pairs.asked]
+        right = pairs.unit[pairs.predicted == pairs.actual]
         each = [np.bincount(of, minlength=len(targets)) for of in (right, pairs.unit)]
         return np.stack(each, axis=-1).astype(np.float64)
 

@@ -36,11 +36,11 @@ def token_f1(prediction: str, target: str) -> float:
     0.6667
     """
     predicted = normalize_answer(prediction).split()
-    asked = normalize_answer(target).split()
-    if not predicted or not asked:
-        return float(predicted == asked)
-    shared = (Counter(predicted) & Counter(asked)).total()
-    return 2 * shared / (len(predicted) + len(asked))
+    actual = normalize_answer(target).split()
+    if not predicted or not actual:
+        return float(predicted == actual)
+    shared = (Counter(predicted) & Counter(actual)).total()
+    return 2 * shared / (len(predicted) + len(actual))
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class SpanAnswerScores:
         """
         rows = []
         for prediction, golds in zip(predictions, targets, strict=True):
-            asked = [gold for gold in golds if normalize_answer(gold)] or [""]
-            said = normalize_answer(prediction)
-            exact = any(said == normalize_answer(gold) for gold in asked)
-            rows.append((exact, max(token_f1(prediction, gold) for gold in asked), 1))
+            actual = [gold for gold in golds if normalize_answer(gold)] or [""]
+            answer = normalize_answer(prediction)
+            exact = any(answer == normalize_answer(gold) for gold in actual)
+            rows.append((exact, max(token_f1(prediction, gold) for gold in actual), 1))
         return np.array(rows, np.float64).reshape(-1, 3)
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:

@@ -36,7 +36,7 @@ def training_report(
         config: The run.
         rows: The lines of `metrics.jsonl`.
         result: What the training stage says of itself.
-        facts: More to tell, by name.
+        facts: Further facts, by name.
         samples: What the model says of some documents.
     """
     limit = config.training.clip_norm
@@ -74,8 +74,8 @@ def _points(rows: Rows, name: str) -> list[tuple[float, float]]:
 
 
 def _curve(rows: Rows, name: str) -> Markup:
-    told = name.replace("_", " ")
-    return curves([Curve("", _points(rows, name))], f"{told} against the step")
+    description = name.replace("_", " ")
+    return curves([Curve("", _points(rows, name))], f"{description} against the step")
 
 
 def loss_curves(rows: Rows) -> list[Curve]:
@@ -88,8 +88,8 @@ def loss_curves(rows: Rows) -> list[Curve]:
 
 def _loss(rows: Rows, least: Baseline) -> tuple[str, str, Markup]:
     limit = least.name.partition(" ")[0], least.loss
-    told = f"loss in {least.unit} against the step"
-    return "Loss", least.unit, curves(loss_curves(rows), told, limit)
+    description = f"loss in {least.unit} against the step"
+    return "Loss", least.unit, curves(loss_curves(rows), description, limit)
 
 
 def _facts(rows: Rows, result: Mapping[str, Any]) -> dict[str, str]:

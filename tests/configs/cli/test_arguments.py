@@ -54,7 +54,7 @@ def ends_with(error):
         (OSError(errno.ENOSPC, "x", "a/b"), 2, "error: a/b: no space is left on the "
          "disk. Free some, or choose another folder.\n"),
         (PermissionError(errno.EACCES, "x"), 2, "error: the disk: permission denied. "
-         "Mend its rights, or choose another folder.\n"),
+         "Change its rights, or choose another folder.\n"),
         (KeyboardInterrupt(), 130, "interrupted: what is finished is kept; run the "
          "same command again to go on\n"),
     ],

@@ -120,7 +120,7 @@ def test_a_tokenizer_is_inside_of_every_variant_but_int8() -> None:
 )
 def test_who_reads_more_than_a_text_takes_no_text_alone(objective: Objective) -> None:
     run = parse_run(TEXTS + WITH_TEXT, "f")
-    match = f"objective.kind={objective.kind} is not asked about one text at a time"
+    match = f"objective.kind={objective.kind} does not read one text at a time"
     with pytest.raises(ConfigError, match=match):
         check_tflite_text(replace(run, objective=objective))
 

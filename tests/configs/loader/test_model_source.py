@@ -110,7 +110,7 @@ def test_keys_of_the_command_line_are_over_a_preset_in_any_order() -> None:
         ("model: {preset: gpt2_small}", "my.yaml:3: model.kind=decoder does not go "
          "with objective.kind=classification"),
         ("model:\n  init_from: runs/there\n  preset: bert_base", "my.yaml:6: "
-         "model.preset: stands for a whole model, as does `init_from: runs/there` "
+         "model.preset: names a whole model, as does `init_from: runs/there` "
          "(my.yaml:5). Take one of them away."),
     ],
 )  # fmt: skip

@@ -108,7 +108,7 @@ def exchange(worker: SeveralRendezvous) -> None:
 
 
 def test_who_does_not_come_is_named_by_all_others(workers, monkeypatch) -> None:
-    monkeypatch.setattr(rendezvous, "_SAID_AFTER", 0.4)
+    monkeypatch.setattr(rendezvous, "_NOTICE_AFTER", 0.4)
     chief, other = workers.open(0, seconds=0.8), workers.open(1)
     found = at_once(lambda: exchange(chief), lambda: exchange(other))
     address = workers.addresses[2] or workers.addresses[0]

@@ -17,7 +17,7 @@ from transbeam.pipeline.evaluation_set import make_evaluation_set, read_held_out
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.base.trained_run import load_trained
-from transbeam.trainer.evaluation.evaluate_command import EvaluatedModel, evaluate_run
+from transbeam.trainer.evaluation.evaluate_command import EvaluationSplit, evaluate_run
 from transbeam.trainer.metrics.generated_text import BLEU
 
 
@@ -201,5 +201,5 @@ def test_scores_are_called_by_the_records_they_are_of(has_validation) -> None:
     manifest: Any = SimpleNamespace(has_validation=has_validation)
     config: Any = None
     called = "validation" if has_validation else "training"
-    assert EvaluatedModel("validation", config, manifest).measured_on == called
-    assert EvaluatedModel("test", config, manifest).measured_on == "test"
+    assert EvaluationSplit("validation", config, manifest).measured_on == called
+    assert EvaluationSplit("test", config, manifest).measured_on == "test"

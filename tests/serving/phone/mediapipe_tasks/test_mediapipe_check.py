@@ -76,12 +76,15 @@ def of_another_script():
 @pytest.mark.parametrize(
     ("make", "found"),
     [
-        (lambda: wordpiece(lowercase=False), "tells upper case from lower"),
+        (lambda: wordpiece(lowercase=False), "distinguishes upper and lower case"),
         (
             of_another_script,
             r"has 5 words of 39 that begin with a letter outside ",
         ),
-        (lambda: unigram(normalization="nmt_nfkc"), "tells upper case from lower"),
+        (
+            lambda: unigram(normalization="nmt_nfkc"),
+            "distinguishes upper and lower case",
+        ),
         (
             lambda: unigram(specials="t5"),
             r"frames texts with nothing and </s>, where MediaPipe puts \[CLS\]",
