@@ -171,7 +171,7 @@ def test_an_export_that_is_damaged(deploy, run):
     file.write_bytes(b"no SavedModel")
     code, told = deploy()
     assert code == 2
-    assert f"{file}: no SavedModel" in told
+    assert f"{file}: cannot be read as a SavedModel" in told
     file.unlink()
     assert "holds no SavedModel" in deploy()[1]
 
