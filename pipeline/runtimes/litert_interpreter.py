@@ -160,8 +160,8 @@ class TFLiteRunner:
                 most = ", at most" if -1 in signs else ""
                 raise DataError(
                     f"{self.where}: {name} of {signature} has the shape "
-                    f"{inputs[name].shape}; expected {shape}{most}. Of "
-                    "a longer text leave something out"
+                    f"{inputs[name].shape}; expected {shape}{most}. "
+                    "Shorten a longer text"
                 )
         # The first call creates the delegate, which logs a message.
         quiet = nullcontext() if signature in self._called else output_held_back()
@@ -186,7 +186,7 @@ class TFLiteRunner:
         if signature not in self._inputs:
             raise ArtifactError(
                 f"{self.where}: there is no signature {signature}; it has "
-                f"{', '.join(self._inputs)}. Ask one of these, or another file"
+                f"{', '.join(self._inputs)}. Use one of these, or another file"
             )
         return self._inputs[signature]
 

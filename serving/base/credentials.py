@@ -38,11 +38,11 @@ def read_tokens(file: Path, rights: Collection[str]) -> dict[str, frozenset[str]
         # The message omits the token: error messages end up in logs.
         if unknown := [right for right in wanted if right not in rights]:
             raise ConfigError(
-                f"{file}, line {number}: {unknown[0]!r} is nothing that a token can be "
-                f"for; expected some of {', '.join(rights)}, or nothing for all"
+                f"{file}, line {number}: {unknown[0]!r} is no right of a token; "
+                f"expected some of {', '.join(rights)}, or nothing for all rights"
             )
         if token in found:
-            raise ConfigError(f"{file}, line {number}: the token is there twice")
+            raise ConfigError(f"{file}, line {number}: the token is listed twice")
         found[token] = frozenset(wanted or rights)
     if not found:
         raise ConfigError(f"{file}: has no token; expected one in each line")

@@ -149,7 +149,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
         keras.saving.load_weights(model, path)
     except (OSError, KeyError, ValueError) as error:
         raise ArtifactError(
-            f"{path}: cut off or damaged, not a whole file of Keras weights "
+            f"{path}: cut off or damaged, not a complete file of Keras weights "
             f"({error}). {advice}"
         ) from error
     for variable in model.weights:

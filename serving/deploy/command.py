@@ -22,10 +22,10 @@ class DeployArguments(RunArguments):
     """Arguments of `transbeam deploy`."""
 
     to: Path | None = argument(
-        "--to FOLDER", "where the files go; `deploy` in the run's folder if left out"
+        "--to FOLDER", "the output folder; `deploy` in the run's folder if left out"
     )
     name: str | None = argument(
-        "--name NAME", "by what clients ask for the model; CONFIG's name if left out"
+        "--name NAME", "the model's name for clients; CONFIG's name if left out"
     )
     image: str = argument(
         "--image IMAGE",
@@ -54,7 +54,8 @@ def deploy(arguments: DeployArguments) -> dict[str, Any]:
         )
     if not re.fullmatch(r"[\w./:@-]+", arguments.image, re.ASCII):
         raise ConfigError(
-            f"--image {arguments.image!r} is no image; expected such as {IMAGE}"
+            f"--image {arguments.image!r}: not the name of an image; expected one such "
+            f"as {IMAGE}"
         )
     folder = exported_model(invocation)
     quiet_import("tensorflow")
@@ -86,17 +87,16 @@ DEPLOY = Command(
     name="deploy",
     arguments=DeployArguments,
     run=deploy,
-    summary="write what runs the exported model with TF Serving",
+    summary="write files to run the exported model with TF Serving",
     description="""\
 Writes what is needed to run the exported model of a run in production, with the stock
 TF Serving image: the server's own files, Docker Compose with Prometheus, Kubernetes
 objects, a Helm chart, a KServe service, an upload to Vertex AI, and a README.md with
-the commands for each and the first question to ask.
+the commands for each and a first request.
 
   transbeam deploy configs/demo.yaml
   transbeam deploy configs/demo.yaml --to deploy/demo --name demo-v2
 
-Nothing is started or sent anywhere. The files are yours: what you have edited is not
-written over.
+Nothing is started or sent anywhere. Files that you have edited are not overwritten.
 """,
 )

@@ -90,8 +90,9 @@ def _values(
     folder = os.path.relpath(exported.folder, to)
     if set(folder) & set('"$}\\\n'):
         raise ConfigError(
-            f"{folder!r}: this path to the model cannot stand in docker-compose.yml; "
-            'expected one without ", $, } and \\. Choose another with --run'
+            f"{folder!r}: this path to the model cannot be written in "
+            'docker-compose.yml; expected one without ", $, } and \\. Choose another '
+            "with --run"
         )
     values: dict[str, Any] = {
         "batch_size": BATCH_SIZES[-1],
@@ -207,9 +208,9 @@ def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[
     changed = [path for path in wanted if there[path] is not None]
     if changed and not overwrite:
         raise ArtifactError(
-            f"{to}: {', '.join(changed)}: there already, and not as they would be "
-            "written: edited, or made of another export. Give another folder with "
-            "--to, or replace them with --overwrite; nothing was written"
+            f"{to}: {', '.join(changed)}: there with other contents: edited, or "
+            "written for another export. Give another folder with --to, or replace "
+            "them with --overwrite; nothing was written"
         )
     for path in wanted:
         file = to / path

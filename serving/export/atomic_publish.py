@@ -60,7 +60,7 @@ def publish(
         return {**result, "skipped": True}
 
     for line in stage.differences(inputs):
-        console.say(f"exported anew, because {line}")
+        console.say(f"exported again, because {line}")
     console.say("loading the trained model")
     trained = load_trained(run_folder, config)
     building = run_folder / f".{stage.path.name}-building"
@@ -72,7 +72,7 @@ def publish(
         write_json(building / PARITY, result["parity"])
         save_config(building, config)
         if moved := stage.begin(inputs):
-            console.say(f"the export made before is now in {moved}")
+            console.say(f"the previous export is now in {moved}")
         _move_into(building, stage.path)
         stage.finish(inputs, result)
     finally:

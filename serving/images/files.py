@@ -15,6 +15,6 @@ def read_image(file: str | Path) -> bytes:
         return Path(file).read_bytes()
     except (OSError, ValueError) as error:  # a path with a NUL is no OSError
         raise DataError(
-            f"{str(file)!r}: cannot be read: {error}. The model looks at images: give "
+            f"{str(file)!r}: cannot be read: {error}. The model reads images: give "
             "the path of a JPEG or PNG file"
         ) from None

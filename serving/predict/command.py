@@ -22,7 +22,7 @@ from transbeam.serving.base.credentials import read_token
 if TYPE_CHECKING:  # it imports numpy, which `--help` does not need
     from transbeam.serving.client.interface import Client, RemoteClient
 
-_OTHERS = ArgumentGroup("whom to ask, if not the run's export")
+_OTHERS = ArgumentGroup("another model than the run's export")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class PredictArguments(OptionalRunArguments):
         "many texts, or paths of images, one a line; or as .jsonl "
         '{"text": ..., "second_text": ...} or {"image": ...}',
     )
-    output: Path | None = argument("--output FILE", "their answers, as .jsonl")
+    output: Path | None = argument("--output FILE", "their predictions, as .jsonl")
     model: Path | None = argument(
         "--model DIR",
         "another SavedModel: its version folder or the one above",
@@ -65,22 +65,24 @@ class PredictArguments(OptionalRunArguments):
         "--name NAME", "the model at the server; CONFIG's if left out", group=_OTHERS
     )
     token_file: Path | None = argument(
-        "--token-file FILE", "the secret the server asks for", group=_OTHERS
+        "--token-file FILE",
+        "contains the access token that the server requires",
+        group=_OTHERS,
     )
     certificate: Path | None = argument(
         "--certificate FILE",
-        "PEM of who signed the server's certificate",
+        "PEM file of the authority that signed the server's certificate",
         group=_OTHERS,
     )
     timeout: int = argument(
         "--timeout SECONDS",
-        "that an answer may take, attempts and all; 30 if left out",
+        "timeout of a request with its retries; 30 if left out",
         default=30,
         group=_OTHERS,
     )
     stream: bool = argument(
         "--stream",
-        "print what a model of `transbeam serve` writes while it does",
+        "print generated text as it arrives, from `transbeam serve`",
         group=_OTHERS,
     )
 
@@ -117,11 +119,10 @@ PREDICT = Command(
     name="predict",
     arguments=PredictArguments,
     run=predict_command,
-    summary="ask an exported model about texts",
+    summary="predict texts or images with an exported model",
     description="""\
-Asks an exported model, on raw text: which words it would put in the place of each
-[MASK], of which class a text or a pair is, which number it has, how it goes on. Or on
-images: of which class each is.
+Predicts with an exported model, from raw text: the words for each [MASK], the class or
+the number of a text or a pair, its continuation. Or from images: the class of each.
 
 The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
 behind a server, ours or TF Serving's (--server):
@@ -147,17 +148,15 @@ def _answers(
 
     texts = batch_prediction.read_texts(file)
     if not texts:
-        raise ConfigError(f"{file}: there is no text in it")
+        raise ConfigError(f"{file}: there is no text in it; expected one in each line")
     count = batch_prediction.answer_file(client, texts, output, console)
-    console.result(f"{count:,} answers in {output}")
+    console.result(f"{count:,} predictions in {output}")
     return {"answers": count, "output": str(output)}
 
 
 def _check(arguments: PredictArguments) -> None:
     if not (arguments.config or arguments.model or arguments.server):
-        raise ConfigError(
-            "there is nobody to ask: give CONFIG, --model DIR or --server URL"
-        )
+        raise ConfigError("no model is given: give CONFIG, --model DIR or --server URL")
     if arguments.model and arguments.server:
         raise ConfigError("give one of --model and --server")
     if arguments.server and not (arguments.name or arguments.config):

@@ -140,9 +140,9 @@ def stream(
     names, formatter = _model_kind(client)
     if formatter not in (generation, span_corruption):
         raise ArtifactError(
-            "the model writes no texts, so there is nothing to listen to; expected a "
+            "the model does not generate text, so nothing can be streamed; expected a "
             "model trained for causal, prefix, span_corruption, seq2seq or "
-            "text_to_text. Ask without --stream"
+            "text_to_text. Leave --stream out"
         )
     _check_columns(texts, second_texts, len(names))
     texts = _no_images(texts)
@@ -166,7 +166,7 @@ def describe(prediction: dict[str, Any]) -> str:
         lines.append(prediction["second_text"])
     lines += prediction_lines(prediction)
     if prediction.get("truncated"):
-        lines.append("  (too long for the model: not all of it was read)")
+        lines.append("  (too long for the model: truncated)")
     if "filled" in prediction:
         lines.append(f"  → {prediction['filled']}")
     return "\n".join(lines)
@@ -175,7 +175,7 @@ def describe(prediction: dict[str, Any]) -> str:
 def _check_any(texts: Sequence[str | Path]) -> None:
     if not texts:
         raise ConfigError(
-            "there is no text to ask about: give --text 'A text', or --image PATH, or "
+            "there is no input text: give --text 'A text', or --image PATH, or "
             "put some under export.examples"
         )
 
@@ -184,8 +184,7 @@ def _no_images(texts: Sequence[str | Path]) -> list[str]:
     for text in texts:
         if isinstance(text, Path):
             raise ConfigError(
-                f"{text}: the model reads texts and does not look at images; give "
-                "--text 'A text'"
+                f"{text}: the model reads texts, not images; give --text 'A text'"
             )
     return [str(text) for text in texts]
 
@@ -219,8 +218,7 @@ def _model_kind(client: Client) -> tuple[tuple[str, ...], Formatter]:
             f"the model's signature {_DEFAULT} takes {sorted(inputs)} and gives "
             f"{sorted(outputs)}, among the signatures {sorted(signatures)}; expected "
             f"one from text (and second_text), context and question or image_bytes, to "
-            "fills, to classes, to tags, to a text, to a place in it, to a score or to "
-            "a vector. "
-            "Ask a model exported by `transbeam export`"
+            "fills, to classes, to tags, to a text, to a span of it, to a score or to "
+            "a vector. Use a model exported by `transbeam export`"
         )
     return names, formatter

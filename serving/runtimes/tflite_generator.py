@@ -53,7 +53,7 @@ class PhoneWriter:
             raise ArtifactError(
                 f"{self.where}: its signatures are {', '.join(model.signatures)}; "
                 f"expected {DECODE} and one or more of {PREFILL}N or {PREFIX}N. Use a "
-                "file that was exported of a model that writes"
+                "file that was exported of a model that generates text"
             )
         shapes = model.shapes(DECODE)
         self._shapes = {n: of for n, of in shapes.items() if n.startswith(CACHE)}
@@ -139,7 +139,7 @@ class PhoneWriter:
         if self._length >= self.slots:
             raise DataError(
                 f"the cache of {self.where} holds {self.slots} tokens and is full. "
-                "Begin anew, or export with a larger export.tflite_cache"
+                "Start a new text, or export with a larger export.tflite_cache"
             )
         answers = self._call(DECODE, np.array([token]), self._length)
         self._length += 1
@@ -181,7 +181,7 @@ class PhoneWriter:
             raise DataError(
                 f"{what} has {len(ids)} tokens; {self.where} reads from 1 to {most} at "
                 "once. A text without tokens begins with the token that begins or ends "
-                "a document; of a longer one leave something out"
+                "a document; shorten a longer one"
             )
         return np.asarray(ids, np.int32)
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.serving.text_ops.mask_tokens import tokenize_with_marks
 from transbeam.serving.text_ops.prompts import as_utf8
-from transbeam.serving.text_ops.special_tokens import tokenize_with_marks
 
 _NO_GAP = -1
 

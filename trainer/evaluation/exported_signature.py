@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -16,39 +15,12 @@ Arrays = Mapping[str, np.ndarray]
 Outputs = Callable[[Mapping[str, np.ndarray]], Arrays]
 
 
-class ExportedSignature(Protocol):
-    """A signature of an export that takes ids or pixels."""
-
-    @property
-    def inputs(self) -> Collection[str]:
-        """The names of its inputs."""
-        ...
-
-    def __call__(self, inputs: Arrays) -> Arrays:
-        """Computes the outputs for a batch, with a row for each row of the inputs.
-
-        Inputs are int32 (D, N); images are uint8 (D, H, W, P).
-        """
-        ...
-
-
-def load_signature(path: Path, signature: str) -> "ExportedSignature":
-    """Loads a signature of an export.
-
-    Args:
-        path: A TFLite file, or the version folder of a SavedModel.
-        signature: The signature's name.
-
-    Raises:
-        ArtifactError: The export cannot be loaded, or has no such signature.
-    """
-    if path.suffix == ".tflite":
-        return TFLiteSignature(path, signature)
-    return SavedModelSignature(path, signature)
-
-
 class SavedModelSignature:
-    """A signature of a SavedModel, run in Python."""
+    """A signature of a SavedModel, run in Python.
+
+    Attributes:
+        inputs: The names of its inputs.
+    """
 
     def __init__(self, folder: Path, signature: str):
         _require(folder, signature, read_signatures(folder))
@@ -70,6 +42,7 @@ class TFLiteSignature:
     """A signature of a TFLite file, run row by row, in fixed shapes.
 
     Attributes:
+        inputs: The names of its inputs.
         sizes: Length of the second axis of each input.
     """
 
@@ -79,10 +52,7 @@ class TFLiteSignature:
         self._file, self._name = file, signature
         shapes = self._model.shapes(signature)
         self.sizes = {name: shape[1] for name, shape in shapes.items()}
-
-    @property
-    def inputs(self) -> Collection[str]:
-        return self.sizes
+        self.inputs = set(self.sizes)
 
     def __call__(self, inputs: Arrays) -> Arrays:
         for name, rows in inputs.items():
@@ -96,6 +66,26 @@ class TFLiteSignature:
         rows = [{name: of[row] for name, of in inputs.items()} for row in range(number)]
         found = [self._model.ask(self._name, **row) for row in rows]
         return {name: np.stack([one[name] for one in found]) for name in found[0]}
+
+
+# Inputs are ids, int32 (D, N), or images, uint8 (D, H, W, P). The outputs have as many
+# rows.
+ExportedSignature = SavedModelSignature | TFLiteSignature
+
+
+def load_signature(path: Path, signature: str) -> ExportedSignature:
+    """Loads a signature of an export.
+
+    Args:
+        path: A TFLite file, or the version folder of a SavedModel.
+        signature: The signature's name.
+
+    Raises:
+        ArtifactError: The export cannot be loaded, or has no such signature.
+    """
+    if path.suffix == ".tflite":
+        return TFLiteSignature(path, signature)
+    return SavedModelSignature(path, signature)
 
 
 def _require(path: Path, signature: str, signatures: Collection[str]) -> None:

@@ -108,16 +108,15 @@ def quantized(
     return packed(_with_signs(model, source))
 
 
-def _keep_tables(recipe: RecipeManager, variant: str, content: bytes) -> None:
+def _keep_tables(recipe: Any, variant: str, content: bytes) -> None:
     """Configures embedding tables with 8 bits in 4-bit variants.
 
     A product sums the errors of its weights, which partly cancel; the errors of an
     embedding row do not.
     """
-    making: Any = recipe
-    add = making.add_dynamic_config
+    add = recipe.add_dynamic_config
     if variant == "weight_int4":
-        add = making.add_weight_only_config
+        add = recipe.add_weight_only_config
     add(regex=".*", operation_name=TFLOperationName.EMBEDDING_LOOKUP, num_bits=8)
     for name in sorted(products_with_tables(content)):
         # Otherwise there would be a second, 4-bit table.

@@ -11,6 +11,7 @@ from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.export.atomic_publish import median_ms
 from transbeam.serving.parity.base.parity_checks import ParityCheck
+from transbeam.serving.phone.tflite_format.signature_table import table
 
 REPORT, PICTURE = "phone_report.md", "phone_report.png"
 
@@ -96,8 +97,9 @@ class Report:
         for name, of in self.variants.items():
             threads = max(of.milliseconds)
             length, time = max(of.milliseconds[threads].items())
-            described = f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} "
-            described += f"{self.unit}"
+            described = (
+                f"{name} {of.size / 1e6:.1f} MB, {time:.1f} ms for {length} {self.unit}"
+            )
             if self.loss_of(name) is not None:
                 described += (
                     f", {self.metric} {of.score:.4f} ({self._format_loss(name)})"
@@ -117,26 +119,26 @@ class Report:
                 "",
                 f"![Size, time and loss of each variant]({PICTURE})",
                 "",
-                *self._summary(),
+                self._summary(),
                 "",
                 "Times are medians of 40 calls, in milliseconds, of this machine: "
                 f"{platform.machine()}, {platform.system()}, {versions}; a phone has "
                 "others. Size and loss are the same everywhere.",
                 "",
-                "## Held against Keras",
+                "## Compared with Keras",
                 "",
-                *_table(
+                table(
                     ("form", "comparison", "found", "allowed"),
-                    (
+                    [
                         (r.form, r.check, f"{r.value:.3g}", f"{r.limit:.3g}")
                         for r in self.rows
-                    ),
+                    ],
                 ),
                 "",
             ]
         )
 
-    def _summary(self) -> list[str]:
+    def _summary(self) -> str:
         first = next(iter(self.variants.values()))
         timed = [
             (threads, length)
@@ -156,7 +158,7 @@ class Report:
             if self.metric:
                 row += [_shown(of.score), self._format_loss(name)]
             cells.append(row)
-        return _table(heads, cells)
+        return table(heads, cells)
 
     def loss_of(self, variant: str) -> float | None:
         """Returns the metric loss: a difference, or a relative perplexity increase."""
@@ -183,8 +185,9 @@ class Report:
         from matplotlib import pyplot
 
         names = list(self.variants)
-        threads = max(next(iter(self.variants.values())).milliseconds)
-        longest = max(next(iter(self.variants.values())).milliseconds[threads])
+        first = next(iter(self.variants.values()))
+        threads = max(first.milliseconds)
+        longest = max(first.milliseconds[threads])
         times = [of.milliseconds[threads][longest] for of in self.variants.values()]
         sizes = [of.size / 1e6 for of in self.variants.values()]
         panels = [
@@ -215,14 +218,6 @@ class Report:
         figure.tight_layout()
         figure.savefig(file, dpi=120)
         pyplot.close(figure)
-
-
-def _table(heads: Sequence[str], rows) -> list[str]:
-    return [
-        "| " + " | ".join(heads) + " |",
-        "|" + "---|" * len(heads),
-        *("| " + " | ".join(row) + " |" for row in rows),
-    ]
 
 
 def _threads(number: int) -> str:

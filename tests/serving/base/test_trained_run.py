@@ -83,7 +83,7 @@ def test_truncated_weights(run, kept):
 def test_something_else_in_place_of_weights(run):
     with h5py.File(run / WEIGHTS, "w") as file:
         file["other"] = [1.0]
-    with pytest.raises(ArtifactError, match="not a whole file of Keras weights"):
+    with pytest.raises(ArtifactError, match="not a complete file of Keras weights"):
         load_trained(run)
 
 

@@ -108,7 +108,7 @@ def test_what_was_edited_is_not_written_over(deploy, run):
     before = texts(folder)
     code, told = deploy()
     assert code == 2
-    assert "model.config: there already, and not as they would be written" in told
+    assert "model.config: there with other contents" in told
     assert "--overwrite" in told
     assert texts(folder) == before
     code, told = deploy("--overwrite", "--json")
@@ -137,7 +137,7 @@ def test_another_version_and_another_size_say_so(tmp_path, capsys):
         (["--name", "2bert"], "'2bert' makes '2bert', which cannot name a Service"),
         (["--name", "No"], "'No' makes 'no', which cannot name a Service"),
         (["--name", "b" * 41], "expected at most 40"),
-        (["--image", "no image"], "--image 'no image' is no image"),
+        (["--image", "no image"], "--image 'no image': not the name of an image"),
         (["--to", "{folder}/lock"], "a part of the path is a file"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_path_that_compose_would_misread(tmp_path, capsys):
     folder = make_export(tmp_path / "a$b")
     command = ["deploy", CONFIG, "--run", str(folder), "--to", str(tmp_path / "to")]
     assert main(command) == 2
-    assert "cannot stand in docker-compose.yml" in capsys.readouterr().err
+    assert "cannot be written in docker-compose.yml" in capsys.readouterr().err
     assert not (tmp_path / "to").exists()
 
 
@@ -171,7 +171,7 @@ def test_an_export_that_is_damaged(deploy, run):
     file.write_bytes(b"no SavedModel")
     code, told = deploy()
     assert code == 2
-    assert f"{file}: no SavedModel" in told
+    assert f"{file}: cannot be read as a SavedModel" in told
     file.unlink()
     assert "holds no SavedModel" in deploy()[1]
 

@@ -47,7 +47,7 @@ def test_a_mask_that_was_cut_off_stays(client):
     assert prediction["truncated"]
     assert len(prediction["masks"]) == 1
     assert prediction["filled"].endswith("a [MASK]")
-    assert "not all of it was read" in describe(prediction)
+    assert "truncated" in describe(prediction)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_files_in_and_out(client, server, tmp_path, capsys):
     assert [one["text"] for one in found] == texts
     expected = predict(client, texts)
     assert [one["filled"] for one in found] == [one["filled"] for one in expected]
-    assert f"100 answers in {output}" in capsys.readouterr().out
+    assert f"100 predictions in {output}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_files_that_cannot_be_asked_about(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is nobody to ask: give CONFIG, --model DIR or --server URL"),
+        ([], "no model is given: give CONFIG, --model DIR or --server URL"),
         (["--server", "http://x"], "give the model's name at the server with --name"),
         (["--server", "x", "--name", "m", "--text", "a"], "'x' is not the address"),
         (["--model", "x", "--server", "http://x"], "give one of --model and --server"),

@@ -25,7 +25,7 @@ def row(length):
 
 def test_a_signature_that_is_not_there(model):
     match = r"model_float32\.tflite: there is no signature classify_ids; it has embed, "
-    match += r"fill_mask\. Ask one of these"
+    match += r"fill_mask\. Use one of these"
     for call in (model.ask, model.run):
         with pytest.raises(ArtifactError, match=match):
             call("classify_ids", **row(3))
@@ -52,11 +52,11 @@ def test_an_input_that_is_missing_or_unknown(model):
 def test_a_text_that_is_longer_than_the_file(model):
     assert model.ask("embed", **row(LENGTH))["embedding"].shape == (32,)
     match = rf"model_float32\.tflite: \w+ of embed has the shape \(1, {LENGTH + 1}\); "
-    match += rf"expected \(1, {LENGTH}\), at most\. Of a longer text leave"
+    match += rf"expected \(1, {LENGTH}\), at most\. Shorten a longer text"
     with pytest.raises(DataError, match=match):
         model.ask("embed", **row(LENGTH + 1))
     match = rf"masked_positions of fill_mask has the shape \(1, {MASKS + 1}\); "
-    with pytest.raises(DataError, match=rf"{match}expected \(1, {MASKS}\)\. Of"):
+    with pytest.raises(DataError, match=rf"{match}expected \(1, {MASKS}\)\. Shorten"):
         model.ask("fill_mask", **row(9), masked_positions=np.arange(MASKS + 1))
 
 

@@ -68,8 +68,8 @@ def test_a_file_says_what_each_token_is_for(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("secret write", "line 1: 'write' is nothing that a token can be for"),
-        ("a\nb\na predict", "line 3: the token is there twice"),
+        ("secret write", "line 1: 'write' is no right of a token"),
+        ("a\nb\na predict", "line 3: the token is listed twice"),
         ("# nothing", "has no token"),
         ("", "is empty"),
     ],
