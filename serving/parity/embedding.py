@@ -13,7 +13,11 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.parity_texts import (
+    framed,
+    labelled_texts,
+    row_inputs,
+)
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.signatures.embedding import find_body
@@ -39,8 +43,7 @@ class KerasEmbedder:
     def ids(self, text: str) -> np.ndarray:
         """Returns `[CLS] … [SEP]`, int32 (T,), cut to the embedding's maximum."""
         content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
-        special = self.tokenizer.special
-        return np.array([special.begin, *content, special.end], np.int32)
+        return framed(self.tokenizer, content)
 
     def vector(self, ids: np.ndarray) -> np.ndarray:
         """Computes the embedding of one text's ids, float32 (D,)."""
@@ -100,5 +103,4 @@ class EmbeddingParityChecker:
         return self._asked(model, self.ids[0])
 
     def _asked(self, model: TFLiteRunner, ids: np.ndarray) -> np.ndarray:
-        found = model.ask("embed", token_ids=ids, padding_mask=np.ones_like(ids))
-        return found["embedding"]
+        return model.ask("embed", **row_inputs(ids))["embedding"]

@@ -19,7 +19,7 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import masked_texts
+from transbeam.serving.parity.base.parity_texts import framed, masked_texts, row_inputs
 from transbeam.serving.parity.embedding import KerasEmbedder
 from transbeam.serving.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.runtimes.saved_model import AskTexts
@@ -98,7 +98,7 @@ class MaskedParityChecker:
             found = log_softmax(_phone_logits(model, one))
             answers.append(found)
             references.append(one.log_probabilities[: len(found)])
-            vector = model.ask("embed", **_alone(one.vector_ids))["embedding"]
+            vector = model.ask("embed", **row_inputs(one.vector_ids))["embedding"]
             differences.append(vector - one.embedding)
         answer, reference = np.concatenate(answers), np.concatenate(references)
         vectors = np.stack(differences)
@@ -134,7 +134,7 @@ class _MaskedReader:
         plain_ids = self._framed(self.tokenizer.tokenize([text]))
         is_mask = token_ids == self.tokenizer.special.mask
         positions = np.flatnonzero(is_mask).astype(np.int32)
-        inputs = {**_alone(token_ids), "masked_positions": positions}
+        inputs = {**row_inputs(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
         vector_ids = self.embedder.ids(text)
         return ExpectedFills(
@@ -149,13 +149,7 @@ class _MaskedReader:
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
         """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum."""
-        content = tokens.numpy()[0][: self.room]
-        special = self.tokenizer.special
-        return np.array([special.begin, *content, special.end], np.int32)
-
-
-def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
-    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
+        return framed(self.tokenizer, tokens.numpy()[0][: self.room])
 
 
 def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -165,7 +159,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
     """Returns logits at the first masks, as many as the file has: float32 (M', V)."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
-    inputs = {**_alone(one.token_ids), "masked_positions": positions}
+    inputs = {**row_inputs(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]
 
 

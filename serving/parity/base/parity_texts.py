@@ -1,5 +1,6 @@
 """The texts on which exported models are compared with Keras."""
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -89,6 +90,17 @@ def written_texts(
     if len(input_names(config.objective)) == 1:
         return [*examples, *((text,) for text in texts)]
     return [*examples, *zip(texts, reversed(texts), strict=True)]
+
+
+def framed(tokenizer: Tokenizer, content: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Returns `[CLS] … [SEP]` around the ids of a text, int32."""
+    special = tokenizer.special
+    return np.array([special.begin, *content, special.end], np.int32)
+
+
+def row_inputs(token_ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the inputs of an encoder for one text without padding."""
+    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
 
 
 def _with_gaps(text: str) -> str:
