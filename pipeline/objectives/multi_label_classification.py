@@ -11,9 +11,8 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split, excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import reasons_against
-from transbeam.pipeline.objectives.classification import text_records
+from transbeam.pipeline.objectives.base.pooled import pooled_features, pooled_records
 from transbeam.pipeline.records.features import Feature, Records
-from transbeam.pipeline.records.token_rows import token_features
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
@@ -22,10 +21,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
     assert isinstance(run.objective, MultiLabelClassificationConfig)
     labels = run.objective.labels
     meaning = f"1 for each label that applies, in the order of {list(labels)}"
-    return (
-        *token_features(run.data.sequence_length),
-        Feature("label", "int32", (len(labels),), meaning),
-    )
+    return pooled_features(run, Feature("label", "int32", (len(labels),), meaning))
 
 
 def make_records(
@@ -37,7 +33,7 @@ def make_records(
     reasons = reasons_against(batch, ["text", "label"])
     for row, label in enumerate(batch.values("label")):
         reasons[row] = reasons[row] or _reason_against(label, config)
-    return text_records(
+    return pooled_records(
         batch, tokenizer, run, reasons, lambda used: _label_sets(used, config)
     )
 

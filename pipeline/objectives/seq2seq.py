@@ -124,10 +124,6 @@ def pair_records(
         config: Has the decoder's length and the rules for packing and long pairs.
     """
     lengths = run.data.sequence_length, config.decoder_length
-    end = needed(tokenizer, run, "end")
-    pad = tokenizer.special.pad
-    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
-
     source_over = pairs.sources.lengths > lengths[0] - 1
     target_over = pairs.targets.lengths > lengths[1] - 1
     if config.too_long == "drop":
@@ -143,33 +139,76 @@ def pair_records(
 
     order, record = _arranged(pairs, lengths, packed=config.packed)
     pairs = pairs.cut(order, *lengths)
-    encoder = beside(pairs.sources, end)
-    decoder = beside(begin, pairs.targets)
-    target = beside(pairs.targets, end)
-    encoder_grid = Grid.from_lengths(encoder.lengths, lengths[0], record)
-    decoder_grid = Grid.from_lengths(decoder.lengths, lengths[1], record)
-    tokens = encoder.lengths + decoder.lengths
+    sides = pairs.sources, pairs.targets
+    framed = frame_pairs(*sides, record, lengths, tokenizer, run)
     return Records(
-        arrays={
-            **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
-            **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
-            "target_ids": decoder_grid.put(target.ids, fill=pad),
-            "target_weights": decoder_grid.put(1.0, np.float32),
-        },
+        arrays=framed.arrays,
         placement=Placement(record, pairs.documents, np.zeros(len(record), np.int64)),
-        lengths=np.bincount(record, tokens).astype(np.int64),
+        lengths=framed.lengths,
         counts={
-            **token_counts(tokenizer, pairs.sources, pairs.targets),
+            **token_counts(tokenizer, *sides),
             "truncated_documents": int(np.sum((source_over | target_over)[used])),
             "truncated_tokens": int(
                 whole_tokens - len(pairs.sources.ids) - len(pairs.targets.ids)
             ),
-            "padding": encoder_grid.padding + decoder_grid.padding,
-            "encoder_padding": encoder_grid.padding,
-            "decoder_padding": decoder_grid.padding,
+            **framed.padding,
             "empty_documents": int(np.sum(kept & ~filled)),
         },
         rejected=rejected_rows(reasons),
+    )
+
+
+@dataclass(frozen=True)
+class FramedPairs:
+    """Records of source and target texts with their special tokens.
+
+    Attributes:
+        arrays: Those of `pair_features`.
+        lengths: int64 (records,). The tokens of each record, of both sides.
+        padding: The padding of both sides, and of each, by the name of the count.
+    """
+
+    arrays: dict[str, np.ndarray]
+    lengths: np.ndarray
+    padding: dict[str, int]
+
+
+def frame_pairs(
+    sources: TokenRows,
+    targets: TokenRows,
+    record: np.ndarray,
+    lengths: tuple[int, int],
+    tokenizer: Tokenizer,
+    run: RunConfig,
+) -> FramedPairs:
+    """Frames source and target texts, and puts them into records.
+
+    Args:
+        sources: The ids of N texts.
+        targets: The ids of their targets.
+        record: int (N,), ascending. The record of each pair.
+        lengths: Tokens per record, of the encoder and of the decoder.
+        tokenizer: Has the special tokens.
+        run: The configuration, for the message if a special token is missing.
+    """
+    end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
+    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
+    encoder, decoder = beside(sources, end), beside(begin, targets)
+    encoder_grid = Grid.from_lengths(encoder.lengths, lengths[0], record)
+    decoder_grid = Grid.from_lengths(decoder.lengths, lengths[1], record)
+    return FramedPairs(
+        arrays={
+            **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
+            **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
+            "target_ids": decoder_grid.put(beside(targets, end).ids, fill=pad),
+            "target_weights": decoder_grid.put(1.0, np.float32),
+        },
+        lengths=np.bincount(record, encoder.lengths + decoder.lengths).astype(np.int64),
+        padding={
+            "padding": encoder_grid.padding + decoder_grid.padding,
+            "encoder_padding": encoder_grid.padding,
+            "decoder_padding": decoder_grid.padding,
+        },
     )
 
 

@@ -19,8 +19,8 @@ from transbeam.pipeline.documents.document import Split
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.span_noise import noise_mask
-from transbeam.pipeline.objectives.base.special_tokens import needed, needed_sentinels
-from transbeam.pipeline.objectives.seq2seq import pair_features
+from transbeam.pipeline.objectives.base.special_tokens import needed_sentinels
+from transbeam.pipeline.objectives.seq2seq import frame_pairs, pair_features
 from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.packing.bin_packing import fill_pairs
 from transbeam.pipeline.records.packing.sequence_packing import (
@@ -31,9 +31,7 @@ from transbeam.pipeline.records.packing.sequence_packing import (
     in_records,
 )
 from transbeam.pipeline.records.token_rows import (
-    Grid,
     TokenRows,
-    beside,
     split_rows,
     stretches,
     tokenize_column,
@@ -57,9 +55,6 @@ def make_records(
     sides = length, config.target_length(length)
     longest = config.longest_text(length)
     sentinels = needed_sentinels(tokenizer, run)
-    end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
-    begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
-
     rows = tokenize_column(batch, tokenizer)
     chunks = by_content(cut_documents(rows.row_splits, batch.keys, longest))
     source, target = corrupt(rows.ids, chunks, np.array(sentinels), config, run.seed)
@@ -71,24 +66,15 @@ def make_records(
     chunks = chunks.take(order)
     source = stretches(source, order, 0, source.lengths[order])
     target = stretches(target, order, 0, target.lengths[order])
-    encoder, decoder = beside(source, end), beside(begin, target)
-    encoder_grid = Grid.from_lengths(encoder.lengths, sides[0], record)
-    decoder_grid = Grid.from_lengths(decoder.lengths, sides[1], record)
+    framed = frame_pairs(source, target, record, sides, tokenizer, run)
     return Records(
-        arrays={
-            **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
-            **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
-            "target_ids": decoder_grid.put(beside(target, end).ids, fill=pad),
-            "target_weights": decoder_grid.put(1.0, np.float32),
-        },
+        arrays=framed.arrays,
         placement=Placement(record, chunks.documents, chunks.offsets),
-        lengths=np.bincount(record, encoder.lengths + decoder.lengths).astype(np.int64),
+        lengths=framed.lengths,
         counts={
             **token_counts(tokenizer, rows),
-            "padding": encoder_grid.padding + decoder_grid.padding,
-            "encoder_padding": encoder_grid.padding,
-            "decoder_padding": decoder_grid.padding,
-            "predictions": len(decoder.ids),
+            **framed.padding,
+            "predictions": len(target.ids) + len(record),
             "empty_documents": int(np.sum(rows.lengths == 0)),
         },
     )

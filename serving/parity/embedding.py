@@ -15,7 +15,7 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.parity_texts import labelled_texts, row_inputs
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.signatures.embedding import find_body
 
@@ -100,5 +100,4 @@ class EmbeddingParityChecker:
         return self._asked(model, self.ids[0])
 
     def _asked(self, model: TFLiteRunner, ids: np.ndarray) -> np.ndarray:
-        found = model.ask("embed", token_ids=ids, padding_mask=np.ones_like(ids))
-        return found["embedding"]
+        return model.ask("embed", **row_inputs(ids))["embedding"]

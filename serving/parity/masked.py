@@ -21,7 +21,7 @@ from transbeam.serving.parity.base.parity_checks import (
     phone_row,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import masked_texts
+from transbeam.serving.parity.base.parity_texts import masked_texts, row_inputs
 from transbeam.serving.parity.embedding import KerasEmbedder
 from transbeam.serving.runtimes.saved_model import AskTexts
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
@@ -99,7 +99,7 @@ class MaskedParityChecker:
             found = log_softmax(_phone_logits(model, one))
             answers.append(found)
             references.append(one.log_probabilities[: len(found)])
-            vector = model.ask("embed", **_alone(one.vector_ids))["embedding"]
+            vector = model.ask("embed", **row_inputs(one.vector_ids))["embedding"]
             differences.append(vector - one.embedding)
         answer, reference = np.concatenate(answers), np.concatenate(references)
         vectors = np.stack(differences)
@@ -135,7 +135,7 @@ class _MaskedReader:
         plain_ids = self._framed(self.tokenizer.tokenize([text]))
         is_mask = token_ids == self.tokenizer.special.mask
         positions = np.flatnonzero(is_mask).astype(np.int32)
-        inputs = {**_alone(token_ids), "masked_positions": positions}
+        inputs = {**row_inputs(token_ids), "masked_positions": positions}
         logits = self.model(_batch(inputs), training=False)["logits"]
         vector_ids = self.embedder.ids(text)
         return ExpectedFills(
@@ -154,10 +154,6 @@ class _MaskedReader:
         return frame_texts(content, special=self.tokenizer.special)
 
 
-def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
-    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
-
-
 def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: row[np.newaxis] for name, row in inputs.items()}
 
@@ -165,7 +161,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
     """Returns logits at the first masks, as many as the file has: float32 (M', V)."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
-    inputs = {**_alone(one.token_ids), "masked_positions": positions}
+    inputs = {**row_inputs(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]
 
 

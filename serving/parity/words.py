@@ -12,12 +12,16 @@ from transbeam.configs.schema.objectives.objective import WordsObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.base.trained_run import TrainedRun
+from transbeam.serving.parity.base.framing import frame_texts
 from transbeam.serving.parity.base.parity_checks import (
     ParityCheck,
     at_most,
     tokens_row,
 )
-from transbeam.serving.parity.base.parity_texts import labelled_texts
+from transbeam.serving.parity.base.parity_texts import (
+    labelled_texts,
+    row_inputs,
+)
 from transbeam.serving.parity.base.pooled_answers import AnswerParity
 from transbeam.serving.parity.base.word_answers import make_word_parity
 from transbeam.serving.runtimes.saved_model import AskTexts
@@ -126,7 +130,9 @@ class WordsParityChecker:
 
     def _phone_answer(self, model: TFLiteRunner, one: ExpectedWords) -> np.ndarray:
         found = [
-            self.answer.read(_at(model.ask(self.signature, **_alone(row)), positions))
+            self.answer.read(
+                _at(model.ask(self.signature, **row_inputs(row)), positions)
+            )
             for row, positions in zip(one.rows, one.positions, strict=True)
         ]
         return np.concatenate([one.answer[:0], *found])
@@ -155,7 +161,7 @@ class _WordReader:
         )
 
     def _ask(self, row: np.ndarray, begins: list[int]) -> np.ndarray:
-        batch = {name: x[np.newaxis] for name, x in _alone(row).items()}
+        batch = {name: x[np.newaxis] for name, x in row_inputs(row).items()}
         outputs: Any = self.model(batch, training=False)
         alone = {name: np.asarray(value)[0] for name, value in outputs.items()}
         return self.answer.read(_at(alone, begins))
@@ -179,12 +185,11 @@ class _WordReader:
         return [self._framed(words) for words in stretches.values()]
 
     def _framed(self, words: list[list[int]]) -> tuple[np.ndarray, list[int]]:
-        special, begins = self.tokenizer.special, []
-        row = [special.begin]
+        row, begins = [], []
         for word in words:
-            begins.append(len(row))
+            begins.append(1 + len(row))
             row += word
-        return np.array([*row, special.end], np.int32), begins
+        return frame_texts(row, special=self.tokenizer.special), begins
 
 
 def _at(
@@ -193,7 +198,3 @@ def _at(
     """Selects positions of a row."""
     indices = np.array(positions, np.int64)
     return {name: value[indices] for name, value in outputs.items()}
-
-
-def _alone(token_ids: np.ndarray) -> dict[str, np.ndarray]:
-    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}

@@ -103,24 +103,12 @@ class EmbeddingTask:
         return {
             "serving_default": Endpoint(self.embedder.embed, [TEXT]),
             "embed": Endpoint(self.embedder.embed, [TEXT]),
-            "tokenize": Endpoint(self.tokenize, [TEXT]),
+            "tokenize": tokenize_endpoint(self.embedder.encoder),
             **attention_endpoint(self.trained, body, [TEXT], self._looked_at),
         }
 
     def phone_endpoints(self) -> dict[str, Endpoint]:
         return {"embed": self.embedder.phone_endpoint()}
-
-    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Tokenizes texts for the model, as an app on a phone must do itself.
-
-        Args:
-            text: string (B,), any bytes.
-
-        Returns:
-            `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32
-            (B,), the real ones of each row. `truncated`: bool (B,).
-        """
-        return tokenized(self.embedder.encoder, text)
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         encoder = self.embedder.encoder.shorter(LONGEST)
@@ -128,14 +116,22 @@ class EmbeddingTask:
         return {n: getattr(encoded, n) for n in SEQUENCE}, encoded.truncated
 
 
-def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The signature `tokenize` of models that read one text at a time."""
-    encoded = encoder.text(encoder.tokenizer.tokenize(text))
-    return {
-        "token_ids": encoded.token_ids,
-        "length": encoded.lengths,
-        "truncated": encoded.truncated,
-    }
+def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
+    """Makes the signature of the model's ids of a text, which phones reproduce.
+
+    `text`, string (B,) → `token_ids` int32 (B, T), padded with the id of `[PAD]`;
+    `length` int32 (B,), the real ones of each row; `truncated` bool (B,).
+    """
+
+    def tokenize(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        encoded = encoder.text(encoder.tokenizer.tokenize(text))
+        return {
+            "token_ids": encoded.token_ids,
+            "length": encoded.lengths,
+            "truncated": encoded.truncated,
+        }
+
+    return Endpoint(tokenize, [TEXT])
 
 
 def find_body(model: keras.Model) -> keras.Model:

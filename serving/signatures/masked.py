@@ -8,7 +8,7 @@ from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
-from transbeam.serving.signatures.embedding import SEQUENCE, Embedder, tokenized
+from transbeam.serving.signatures.embedding import SEQUENCE, Embedder, tokenize_endpoint
 from transbeam.serving.text_ops.mask_tokens import answer_pieces, tokenize_with_masks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
@@ -46,7 +46,7 @@ class MaskedTask:
         return {
             "serving_default": Endpoint(self.fill_masks, [TEXT]),
             "embed": Endpoint(self.embedder.embed, [TEXT]),
-            "tokenize": Endpoint(self.tokenize, [TEXT]),
+            "tokenize": tokenize_endpoint(self.encoder),
             "fill_mask": Endpoint(self.fill_mask, ids),
             **attention_endpoint(
                 self.trained, self.embedder.body, [TEXT], self._looked_at
@@ -111,18 +111,6 @@ class MaskedTask:
             "masked_positions": masked_positions,
         }
         return {"logits": self.model(inputs, training=False)["logits"]}
-
-    def tokenize(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Tokenizes texts for the model, as an app on a phone must do itself.
-
-        Args:
-            text: string (B,), any bytes.
-
-        Returns:
-            `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32
-            (B,), the real ones of each row. `truncated`: bool (B,).
-        """
-        return tokenized(self.encoder, text)
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         tokens = tokenize_with_masks(self.tokenizer, text)

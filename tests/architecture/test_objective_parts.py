@@ -9,6 +9,9 @@ from importlib.resources import files
 import pytest
 
 from transbeam.configs.schema.objectives.traits import TRAITS
+from transbeam.configs.schema.table_sources import ColumnsConfig
+from transbeam.pipeline.documents.document import Document
+from transbeam.pipeline.sources.readers.table_rows import row_document
 from transbeam.serving.phone.readme.sample_templates import LANGUAGES, USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
 
@@ -16,7 +19,19 @@ README = files("transbeam.serving.phone.readme")
 TEMPLATES = README / "templates/uses"
 CODE = (README / "code_samples.py").read_text("utf-8")
 ACTIVATIONS = {row.activation for row in TRAITS.values()} - {None}
+# Rows of kinds whose fields may be more than texts.
+ROWS: dict[str, dict] = {}
 SAMPLES = {*USES.values(), *ACTIVATIONS}
+
+
+@pytest.mark.parametrize("kind", TRAITS)
+def test_a_row_of_a_table_becomes_a_document(kind: str) -> None:
+    fields = set(TRAITS[kind].fields) - {"image", "answers"}
+    columns = ColumnsConfig(**{name: name for name in fields})
+    row = {"text": "x", **ROWS.get(kind, dict.fromkeys(fields, "x"))}
+    document = row_document(row, columns, "a.jsonl", 0)
+    assert isinstance(document, Document)
+    assert all(getattr(document, name) for name in fields)
 
 
 @pytest.mark.parametrize("kind", TRAITS)

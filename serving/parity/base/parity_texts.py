@@ -91,6 +91,11 @@ def written_texts(
     return [*examples, *zip(texts, reversed(texts), strict=True)]
 
 
+def row_inputs(token_ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the inputs of an encoder for one text without padding."""
+    return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids)}
+
+
 def _with_gaps(text: str) -> str:
     """Replaces each mask by a sentinel."""
     for gap in sentinel_pieces(text.count(MASK)):

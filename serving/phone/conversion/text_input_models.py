@@ -33,7 +33,7 @@ from transbeam.serving.phone.tokenizer.tflite_wordpiece import (
     GraphWordPiece,
 )
 from transbeam.serving.signatures.base.interface import Endpoint
-from transbeam.serving.signatures.embedding import Embedder, tokenized
+from transbeam.serving.signatures.embedding import Embedder, tokenize_endpoint
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.serving.text_ops.text_encoder import TextEncoder
 
@@ -106,13 +106,14 @@ def text_rows(
     signature = text_signature(trained)
     texts = [text for text, *_ in labelled_texts(trained, run_folder)]
     encoder = TextEncoder(trained.tokenizer, _longest(trained, signature))
+    tokenize = tokenize_endpoint(encoder).function
     rows = []
     for variant, file in files.items():
         plain_model = TFLiteRunner(plain[variant])
         text_model = TFLiteRunner(file, custom_ops=tflite_registrar.SELECT_TFTEXT_OPS)
         differences = []
         for text in texts:
-            tokens = tokenized(encoder, tf.constant([text]))
+            tokens = tokenize(tf.constant([text]))
             ids = tokens["token_ids"].numpy()[0, : tokens["length"].numpy()[0]]
             inputs = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
             expected = plain_model.ask(signature, **inputs)

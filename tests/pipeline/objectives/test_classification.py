@@ -24,7 +24,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.objectives import classification, pair_classification
-from transbeam.pipeline.objectives.pair_classification import longest_first
+from transbeam.pipeline.objectives.base.pooled import longest_first
 
 ONE = ClassificationConfig(labels=("bad", "good"))
 TWO = PairClassificationConfig(labels=("no", "yes"))

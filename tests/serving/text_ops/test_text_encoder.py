@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.pipeline.objectives.pair_classification import longest_first
+from transbeam.pipeline.objectives.base.pooled import longest_first
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
 )
