@@ -16,7 +16,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TokenChoiceObjective,
 )
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.document_unpacking import split_documents
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
 
