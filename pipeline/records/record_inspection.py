@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import tensorflow as tf
 
+from transbeam.pipeline.records.document_unpacking import split_documents
 from transbeam.pipeline.records.manifest import Manifest
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
 from transbeam.pipeline.records.shard_writer import provenance_path
 from transbeam.pipeline.records.tf_example import parse_records
 

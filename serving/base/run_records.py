@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.document_unpacking import split_documents
 
 Split = Literal["train", "validation"]
 Record = dict[str, np.ndarray]

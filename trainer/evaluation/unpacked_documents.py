@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.document_unpacking import split_documents
 from transbeam.pipeline.records.token_rows import ranges
 from transbeam.trainer.objectives.objective_metrics import Batch
 

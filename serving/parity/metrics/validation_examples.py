@@ -16,7 +16,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     WordsObjective,
 )
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.document_unpacking import split_documents
 from transbeam.serving.base.run_records import Record, records
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.parity.base.word_answers import make_word_parity

@@ -41,7 +41,7 @@ def invocation(tmp_path):
 def test_a_class_that_never_occurs_is_said_and_again_when_it_is_done(
     invocation, capsys
 ):
-    said = "warning: objective.labels: training has no example of 'b'. Mend"
+    said = "warning: objective.labels: training has no example of 'b'. Fix"
     result = data(invocation)
     assert result["label_counts"] == {"train": {"a": 1, "b": 0, "c": 2}}
     assert said in capsys.readouterr().err

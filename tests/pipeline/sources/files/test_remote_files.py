@@ -261,7 +261,7 @@ def test_refused_rights(s3, server, monkeypatch) -> None:
             (lambda: size_now(files[0]), "cannot be read"),
             (open_file(files[0]).__enter__, "cannot be read"),
         ]:
-            with pytest.raises(DataError, match=rf"{told}: .* \(HTTP 403\)\. Mend"):
+            with pytest.raises(DataError, match=rf"{told}: .* \(HTTP 403\)\. Fix"):
                 look()
 
 
@@ -325,7 +325,7 @@ def test_broken_connection_is_no_damaged_file(s3, monkeypatch, name, content, ki
 
     monkeypatch.setattr("apache_beam.io.aws.s3io.S3IO.open", torn)
     with pytest.raises(
-        DataError, match=rf"{name}: cannot be read: the other side hung up\. Mend"
+        DataError, match=rf"{name}: cannot be read: the other side hung up\. Fix"
     ):
         list(read_unit(unit, source))
     assert opened

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transbeam.pipeline.records.packing.document_unpacking import split_documents
+from transbeam.pipeline.records.document_unpacking import split_documents
 
 
 @given(st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=4))
