@@ -81,7 +81,10 @@ def of_another_script():
             of_another_script,
             r"has 5 words of 39 that begin with a letter outside ",
         ),
-        (lambda: unigram(normalization="nmt_nfkc"), "distinguishes upper and lower case"),
+        (
+            lambda: unigram(normalization="nmt_nfkc"),
+            "distinguishes upper and lower case",
+        ),
         (
             lambda: unigram(specials="t5"),
             r"frames texts with nothing and </s>, where MediaPipe puts \[CLS\]",
