@@ -42,7 +42,7 @@ from transbeam.serving.parity import checker_factory
 from transbeam.serving.phone.readme.sample_templates import USES
 from transbeam.serving.predict.formatting.formatters import formatter_of_outputs
 from transbeam.serving.signatures.task_factory import make_signature_task
-from transbeam.trainer.evaluation.error_analysis import make_watchers
+from transbeam.trainer.evaluation.error_analysis import make_collectors
 from transbeam.trainer.objectives.losses import make_loss
 from transbeam.trainer.objectives.objective_metrics import make_scorers
 
@@ -132,7 +132,7 @@ def test_records_have_what_the_loss_reads_and_the_metrics_are_known(kind: str) -
     for target in loss.asks:
         assert {target.targets, target.weights or target.targets} <= records
     assert make_scorers(config.objective)
-    assert make_watchers(config)
+    assert make_collectors(config)
 
 
 def test_the_model_answers_each_target(trained: TrainedRun) -> None:
