@@ -46,10 +46,11 @@ def request_sender(
     constants = _constants(known, values, rows)
 
     def send(number: int) -> object:
-        rows_of_texts = [
-            texts[(number * rows + row) % len(texts)] for row in range(rows)
+        chosen = [
+            texts[index % len(texts)]
+            for index in range(number * rows, (number + 1) * rows)
         ]
-        return client.ask(signature, {_TEXT: rows_of_texts, **constants})
+        return client.ask(signature, {_TEXT: chosen, **constants})
 
     return send
 

@@ -37,7 +37,7 @@ class ServableSignature:
     name: str
     definition: meta_graph_pb2.SignatureDef
 
-    @property
+    @cached_property
     def dtypes(self) -> dict[str, int]:
         """Data type of each input."""
         inputs = self.definition.inputs

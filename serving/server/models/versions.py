@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -140,19 +140,22 @@ class Model:
         Raises:
             StatusError: The version is not available.
         """
-        with ExitStack() as stack:
-            with self._lock:
-                ready = {
-                    v.number: v.loaded
-                    for v in self._versions.values()
-                    if v.state is State.AVAILABLE and v.loaded is not None
-                }
-                wanted = max(ready, default=None) if number is None else number
-                if wanted is None or wanted not in ready:
-                    raise not_found(self.name, number)
-                # Under the lock: otherwise it could be unloaded before it is in use.
-                loaded = stack.enter_context(ready[wanted].used())
+        with self._lock:
+            ready = {
+                v.number: v.loaded
+                for v in self._versions.values()
+                if v.state is State.AVAILABLE and v.loaded is not None
+            }
+            wanted = max(ready, default=None) if number is None else number
+            if wanted is None or wanted not in ready:
+                raise not_found(self.name, number)
+            # Under the lock: otherwise it could be unloaded before it is in use.
+            context = ready[wanted].used()
+            loaded = context.__enter__()
+        try:
             yield wanted, loaded
+        finally:
+            context.__exit__(None, None, None)
 
     def poll(self) -> None:
         """Loads and unloads versions according to the folder and the policy.

@@ -141,5 +141,6 @@ def _tensor(values: np.ndarray) -> tensor_pb2.TensorProto:
 
 
 def _bytes(values: np.ndarray) -> int:
-    texts = sum(map(len, values.flat)) if values.dtype.kind == "O" else 0
-    return values.nbytes + texts
+    return values.nbytes + (
+        sum(map(len, values.flat)) if values.dtype.kind == "O" else 0
+    )
