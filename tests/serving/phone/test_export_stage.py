@@ -330,7 +330,7 @@ def test_a_folder_that_lost_a_file_is_made_again(run, monkeypatch, name):
     (run / "phone" / name).unlink()
     again = {}
     monkeypatch.setattr(
-        "transbeam.serving.phone.export_stage._Making._others",
+        "transbeam.serving.phone.export_stage._write_optional_files",
         lambda *_: again.setdefault("made", []),
     )
     export_for_phones(invocation_of(run, **KEYS))
