@@ -28,8 +28,7 @@ from transbeam.configs.schema.objectives.objective import Objective, PooledObjec
 from transbeam.model.cost.attention import reach
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
-from transbeam.model.cost.sequence_lengths import Lengths
-from transbeam.model.cost.stacks import Side, model_stacks
+from transbeam.model.cost.stacks import Lengths, Side, model_stacks
 from transbeam.model.cost.weight_shapes import head_shapes
 
 # FLOPs per element of operations other than matrix products, forward and backward.

@@ -30,8 +30,8 @@ class Finished(NamedTuple):
         joined = [
             ops.concatenate(pair, axis=1) for pair in zip(self, others, strict=True)
         ]
-        scores, places = ops.top_k(joined[2], ops.shape(self.scores)[1])
-        return Finished(pick(joined[0], places), pick(joined[1], places), scores)
+        scores, indices = ops.top_k(joined[2], ops.shape(self.scores)[1])
+        return Finished(pick(joined[0], indices), pick(joined[1], indices), scores)
 
     def first(self, number: int, pad_token_id: int) -> "Finished":
         """The best `number` hypotheses, with padding after each."""
@@ -194,14 +194,14 @@ class _Step:
         decided = self._is_done(finished.scores, attainable)
         done = ops.logical_or(done, ops.logical_and(is_open[:, 0], decided))
 
-        best, places = ops.top_k(ops.where(ends, NEVER, scores), self.width)
+        best, indices = ops.top_k(ops.where(ends, NEVER, scores), self.width)
         # A row with fewer beams than others has beams that are never selected.
         columns = ops.arange(self.width, dtype="int32")
         best = ops.where(columns < self.num_beams, best, NEVER)
         # Rows whose search is over stay unchanged.
         sums = ops.where(is_open, best, sums)
-        parents = ops.where(is_open, pick(parents, places), columns)
-        tokens = ops.where(is_open, pick(tokens, places), 0)
+        parents = ops.where(is_open, pick(parents, indices), columns)
+        tokens = ops.where(is_open, pick(tokens, indices), 0)
         rows = flat_rows(parents, self.width)
         history = history.take(rows).append(ops.reshape(tokens, [-1]))
         return (history, sums, finished, done), rows
@@ -216,9 +216,9 @@ class _Step:
         # Enough candidates for `K` beams, even if many of the best end their text.
         stops = set(self.rules.stops.last_tokens.tolist())
         number = self.width * min(1 + len(stops), vocabulary_size)
-        scores, places = ops.top_k(scores, number)
-        places = ops.cast(places, "int32")
-        return scores, places // vocabulary_size, places % vocabulary_size
+        scores, indices = ops.top_k(scores, number)
+        indices = ops.cast(indices, "int32")
+        return scores, indices // vocabulary_size, indices % vocabulary_size
 
     def _ends(self, tokens, history, rows):
         """Marks candidates that end their texts: bool `(B, M)`."""
@@ -266,13 +266,13 @@ class _Step:
         return finished.better_of(open_texts._replace(scores=scores))
 
 
-def flat_rows(places: Any, number: Any) -> Any:
+def flat_rows(indices: Any, number: Any) -> Any:
     """Converts indices `(B, M)` within rows of `number` to flat int32 `(B M,)`."""
-    starts = ops.arange(ops.shape(places)[0], dtype="int32") * number
-    return ops.reshape(ops.cast(places, "int32") + starts[:, None], [-1])
+    starts = ops.arange(ops.shape(indices)[0], dtype="int32") * number
+    return ops.reshape(ops.cast(indices, "int32") + starts[:, None], [-1])
 
 
-def pick(x: Any, places: Any) -> Any:
+def pick(x: Any, indices: Any) -> Any:
     """Gathers entries of each row: `(B, M, ...)` at indices `(B, K)` to `(B, K, ...)`.
 
     Example:
@@ -283,5 +283,5 @@ def pick(x: Any, places: Any) -> Any:
     """
     shape = ops.shape(x)
     flat = ops.reshape(x, (-1, *shape[2:]))
-    taken = ops.take(flat, flat_rows(places, shape[1]), axis=0)
-    return ops.reshape(taken, (-1, ops.shape(places)[1], *shape[2:]))
+    taken = ops.take(flat, flat_rows(indices, shape[1]), axis=0)
+    return ops.reshape(taken, (-1, ops.shape(indices)[1], *shape[2:]))

@@ -19,6 +19,18 @@ def repeat_rows(cache: Any, times: int) -> Any:
     return keras.tree.map_structure(lambda x: ops.repeat(x, times, axis=0), cache)
 
 
+def gather_rows(part: Any, rows: Any) -> Any:
+    """Gathers rows of all tensors, int32 `(R,)`."""
+    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
+
+
+def concatenate_rows(first: Any, second: Any) -> Any:
+    """Concatenates the rows of two structures of tensors."""
+    return keras.tree.map_structure(
+        lambda x, y: ops.concatenate([x, y], axis=0), first, second
+    )
+
+
 def take_rows(cache: Any, rows: Any) -> Any:
     """Gathers rows, int32 `(R,)`, each in place of one with the same prompt.
 
@@ -30,14 +42,10 @@ def take_rows(cache: Any, rows: Any) -> Any:
     >>> ops.convert_to_numpy(taken["key"]), ops.convert_to_numpy(taken["context"])
     (array([2, 2], dtype=int32), array([7, 7], dtype=int32))
     """
-
-    def take(part):
-        return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
-
     if not isinstance(cache, dict) or CONTEXT not in cache:
-        return take(cache)
+        return gather_rows(cache, rows)
     moving = {name: part for name, part in cache.items() if name != CONTEXT}
-    return {**take(moving), CONTEXT: cache[CONTEXT]}
+    return {**gather_rows(moving, rows), CONTEXT: cache[CONTEXT]}
 
 
 def has_slots(cache: dict[str, Any]) -> bool:
@@ -59,7 +67,7 @@ def add_slots(cache: dict[str, Any], number: Any) -> dict[str, Any]:
     return {name: ops.pad(x, room) for name, x in cache.items()}
 
 
-def move_slots(cache: Any, places: Any, slots: Any) -> Any:
+def move_slots(cache: Any, shift: Any, slots: Any) -> Any:
     """Shifts the tokens of a cache to the right.
 
     The cached values of a token do not depend on its column, only on the number of
@@ -67,26 +75,26 @@ def move_slots(cache: Any, places: Any, slots: Any) -> Any:
 
     Args:
         cache: The cache of `DecodeFunctions.prefill`.
-        places: The number of columns; to the left if negative, which only padding
+        shift: The number of columns; to the left if negative, which only padding
             allows.
         slots: The number of slots afterwards.
     """
     if not isinstance(cache, dict):
         return cache
     moved = dict(cache)
-    moved["padding_mask"] = move_columns(cache["padding_mask"], places, slots, 1, 1)
+    moved["padding_mask"] = move_columns(cache["padding_mask"], shift, slots, 1, 1)
     moved["layers"] = tuple(
-        {name: move_columns(x, places, slots, axis=2) for name, x in layer.items()}
+        {name: move_columns(x, shift, slots, axis=2) for name, x in layer.items()}
         if has_slots(layer)
         else layer
         for layer in cache["layers"]
     )
     if "hidden" in cache:
-        moved["hidden"] = move_columns(cache["hidden"], places, slots, axis=1)
+        moved["hidden"] = move_columns(cache["hidden"], shift, slots, axis=1)
     return moved
 
 
-def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> Any:
+def move_columns(x: Any, shift: Any, size: Any, axis: int, fill: int = 0) -> Any:
     """Shifts a tensor to the right, with 0 before it and `fill` after it.
 
     Example:
@@ -96,9 +104,9 @@ def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> An
     >>> ops.convert_to_numpy(move_columns(x, -1, 2, axis=1))
     array([[2, 3]], dtype=int32)
     """
-    smaller, larger = (min, max) if _known(places, size) else (ops.minimum, ops.maximum)
+    smaller, larger = (min, max) if _known(shift, size) else (ops.minimum, ops.maximum)
     shape = ops.shape(x)
-    first, before = larger(-places, 0), larger(places, 0)
+    first, before = larger(-shift, 0), larger(shift, 0)
     kept = smaller(shape[axis] - first, size - before)
     lead = [0] * len(shape)
     lead[axis] = first
@@ -112,18 +120,14 @@ def move_columns(x: Any, places: Any, size: Any, axis: int, fill: int = 0) -> An
 
 def join_rows(first: Any, second: Any) -> Any:
     """Concatenates the rows of two caches with equally many slots."""
-
-    def join(one, other):
-        return keras.tree.map_structure(
-            lambda x, y: ops.concatenate([x, y], axis=0), one, other
-        )
-
     if not isinstance(first, dict) or CONTEXT not in first:
-        return join(first, second)
+        return concatenate_rows(first, second)
     widths = [ops.shape(part[CONTEXT]["padding_mask"])[1] for part in (first, second)]
     known = all(isinstance(width, int) for width in widths)
     widest = max(widths) if known else ops.maximum(*widths)
-    return join(*(_with_wide_context(part, widest) for part in (first, second)))
+    return concatenate_rows(
+        *(_with_wide_context(part, widest) for part in (first, second))
+    )
 
 
 def _with_wide_context(cache, width):

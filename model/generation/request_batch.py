@@ -11,14 +11,14 @@ from keras import ops
 
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import LogitsRules
-from transbeam.model.generation.request_rng import CHOICE
-from transbeam.model.generation.row_logits_processors import (
+from transbeam.model.generation.logits_processors import (
     GeneratedRows,
+    LogitsRules,
     RowLogitsProcessor,
     adjust,
 )
 from transbeam.model.generation.sampling import (
+    CHOICE,
     draw,
     highest,
     keep_likeliest,
@@ -157,10 +157,6 @@ def write_requests(
         closed = ops.logical_or(closed, ops.logical_or(finished, full))
         return history, closed, finished, lengths
 
-    def go_on(history, closed, finished, lengths):
-        some_open = ops.logical_not(ops.all(closed))
-        return ops.logical_and(history.num_new < room, some_open)
-
     def body(cache, history, closed, finished, lengths):
         logits, cache = steps.step(history.last(), cache, history.length - 1)
         return cache, extend(logits[:, 0], history, closed, finished, lengths)
@@ -169,7 +165,9 @@ def write_requests(
     none = ops.zeros_like(lengths, dtype="bool")
     closed = requests.max_new_tokens < 1
     start = extend(logits, history, closed, none, lengths)
-    history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
+    history, _, finished, lengths = loop_with_cache(
+        lambda history, closed, *_: history.goes_on(closed, room), body, start, cache
+    )
     new = history.new_tokens(lengths, room, pad_token_id)
     return GenerationResult(new, lengths, finished)
 

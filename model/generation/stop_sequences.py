@@ -81,5 +81,5 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
     rows = ops.repeat(ops.arange(batch, dtype="int32"), number)
     tokens = ops.reshape(ops.where(where, tokens, 0), [-1])
     where = ops.reshape(ops.cast(where, "float32"), [-1])
-    places = ops.stack([rows, tokens], axis=1)  # (B N, 2)
-    return ops.scatter(places, where, (batch, vocabulary_size)) > 0
+    indices = ops.stack([rows, tokens], axis=1)  # (B N, 2)
+    return ops.scatter(indices, where, (batch, vocabulary_size)) > 0

@@ -68,7 +68,7 @@ def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
     return softmax, log_sum, guesses
 
 
-def pick(x: Any, places: Any) -> Any:
+def pick(x: Any, indices: Any) -> Any:
     """Gathers one number of each row: `(N, C)` at int32 `(N,)`.
 
     Example:
@@ -80,8 +80,8 @@ def pick(x: Any, places: Any) -> Any:
         import tensorflow as tf
 
         rows = tf.range(tf.shape(x)[0])
-        return tf.gather_nd(x, tf.stack([rows, tf.cast(places, "int32")], axis=1))
-    return ops.squeeze(ops.take_along_axis(x, places[:, None], axis=-1), -1)
+        return tf.gather_nd(x, tf.stack([rows, tf.cast(indices, "int32")], axis=1))
+    return ops.squeeze(ops.take_along_axis(x, indices[:, None], axis=-1), -1)
 
 
 def _on_tensorflow(logits, targets):
@@ -95,14 +95,14 @@ def _on_tensorflow(logits, targets):
         probabilities = tf.nn.softmax(rows)
         largest = tf.reduce_max(probabilities, axis=-1)
         log_sum = tf.reduce_max(rows, axis=-1) - tf.math.log(largest)
-        places = tf.stack([tf.range(tf.shape(wanted)[0]), wanted], axis=1)
-        nats = log_sum - tf.gather_nd(rows, places)
+        indices = tf.stack([tf.range(tf.shape(wanted)[0]), wanted], axis=1)
+        nats = log_sum - tf.gather_nd(rows, indices)
 
         def backward(to_nats, to_log_sum):
             to_nats = tf.reshape(to_nats, (-1,))
             weights = to_nats + tf.reshape(to_log_sum, (-1,))
             gradient = probabilities * weights[:, tf.newaxis]
-            gradient = tf.tensor_scatter_nd_sub(gradient, places, to_nats)
+            gradient = tf.tensor_scatter_nd_sub(gradient, indices, to_nats)
             return tf.reshape(gradient, shape)
 
         return (

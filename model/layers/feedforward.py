@@ -4,10 +4,10 @@ import keras
 
 from transbeam.model.base.initializers import (
     InitializerLike,
+    derive_seed,
     initializer_or_normal,
     seeded,
 )
-from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.dense import Dense

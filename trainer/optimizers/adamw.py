@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from transbeam.model.kernels.adam import adam_update
+from transbeam.model.kernels.elementwise import adam_update
 
 
 class AdamW(keras.optimizers.AdamW):

@@ -6,10 +6,10 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import (
     InitializerLike,
+    derive_seed,
     initializer_or_normal,
     seeded,
 )
-from transbeam.model.base.seeds import derive_seed
 from transbeam.model.base.tensor_checks import check_rank
 from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.shapes import reshape

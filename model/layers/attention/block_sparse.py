@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.blockwise import block_starts, cut_ids
 from transbeam.model.layers.attention.document_masks import (

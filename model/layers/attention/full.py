@@ -10,7 +10,7 @@ from transbeam.model.layers.attention.kv_cache import (
     empty_cache,
     extend_cache,
 )
-from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
+from transbeam.model.layers.sequence_info import attention_mask, mask_bias, softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

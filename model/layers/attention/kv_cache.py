@@ -8,7 +8,7 @@ read it.
 from keras import ops
 
 from transbeam.model.kernels.cache_update import update_cache
-from transbeam.model.layers.masks import softmax
+from transbeam.model.layers.sequence_info import softmax
 
 
 def empty_cache(shape, dtype):
