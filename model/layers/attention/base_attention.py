@@ -181,12 +181,16 @@ class Attention(SameShapeLayer):
             `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.
         """
         query, key, value = map(self.split, self._dense(inputs))
-        if self.rotary is not None:
-            if position_ids is None:
-                position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
-            query = self.rotary(query, position_ids)
-            key = self.rotary(key, position_ids)
+        query, key = (self.rotate(x, position_ids) for x in (query, key))
         return self.scale(query), key, value
+
+    def rotate(self, x, position_ids=None):
+        """Rotates queries or keys `(B, T, heads, K)` by their positions, with RoPE."""
+        if self.rotary is None:
+            return x
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(x)[1], dtype="int32")
+        return self.rotary(x, position_ids)
 
     def _dense(self, inputs):
         """The three products: `(B, T, H K)` and twice `(B, T, G K)`."""

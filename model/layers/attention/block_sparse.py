@@ -12,7 +12,7 @@ from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.blockwise import block_starts, cut_ids
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
-    flat_index,
+    document_max,
     look_up,
     read_documents,
 )
@@ -290,11 +290,5 @@ def last_blocks(documents: DocumentMasks, size: int):
     positions = ops.where(ops.not_equal(documents.ids, 0), documents.positions, 0)
     if documents.aligned:
         last = ops.max(positions, axis=1, keepdims=True, initial=0)
-        last = last + ops.zeros_like(positions)
-        return last // size
-    batch, length = ops.shape(positions)
-    starts = ops.expand_dims(documents.starts, 0)  # as of one block
-    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
-    last = ops.segment_max(ops.reshape(positions, (-1,)), tokens, batch * length)
-    last = ops.take(last, tokens, axis=0)
-    return ops.reshape(last, (batch, length)) // size
+        return (last + ops.zeros_like(positions)) // size
+    return document_max(positions, documents) // size

@@ -18,7 +18,7 @@ from transbeam.model.layers.attention.chunked_linear_attention import (
 )
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
-    flat_index,
+    document_max,
     read_documents,
 )
 
@@ -306,13 +306,7 @@ def _peaks(log_key, documents: DocumentMasks):
     log_key = ops.maximum(ops.stop_gradient(log_key), LOWEST)
     if not documents.packed:
         return ops.max(log_key, axis=1, keepdims=True, initial=LOWEST)
-    batch, length, groups, features = ops.shape(log_key)
-    starts = ops.expand_dims(documents.starts, 0)
-    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
-    rows = ops.reshape(log_key, (batch * length, groups * features))
-    peaks = ops.segment_max(rows, tokens, batch * length)
-    peaks = ops.take(peaks, tokens, axis=0)
-    return ops.reshape(peaks, (batch, length, groups, features))
+    return document_max(log_key, documents)
 
 
 def _marks(real):

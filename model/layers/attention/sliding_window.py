@@ -98,8 +98,7 @@ class SlidingWindowAttention(Attention):
         Returns:
             dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
         """
-        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
-        return empty_cache(shape, self.compute_dtype)
+        return empty_cache(self, batch_size, length)
 
     def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to those in the cache and to each other.

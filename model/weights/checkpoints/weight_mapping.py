@@ -45,8 +45,16 @@ class Transform(Protocol):
         ...
 
 
+class _Reshaped:
+    """Base of transforms that are undone by a reshape."""
+
+    def to_ours(self, theirs, shapes, sizes):
+        [shape] = shapes
+        return [theirs.reshape(shape)]
+
+
 @dataclass(frozen=True)
-class Same:
+class Same(_Reshaped):
     """The identity; the other library's tensor may have leading axes of length 1.
 
     Args:
@@ -63,10 +71,6 @@ class Same:
     def to_theirs(self, ours, sizes):
         [array] = ours
         return array.reshape((1,) * self.leading + array.shape)
-
-    def to_ours(self, theirs, shapes, sizes):
-        [shape] = shapes
-        return [theirs.reshape(shape)]
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ class PatchKernel:
 
 
 @dataclass(frozen=True)
-class PatchSquares:
+class PatchSquares(_Reshaped):
     """The kernel of a patch embedding as a Keras convolution.
 
     Its shape there is (height, width, channels, D).
@@ -188,13 +192,9 @@ class PatchSquares:
         side = _side(array.shape, sizes)
         return array.reshape(side, side, sizes.num_channels, -1)
 
-    def to_ours(self, theirs, shapes, sizes):
-        [shape] = shapes
-        return [theirs.reshape(shape)]
-
 
 @dataclass(frozen=True)
-class SplitHeads:
+class SplitHeads(_Reshaped):
     """Splits an axis of our tensor into heads and head width (KerasHub).
 
     Args:
@@ -212,10 +212,6 @@ class SplitHeads:
         [array] = ours
         before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
         return array.reshape(*before, -1, sizes.head_dim, *after)
-
-    def to_ours(self, theirs, shapes, sizes):
-        [shape] = shapes
-        return [theirs.reshape(shape)]
 
 
 def _side(shape: Shape, sizes: Sizes) -> int:
