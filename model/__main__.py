@@ -77,8 +77,8 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     )
     config = resolved.config
     console = Console(json=arguments.json)
-    for told in _cannot(arguments):
-        console.warn(told)
+    for warning in _cannot(arguments):
+        console.warn(warning)
     if not config.data.validation_fraction and config.data.validation_source is None:
         console.warn(
             "data.validation_fraction=0 holds nothing out: the training will measure "
@@ -104,7 +104,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
                 f"  {'memory':<10} about {gigabytes(need)} in training; on a CPU "
                 f"{gigabytes(RUNTIME)} more for TensorFlow itself"
             )
-    # Without a tokenizer, of which a warning has told, the need is not known.
+    # Without a tokenizer, of which a warning is printed, the need is not known.
     if need is not None and found and need > found.beside_runtime().size:
         console.warn(advice(config, found.beside_runtime()))
     memory = {"training": need, "found": found and asdict(found)}
@@ -162,13 +162,13 @@ def _need(config: RunConfig) -> int | None:
 
 def _cannot(arguments: CheckArguments) -> list[str]:
     """Lists why a run cannot go through a stage, which is no mistake of it."""
-    told: list[str] = []
+    warnings: list[str] = []
     for rule in (check_tokenizer, check_export):
         try:
             load_run(arguments.config, arguments.overrides, rules=[rule])
         except ConfigError as error:
-            told.append(str(error))
-    return told
+            warnings.append(str(error))
+    return warnings
 
 
 def _cost(arguments: CostArguments) -> dict[str, Any]:

@@ -134,9 +134,9 @@ def _keep(path: str, layers: dict[str, Attention], gone: Collection[int]) -> _Ke
             f"{path}: each head looks at blocks drawn for its number, which the heads "
             "after one that goes would change"
         )
-    if strangers := sorted(gone - set(range(layer.num_heads))):
+    if unknown := sorted(gone - set(range(layer.num_heads))):
         raise ConfigError(
-            f"{path}: no head {strangers[0]}; it has {layer.num_heads}, from 0"
+            f"{path}: no head {unknown[0]}; it has {layer.num_heads}, from 0"
         )
     if len(gone) == layer.num_heads:
         raise ConfigError(

@@ -152,11 +152,11 @@ def _fewer(model: Model, attention: Attention, heads: int, key: str) -> Attentio
     )
 
 
-def _check_fewer(name: str, asked: int, key: str, there: int) -> None:
-    if asked < 1:
-        raise ConfigError(f"{name}={asked}: one at least must be left")
-    if asked >= there:
+def _check_fewer(name: str, wanted: int, key: str, there: int) -> None:
+    if wanted < 1:
+        raise ConfigError(f"{name}={wanted}: one at least must be left")
+    if wanted >= there:
         raise ConfigError(
-            f"{name}={asked}: model.{key} is {there}, so that nothing would go. Give "
+            f"{name}={wanted}: model.{key} is {there}, so that nothing would go. Give "
             f"less than {there}, or leave {name} out"
         )

@@ -109,22 +109,22 @@ def choose(
     >>> from transbeam.configs.schema.model import DecoderConfig
     >>> from transbeam.model.adaptation.pruned_config import pruned_config
     >>> old = DecoderConfig()
-    >>> worth = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
-    >>> choose(worth, old, pruned_config(old, heads=2))
+    >>> scores = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
+    >>> choose(scores, old, pruned_config(old, heads=2))
     {'decoder_layer_0/self_attention': [0, 3]}
     """
     if isinstance(old.position, RelativeBiasPositionConfig):
         importance = _added_up_by_stack(importance)
     kept = {}
-    for part, worth in importance.items():
+    for part, scores in importance.items():
         number, groups = new.feedforward.intermediate_dim, 1
         if not _is_feedforward(part):
             attention = find_attention_config(new, part)
             number = attention.num_heads
             if not _has_own_keys(old, part):
                 groups = attention.key_value_heads
-        if number < len(worth):
-            kept[part] = _best(worth, number, groups)
+        if number < len(scores):
+            kept[part] = _best(scores, number, groups)
     return kept
 
 
@@ -174,26 +174,26 @@ def _of_part(
     return take_parts(values, kept, axes[name], width) if name in axes else values
 
 
-def _best(worth: np.ndarray, number: int, groups: int) -> list[int]:
+def _best(scores: np.ndarray, number: int, groups: int) -> list[int]:
     """Indices of the largest values, equally many per group; ties go to the first."""
-    by_group = worth.reshape(groups, -1)
+    by_group = scores.reshape(groups, -1)
     order = np.argsort(-by_group, axis=1, kind="stable")[:, : number // groups]
     begins = np.arange(groups)[:, np.newaxis] * by_group.shape[1]
     return np.sort(begins + order, axis=None).tolist()
 
 
-def _added_up_by_stack(worth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    summed = dict(worth)
-    for part in worth:
+def _added_up_by_stack(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    summed = dict(scores)
+    for part in scores:
         stack = part.partition("layer_")[0]
         if _is_of_table(part, stack):
-            of_stack = [worth[other] for other in worth if _is_of_table(other, stack)]
+            of_stack = [scores[other] for other in scores if _is_of_table(other, stack)]
             summed[part] = np.sum(of_stack, axis=0)
     return summed
 
 
 def _is_of_table(part: str, stack: str) -> bool:
-    """Tells by its path if a part is a self-attention of a stack."""
+    """Checks by its path if a part is a self-attention of a stack."""
     return part.startswith(stack) and part.endswith("/self_attention")
 
 
@@ -202,6 +202,6 @@ def _is_feedforward(part: str) -> bool:
 
 
 def _has_own_keys(model: Model, part: str) -> bool:
-    """Tells if each query head has its own keys and values."""
+    """Checks if each query head has its own keys and values."""
     attention = find_attention_config(model, part)
     return attention.key_value_heads == attention.num_heads

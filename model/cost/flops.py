@@ -214,15 +214,17 @@ def _on_encoder(
     if config.pooler is not None and config.pooler.projection:
         work += products("head", width**2)
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
-        asked, scored = (
+        predictions, scored = (
             objective.predictions_per_record(lengths.tokens),
             scored_dim(config),
         )
-        work += products("head", asked * width * scored)
-        work += products("logits", asked * scored * rows)
-        work += elementwise(asked * scored, ACTIVATIONS[config.feedforward.activation])
-        work += elementwise(asked * scored, NORMS[config.norm.kind])
-        work += elementwise(asked * (scored + rows), BIAS)
+        work += products("head", predictions * width * scored)
+        work += products("logits", predictions * scored * rows)
+        work += elementwise(
+            predictions * scored, ACTIVATIONS[config.feedforward.activation]
+        )
+        work += elementwise(predictions * scored, NORMS[config.norm.kind])
+        work += elementwise(predictions * (scored + rows), BIAS)
     # The head's dense layer reads one vector, or one of each token.
     read = 1 if isinstance(objective, PooledObjective) else lengths.tokens
     for path, shape in head_shapes(config, objective, rows).items():

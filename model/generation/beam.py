@@ -185,7 +185,7 @@ class _Step:
 
         candidates = history.take(rows).append(ops.reshape(tokens, [-1]))
         length = ops.cast(candidates.num_new, "float32")
-        ended = self._judge(candidates, scores, length)
+        ended = self._score_texts(candidates, scores, length)
         first = ops.arange(ops.shape(scores)[1], dtype="int32") < self.num_beams
         counts = ops.logical_and(ops.logical_and(ends, first), is_open)
         ended = ended._replace(scores=ops.where(counts, ended.scores, NEVER))
@@ -230,7 +230,7 @@ class _Step:
         ends = stops.completed_by(ops.reshape(tokens, [-1]), about_to_end)
         return ops.reshape(ends, ops.shape(tokens))
 
-    def _judge(self, history, sums, length):
+    def _score_texts(self, history, sums, length):
         """Computes complete texts and their scores.
 
         Args:
@@ -261,7 +261,7 @@ class _Step:
     def close(self, history, sums, finished, done):
         """The best of the finished texts and of the beams of rows that are not done."""
         length = ops.minimum(history.num_new, self.max_new_tokens)[:, None]
-        open_texts = self._judge(history, sums, ops.cast(length, "float32"))
+        open_texts = self._score_texts(history, sums, ops.cast(length, "float32"))
         scores = ops.where(ops.expand_dims(done, 1), NEVER, open_texts.scores)
         return finished.better_of(open_texts._replace(scores=scores))
 

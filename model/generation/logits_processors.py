@@ -134,7 +134,7 @@ class RowLogitsProcessor(NamedTuple):
     biases: Any
 
     def any(self) -> Any:
-        """Tells if any row has a processor: bool scalar, the same at each token."""
+        """Checks if any row has a processor: bool scalar, the same at each token."""
         penalised = ops.any(ops.not_equal(self.repetition_penalty, 1.0))
         biased = ops.any(ops.not_equal(self.biases, 0.0))
         unrepeated = ops.any(self.no_repeat_ngram_size > 0)

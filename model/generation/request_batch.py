@@ -52,7 +52,7 @@ class RequestBatch(NamedTuple):
     adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
-        """Tells if any row has adjustments: bool scalar, the same at each token."""
+        """Checks if any row has adjustments: bool scalar, the same at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 
@@ -193,13 +193,13 @@ def choose(
     if wanted is None:
         return _choose(logits, requests, place, drawn)
 
-    def asked():
+    def process():
         scores = adjust(logits, wanted, read, adjusted)
         return _choose(scores, requests, place, drawn)
 
     # A single condition for the common case without sampling or adjustments.
     some = ops.logical_or(drawn, adjusted)
-    return ops.cond(some, asked, lambda: highest(logits))
+    return ops.cond(some, process, lambda: highest(logits))
 
 
 def _choose(logits: Any, requests: RequestBatch, place: Any, some_drawn: Any) -> Any:

@@ -194,8 +194,8 @@ def _lowest_kept(scores, top_k, top_p, candidates):
     lowest = ops.take_along_axis(ordered, last, axis=1)
     lowest = ops.where(top_k < size, lowest, NEVER)
     total = ops.where(scores < lowest, 0.0, ops.exp(scores - top))
-    worth = ops.exp(ordered - top)
-    before = (ops.cumsum(worth, axis=-1) - worth) / ops.sum(total, 1, keepdims=True)
+    weights = ops.exp(ordered - top)
+    before = (ops.cumsum(weights, axis=-1) - weights) / ops.sum(total, 1, keepdims=True)
     inside = ops.logical_and(ops.logical_or(all_p, before < top_p), ordered >= lowest)
     # With p = 0 no sum is below p, but the highest score must be kept.
     threshold = ops.min(ops.where(inside, ordered, top), axis=-1, keepdims=True)

@@ -187,6 +187,6 @@ def _check(steps, draft, logits, draft_logits):
     for name, model in (("steps", steps), ("draft", draft)):
         if not model.can_rewind:
             raise ValueError(
-                f"{name}: its cache cannot forget tokens, as speculative decoding "
-                "asks: kernel attention keeps sums of all it has read"
+                f"{name}: its cache cannot drop tokens, as speculative decoding "
+                "requires: kernel attention keeps sums over all tokens read"
             )

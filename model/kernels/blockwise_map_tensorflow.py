@@ -33,7 +33,7 @@ def in_groups(function, rows, columns, marks, trained, work):
 def _with_gradient(call: "_Call"):
     @tf.custom_gradient
     def forward(*inputs):
-        return call.forward(*inputs), lambda worth: call.backward(worth, *inputs)
+        return call.forward(*inputs), lambda upstream: call.backward(upstream, *inputs)
 
     return forward
 
@@ -151,7 +151,7 @@ class _Call:
         [outputs] = groups.each(step, groups.gather(rows[0]))
         return groups.join(outputs)
 
-    def backward(self, worth, *inputs):
+    def backward(self, upstream, *inputs):
         """The gradients of the inputs."""
         rows, columns, trained = self._split(inputs)
         groups = self.groups
@@ -164,7 +164,7 @@ class _Call:
             shares = tape.gradient(  # pyright: ignore[reportCallIssue]
                 part,
                 (some, around, trained),
-                groups.new_rows(worth, number),  # pyright: ignore[reportArgumentType]
+                groups.new_rows(upstream, number),  # pyright: ignore[reportArgumentType]
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
             to_rows = [

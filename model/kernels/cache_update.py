@@ -184,7 +184,7 @@ def updating_in_place() -> AbstractContextManager[None]:
 
 
 def _compiled_by_xla() -> bool:
-    """Tells if the traced function, or a caller of it, is compiled by XLA."""
+    """Checks if the traced function, or a caller of it, is compiled by XLA."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 

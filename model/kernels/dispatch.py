@@ -100,7 +100,7 @@ def in_tensorflow_graph() -> bool:
 
 
 def has_many_tokens(x: Any) -> bool:
-    """Tells if a tensor is large enough for an XLA kernel to pay off.
+    """Checks if a tensor is large enough for an XLA kernel to pay off.
 
     Args:
         x: float `(..., D)`, of any number of vectors.

@@ -134,13 +134,13 @@ def vocabulary_loss(
 
         def gradient(*arguments, upstream=None):
             # TensorFlow passes the gradient of each result, JAX a tuple of them.
-            worth = keras.tree.flatten((arguments, upstream))[0]
+            upstream_loss = keras.tree.flatten((arguments, upstream))[0]
             return (
-                ops.cast(to_vectors * worth, vectors.dtype),
-                to_table * worth,
+                ops.cast(to_vectors * upstream_loss, vectors.dtype),
+                to_table * upstream_loss,
                 ops.zeros_like(weights),
                 ops.zeros_like(weights),
-                *(g * worth for g in to_bias),
+                *(g * upstream_loss for g in to_bias),
             )
 
         return (cost, nats, correct), gradient

@@ -35,7 +35,9 @@ def gelu(x, approximate):
 
     @tf.custom_gradient
     def forward(x):
-        return make(x, approximate), lambda worth: _gelu_gradient(worth, x, approximate)
+        return make(x, approximate), lambda upstream: _gelu_gradient(
+            upstream, x, approximate
+        )
 
     return forward(x)
 
@@ -47,9 +49,9 @@ def layer_normalization(x, gamma, beta, epsilon):
     def forward(x, gamma, beta):
         normal, mean, inverse = _normalize(x, gamma, beta, epsilon)
 
-        def backward(worth):
-            to_x, to_gamma = _normalize_gradient(worth, x, gamma, mean, inverse)
-            to_gamma, to_beta = _sum_tokens(to_gamma), _sum_tokens(_wide(worth))
+        def backward(upstream):
+            to_x, to_gamma = _normalize_gradient(upstream, x, gamma, mean, inverse)
+            to_gamma, to_beta = _sum_tokens(to_gamma), _sum_tokens(_wide(upstream))
             return to_x, tf.cast(to_gamma, gamma.dtype), tf.cast(to_beta, beta.dtype)
 
         return normal, backward
@@ -63,7 +65,7 @@ def dropout(x, rate, seed):
     @tf.custom_gradient
     def forward(x):
         # The second-order gradient uses the same mask again.
-        return _dropped(x, rate, seed), lambda worth: dropout(worth, rate, seed)
+        return _dropped(x, rate, seed), lambda upstream: dropout(upstream, rate, seed)
 
     x = tf.convert_to_tensor(x)
     # Flattened, so that inputs of different ranks do not need separate compilations.
@@ -94,7 +96,7 @@ def _gelu(x, approximate):
 
 
 @_island
-def _gelu_gradient(worth, x, approximate):
+def _gelu_gradient(upstream, x, approximate):
     wide = _wide(x)
     if approximate:
         bend = tf.tanh(_TANH_SCALE * (wide + _TANH_CUBE * wide**3))
@@ -103,7 +105,7 @@ def _gelu_gradient(worth, x, approximate):
     else:
         density = tf.exp(-0.5 * wide**2) / math.sqrt(2 * math.pi)
         steepness = 0.5 * (1 + tf.math.erf(wide * _INV_SQRT_2)) + wide * density
-    return tf.cast(_wide(worth) * steepness, x.dtype)
+    return tf.cast(_wide(upstream) * steepness, x.dtype)
 
 
 @_island
@@ -118,14 +120,14 @@ def _normalize(x, gamma, beta, epsilon):
 
 
 @_island
-def _normalize_gradient(worth, x, gamma, mean, inverse):
+def _normalize_gradient(upstream, x, gamma, mean, inverse):
     """Gradients of the input, and of `gamma` per token."""
-    worth, normalised = _wide(worth), (_wide(x) - mean) * inverse
-    scaled = worth * _wide(gamma)
+    upstream, normalised = _wide(upstream), (_wide(x) - mean) * inverse
+    scaled = upstream * _wide(gamma)
     along = tf.reduce_mean(scaled * normalised, axis=-1, keepdims=True)
     level = tf.reduce_mean(scaled, axis=-1, keepdims=True)
     to_x = inverse * (scaled - level - normalised * along)
-    return tf.cast(to_x, x.dtype), worth * normalised
+    return tf.cast(to_x, x.dtype), upstream * normalised
 
 
 def _sum_tokens(x):

@@ -25,7 +25,7 @@ KEYS = ("padding_mask", "document_ids", "position_ids", "prefix_mask", "bias_tab
 
 
 def packed(sequence_info) -> bool:
-    """Tells if rows may hold several documents.
+    """Checks if rows may hold several documents.
 
     Example:
     >>> packed({"padding_mask": ops.ones((1, 3))})

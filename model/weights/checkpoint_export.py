@@ -70,8 +70,8 @@ def export_checkpoint(
     >>> config = EncoderConfig(num_layers=1, hidden_dim=8)
     >>> weights = variables_of(build_encoder(config, 10))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     told = Description(config=config, vocabulary_size=10)
-    ...     export_checkpoint(weights, told, folder)
+    ...     description = Description(config=config, vocabulary_size=10)
+    ...     export_checkpoint(weights, description, folder)
     ...     sorted(os.listdir(folder))
     'distilbert'
     ['config.json', 'model.safetensors']
@@ -105,7 +105,7 @@ def export_checkpoint(
 
 
 def _fitting(
-    shapes: Shapes, description: Description, asked: str | None
+    shapes: Shapes, description: Description, wanted: str | None
 ) -> tuple[Family, dict[str, Any], list[WeightMapping], str]:
     """Finds a model family whose checkpoint format can represent a model.
 
@@ -113,11 +113,11 @@ def _fitting(
         The family, its settings, the mapping of weights to tensors, and the prefix of
         the tensors' names.
     """
-    if asked is not None and asked not in FAMILIES:
+    if wanted is not None and wanted not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise ArtifactError(f"{asked!r} is no family of models. Known here: {known}")
+        raise ArtifactError(f"{wanted!r} is no family of models. Known here: {known}")
     refusals = []
-    for family in [FAMILIES[asked]] if asked else FAMILIES.values():
+    for family in [FAMILIES[wanted]] if wanted else FAMILIES.values():
         try:
             return family, *_fit(family, shapes, description)
         except (ArtifactError, ConfigError) as error:

@@ -83,8 +83,8 @@ def _read(folder: Path, body_alone: bool) -> Checkpoint:
     if "keras_hub" in str(settings.values.get("module", "")):
         return read_preset(folder)
     if body_alone:  # without a class, no head is read
-        told = {k: v for k, v in settings.values.items() if k != "architectures"}
-        settings = HFConfig(told, settings.where)
+        values = {k: v for k, v in settings.values.items() if k != "architectures"}
+        settings = HFConfig(values, settings.where)
     return _read_hugging_face(folder, settings)
 
 
@@ -123,8 +123,12 @@ def _refuse_quantised(settings: HFConfig) -> None:
     """Raises an error for quantized weights, as declared in the configuration."""
     for key in ("quantization_config", "quantization", "compression_config"):
         if key in settings:
-            told = settings.values[key]
-            method = told.get("quant_method", key) if isinstance(told, dict) else key
+            method_settings = settings.values[key]
+            method = (
+                method_settings.get("quant_method", key)
+                if isinstance(method_settings, dict)
+                else key
+            )
             raise ArtifactError(
                 f"{settings.where}: {key}: the weights are quantised ({method}), which "
                 f"cannot be read. {UNQUANTISED}"

@@ -58,7 +58,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise ArtifactError(
-            f"{path}: cannot be read: {error}. Mend training.initial_weights, or "
+            f"{path}: cannot be read: {error}. Correct training.initial_weights, or "
             "import the weights again"
         ) from error
 

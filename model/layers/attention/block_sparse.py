@@ -190,13 +190,13 @@ class BlockSparseAttention(Attention):
 
         index, allowed = [], []
         for more in range(1 if documents.aligned else 2):
-            asking = number[:, :, 0] + more
-            drawn = ops.expand_dims(self._draw(asking, count), 3)  # (N B, H, r, 1)
+            drawing = number[:, :, 0] + more
+            drawn = ops.expand_dims(self._draw(drawing, count), 3)  # (N B, H, r, 1)
             key = ops.where(drawn < 0, -1, start + drawn * size + tokens)
             key = ops.reshape(key, (rows, batch, heads * keys))
             key_ids = ops.reshape(documents.ids_at(key), (all_blocks, heads, 1, keys))
-            asks = ops.equal(number, ops.expand_dims(asking, 3))
-            seen = ops.logical_and(documents.visible(key_ids, ids), asks)
+            draws = ops.equal(number, ops.expand_dims(drawing, 3))
+            seen = ops.logical_and(documents.visible(key_ids, ids), draws)
             index.append(ops.reshape(key, (rows, batch, heads, keys)))
             allowed.append(ops.reshape(seen, (rows, batch, heads, size, keys)))
         return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))

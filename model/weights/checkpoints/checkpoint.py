@@ -92,11 +92,11 @@ class Checkpoint:
         Raises:
             ArtifactError: The model has more than twice as many weights as the tensors.
         """
-        asked = sum(count_parameters(config, self.vocabulary_size).values())
+        described = sum(count_parameters(config, self.vocabulary_size).values())
         there = sum(math.prod(shape) for shape in self.source.shapes.values())
-        if asked > 2 * there:
+        if described > 2 * there:
             raise ArtifactError(
-                f"{self.where}: the configuration describes a model of {asked:,} "
+                f"{self.where}: the configuration describes a model of {described:,} "
                 f"weights ({config.num_layers:,} blocks, {config.hidden_dim:,} wide, "
                 f"{self.vocabulary_size:,} tokens), and the tensors are {there:,} "
                 "numbers. The configuration and the weights must be of one model"
@@ -130,13 +130,13 @@ class Checkpoint:
                 wrong.append(f"{found.theirs}: {shape}, expected {found.shape}")
         wrong += [
             f"{self.names[name]}: {there[self.names[name]]}, expected no such tensor"
-            for name in self._strangers(links)
+            for name in self._unknown_names(links)
         ]
         if wrong:
             listed = "\n".join(f"  {line}" for line in wrong)
             are = "1 tensor is" if len(wrong) == 1 else f"{len(wrong)} tensors are"
             raise ArtifactError(
-                f"{self.where}: {are} not as the model asks for:\n"
+                f"{self.where}: {are} not as the model has them:\n"
                 f"{listed}\n{self._remedy(links, len(wrong))}"
             )
         self._check_copies({found.theirs for found in links})
@@ -152,7 +152,7 @@ class Checkpoint:
             )
         return "The configuration and the weights must be of one model"
 
-    def _strangers(self, links: list[WeightMapping]) -> list[str]:
+    def _unknown_names(self, links: list[WeightMapping]) -> list[str]:
         """Names that do not belong to this model, not even to an unused head."""
         config = self.config
         deepest = config.num_layers

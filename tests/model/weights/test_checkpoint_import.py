@@ -44,7 +44,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path):
     tensors["adapter.weight"] = np.zeros((2, 3), "float32")
     put(folder, tensors)
     lines = refusal(folder).splitlines()
-    assert lines[0] == f"{folder}: 5 tensors are not as the model asks for:"
+    assert lines[0] == f"{folder}: 5 tensors are not as the model has them:"
     assert sorted(lines[1:-1]) == [
         "  adapter.weight: (2, 3), expected no such tensor",
         "  bert.encoder.layer.2.output.dense.bias: (8,), expected no such tensor",
@@ -339,7 +339,7 @@ def test_a_head_that_is_not_there(tmp_path):
     """As models of sentences have it: named for what they were trained from."""
     folder = CASES["bert"].write(tmp_path, architectures=["BertForMaskedLM"])
     message = refusal(folder)
-    assert "5 tensors are not as the model asks for" in message
+    assert "5 tensors are not as the model has them" in message
     assert "Take that key out to read the model without a head" in message
     assert read_checkpoint(folder, body_alone=True).objective is None
     tensors = CASES["bert"].tensors()
@@ -504,7 +504,7 @@ def test_no_setting_breaks_more_than_a_rule(case, tmp_path):
 def test_one_tensor_alone(tmp_path):
     folder = CASES["bert"].write(tmp_path)
     put(folder, {**CASES["bert"].tensors(), "adapter.weight": np.zeros(2, "float32")})
-    assert ": 1 tensor is not as the model asks for:" in refusal(folder)
+    assert ": 1 tensor is not as the model has them:" in refusal(folder)
 
 
 @pytest.mark.parametrize(
