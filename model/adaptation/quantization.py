@@ -9,7 +9,7 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.adaptation.freezing import forget_training
 from transbeam.model.base.weight_paths import matching
-from transbeam.model.layers.dtype_policies import WEIGHTS_ONLY
+from transbeam.model.layers.dense import WEIGHTS_ONLY
 from transbeam.model.layers.quantized_embedding import Int8Table
 
 # int4 has a scale and a zero point for this many numbers of a column: with one per

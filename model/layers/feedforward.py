@@ -10,9 +10,8 @@ from transbeam.model.base.initializers import (
 )
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.base_layer import TokenwiseLayer
-from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dense import Dense, part_options
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -16,9 +16,8 @@ from transbeam.model.kernels.shapes import reshape
 from transbeam.model.layers.attention.fused_qkv import joined_projection
 from transbeam.model.layers.attention.probabilities import Probabilities
 from transbeam.model.layers.base_layer import SameShapeLayer
-from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dense import Dense, part_options
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options
 from transbeam.model.layers.sequence_info import check_sequence_info
 
 

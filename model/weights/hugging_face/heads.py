@@ -143,7 +143,7 @@ def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]
             if labels:
                 settings["id2label"] = {str(i): label for i, label in enumerate(labels)}
                 settings["label2id"] = {label: i for i, label in enumerate(labels)}
-            return labels_by_id
+            return settings
     kind = objective.kind if objective else "nothing"
     raise ArtifactError(
         f"objective.kind={kind}: no class of this family has such a head; known here: "
