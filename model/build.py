@@ -30,8 +30,7 @@ from transbeam.configs.schema.objectives.objective import (
 )
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
-from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import ids
+from transbeam.model.functional.input_validation import CheckedModel, ids
 from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.stack.stack_spec import StackSpec
 from transbeam.model.task_heads import classify, estimate, predict_masked

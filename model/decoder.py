@@ -4,10 +4,13 @@ import keras
 from keras import ops
 
 from transbeam.configs.schema.model import DecoderConfig, Seq2SeqModelConfig
-from transbeam.model.base.initializers import seeded
-from transbeam.model.base.seeds import derive_seed
-from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import collect_sequence_info, ids, token_inputs
+from transbeam.model.base.initializers import derive_seed, seeded
+from transbeam.model.functional.input_validation import (
+    CheckedModel,
+    collect_sequence_info,
+    ids,
+    token_inputs,
+)
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.embeddings import TokenEmbedding
 from transbeam.model.layers.lm_head import VocabularyProjection

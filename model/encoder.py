@@ -4,9 +4,13 @@ import keras
 from keras import ops
 
 from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
-from transbeam.model.base.seeds import derive_seed
-from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import collect_sequence_info, ids, token_inputs
+from transbeam.model.base.initializers import derive_seed
+from transbeam.model.functional.input_validation import (
+    CheckedModel,
+    collect_sequence_info,
+    ids,
+    token_inputs,
+)
 from transbeam.model.layers.patches import ClassToken, PatchEmbedding
 from transbeam.model.stack.layer_stack import (
     LayerStack,

@@ -6,8 +6,11 @@ import keras
 
 from transbeam.configs.schema.model import Seq2SeqModelConfig
 from transbeam.model.decoder import score_tokens
-from transbeam.model.functional.input_validation import CheckedModel
-from transbeam.model.functional.inputs import collect_sequence_info, token_inputs
+from transbeam.model.functional.input_validation import (
+    CheckedModel,
+    collect_sequence_info,
+    token_inputs,
+)
 from transbeam.model.stack.layer_stack import (
     LayerStack,
     build_embedding_projection,

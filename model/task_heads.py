@@ -5,8 +5,7 @@ from typing import Any
 import keras
 
 from transbeam.configs.schema.model import PoolerConfig
-from transbeam.model.base.initializers import seeded
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed, seeded
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.dropout import Dropout
 from transbeam.model.layers.embeddings import TokenEmbedding

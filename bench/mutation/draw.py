@@ -53,7 +53,7 @@ PROMISES = {
         "pipeline/tokenizers/wordpiece/*.py",
     ),
     "packing": (
-        "model/layers/masks.py",
+        "model/layers/sequence_info.py",
         "pipeline/records/packing/bin_packing.py",
         "pipeline/records/packing/pair_packing.py",
         "pipeline/records/packing/sequence_packing.py",

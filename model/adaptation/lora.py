@@ -12,9 +12,14 @@ from safetensors.numpy import save
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.model.adaptation.dense_layers import dense_layers, forget_training
-from transbeam.model.adaptation.freezing import ParameterCount, count_parameters, freeze
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.adaptation.freezing import (
+    ParameterCount,
+    count_parameters,
+    dense_layers,
+    forget_training,
+    freeze,
+)
+from transbeam.model.base.initializers import derive_seed
 from transbeam.model.base.weight_paths import matching
 
 # The paper's choice of two of the four projections (table 5).

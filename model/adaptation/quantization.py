@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.adaptation.dense_layers import forget_training
+from transbeam.model.adaptation.freezing import forget_training
 from transbeam.model.base.weight_paths import matching
-from transbeam.model.layers.dtype_policies import WEIGHTS_ONLY
+from transbeam.model.layers.dense import WEIGHTS_ONLY
 from transbeam.model.layers.quantized_embedding import Int8Table
 
 # int4 has a scale and a zero point for this many numbers of a column: with one per
@@ -40,7 +40,7 @@ def quantise(
         model: A built model without adapters. Add them afterwards (`enable_lora`).
         mode: `"int8"` or `"int4"`.
         targets: Patterns of the paths of layers; see
-            `transbeam.model.adaptation.dense_layers`.
+            `transbeam.model.adaptation.freezing`.
 
     Raises:
         ConfigError: The mode is unknown, a pattern matches no layer, or a layer is

@@ -193,7 +193,7 @@ def _added_up_by_stack(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 
 def _is_of_table(part: str, stack: str) -> bool:
-    """Tells by its path if a part is a self-attention of a stack."""
+    """Checks by its path if a part is a self-attention of a stack."""
     return part.startswith(stack) and part.endswith("/self_attention")
 
 
@@ -202,6 +202,6 @@ def _is_feedforward(part: str) -> bool:
 
 
 def _has_own_keys(model: Model, part: str) -> bool:
-    """Tells if each query head has its own keys and values."""
+    """Checks if each query head has its own keys and values."""
     attention = find_attention_config(model, part)
     return attention.key_value_heads == attention.num_heads

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.adaptation.dense_layers import forget_traces
+from transbeam.model.adaptation.freezing import forget_traces
 from transbeam.model.base.weight_paths import matching
 
 KERNELS = ("*/kernel",)

@@ -63,7 +63,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
 
 def is_head(path: str) -> bool:
-    """Tells if a weight belongs to a head or a pooler, and not to the body.
+    """Checks if a weight belongs to a head or a pooler, and not to the body.
 
     Example:
     >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")
@@ -73,7 +73,7 @@ def is_head(path: str) -> bool:
 
 
 def gives_scores(path: str) -> bool:
-    """Tells if a weight belongs to a layer that computes class logits.
+    """Checks if a weight belongs to a layer that computes class logits.
 
     Example:
     >>> gives_scores("token_classifier/bias"), gives_scores("pooler/kernel")

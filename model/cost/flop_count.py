@@ -10,10 +10,6 @@ Part = Literal[
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
-def _nothing() -> Counter[str]:
-    return Counter()
-
-
 @dataclass(frozen=True)
 class Work:
     """FLOPs by part, of both passes.
@@ -31,8 +27,8 @@ class Work:
     (260, 514)
     """
 
-    forward: Counter[str] = field(default_factory=_nothing)
-    backward: Counter[str] = field(default_factory=_nothing)
+    forward: Counter[str] = field(default_factory=Counter[str])
+    backward: Counter[str] = field(default_factory=Counter[str])
 
     def __add__(self, other: "Work") -> "Work":
         return Work(self.forward + other.forward, self.backward + other.backward)

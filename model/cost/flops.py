@@ -28,8 +28,7 @@ from transbeam.configs.schema.objectives.objective import Objective, PooledObjec
 from transbeam.model.cost.attention import reach
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
-from transbeam.model.cost.sequence_lengths import Lengths
-from transbeam.model.cost.stacks import Side, model_stacks
+from transbeam.model.cost.stacks import Lengths, Side, model_stacks
 from transbeam.model.cost.weight_shapes import head_shapes
 
 # FLOPs per element of operations other than matrix products, forward and backward.
@@ -215,17 +214,17 @@ def _on_encoder(
     if config.pooler is not None and config.pooler.projection:
         work += products("head", width**2)
     if isinstance(objective, MaskedConfig | SentencePairsConfig):
-        predicted, scored = (
+        predictions, scored = (
             objective.predictions_per_record(lengths.tokens),
             scored_dim(config),
         )
-        work += products("head", predicted * width * scored)
-        work += products("logits", predicted * scored * rows)
+        work += products("head", predictions * width * scored)
+        work += products("logits", predictions * scored * rows)
         work += elementwise(
-            predicted * scored, ACTIVATIONS[config.feedforward.activation]
+            predictions * scored, ACTIVATIONS[config.feedforward.activation]
         )
-        work += elementwise(predicted * scored, NORMS[config.norm.kind])
-        work += elementwise(predicted * (scored + rows), BIAS)
+        work += elementwise(predictions * scored, NORMS[config.norm.kind])
+        work += elementwise(predictions * (scored + rows), BIAS)
     # The head's dense layer reads one vector, or one of each token.
     read = 1 if isinstance(objective, PooledObjective) else lengths.tokens
     for path, shape in head_shapes(config, objective, rows).items():

@@ -45,8 +45,7 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.cost.attention import kernel_features, reach
 from transbeam.model.cost.parameters import scored_dim
-from transbeam.model.cost.sequence_lengths import Lengths
-from transbeam.model.cost.stacks import Side, model_stacks
+from transbeam.model.cost.stacks import Lengths, Side, model_stacks
 
 FLOAT32, BFLOAT16 = 4, 2
 # State per weight. Muon has two only for weights that Adam updates, so this is an upper

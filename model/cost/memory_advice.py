@@ -37,7 +37,7 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
         would need: first those that do not change results, or hardly.
     """
     need = training_need(run, replicas)
-    problem = (
+    need_text = (
         f"training takes about {gigabytes(need)}, and there are "
         f"{gigabytes(found.size)} on {found.where}."
     )
@@ -47,11 +47,11 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
         if (size := training_need(changed, replicas)) < need
     }
     if not ways:
-        return f"{problem} Make the model smaller, or the records shorter"
+        return f"{need_text} Make the model smaller, or the records shorter"
     enough = {way: size for way, size in ways.items() if size <= found.size}
-    choice = "One of these is enough" if enough else "No one of these is enough alone"
+    intro = "One of these is enough" if enough else "No one of these is enough alone"
     listed = [f"  {way}: {gigabytes(size)}" for way, size in (enough or ways).items()]
-    return "\n".join([f"{problem} {choice}:", *listed])
+    return "\n".join([f"{need_text} {intro}:", *listed])
 
 
 def _ways(

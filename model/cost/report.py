@@ -30,8 +30,7 @@ from transbeam.model.cost.parameters import (
     count_trained,
     scored_rows,
 )
-from transbeam.model.cost.sequence_lengths import Lengths, record_lengths
-from transbeam.model.cost.stacks import Side, model_stacks
+from transbeam.model.cost.stacks import Lengths, Side, model_stacks, record_lengths
 from transbeam.model.cost.vocabulary_size import count_pieces
 from transbeam.model.cost.weight_shapes import Shapes, backbone_shapes, head_shapes
 

@@ -19,6 +19,18 @@ def repeat_rows(cache: Any, times: int) -> Any:
     return keras.tree.map_structure(lambda x: ops.repeat(x, times, axis=0), cache)
 
 
+def gather_rows(part: Any, rows: Any) -> Any:
+    """Gathers rows of all tensors, int32 `(R,)`."""
+    return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
+
+
+def concatenate_rows(first: Any, second: Any) -> Any:
+    """Concatenates the rows of two structures of tensors."""
+    return keras.tree.map_structure(
+        lambda x, y: ops.concatenate([x, y], axis=0), first, second
+    )
+
+
 def take_rows(cache: Any, rows: Any) -> Any:
     """Gathers rows, int32 `(R,)`, each in place of one with the same prompt.
 
@@ -30,18 +42,14 @@ def take_rows(cache: Any, rows: Any) -> Any:
     >>> ops.convert_to_numpy(taken["key"]), ops.convert_to_numpy(taken["context"])
     (array([2, 2], dtype=int32), array([7, 7], dtype=int32))
     """
-
-    def take(part):
-        return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
-
     if not isinstance(cache, dict) or CONTEXT not in cache:
-        return take(cache)
+        return gather_rows(cache, rows)
     moving = {name: part for name, part in cache.items() if name != CONTEXT}
-    return {**take(moving), CONTEXT: cache[CONTEXT]}
+    return {**gather_rows(moving, rows), CONTEXT: cache[CONTEXT]}
 
 
 def has_slots(cache: dict[str, Any]) -> bool:
-    """Tells if an attention's cache has a slot per token, and not sums over tokens."""
+    """Checks if an attention's cache has a slot per token, and not sums over tokens."""
     return set(cache) == {"key", "value"}
 
 
@@ -112,18 +120,14 @@ def move_columns(x: Any, shift: Any, size: Any, axis: int, fill: int = 0) -> Any
 
 def join_rows(first: Any, second: Any) -> Any:
     """Concatenates the rows of two caches with equally many slots."""
-
-    def join(one, other):
-        return keras.tree.map_structure(
-            lambda x, y: ops.concatenate([x, y], axis=0), one, other
-        )
-
     if not isinstance(first, dict) or CONTEXT not in first:
-        return join(first, second)
+        return concatenate_rows(first, second)
     widths = [ops.shape(part[CONTEXT]["padding_mask"])[1] for part in (first, second)]
     known = all(isinstance(width, int) for width in widths)
     widest = max(widths) if known else ops.maximum(*widths)
-    return join(*(_with_wide_context(part, widest) for part in (first, second)))
+    return concatenate_rows(
+        *(_with_wide_context(part, widest) for part in (first, second))
+    )
 
 
 def _with_wide_context(cache, width):

@@ -9,15 +9,21 @@ References:
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
-from transbeam.model.generation.cache_rows import join_rows, move_columns, move_slots
+from transbeam.model.generation.cache_rows import (
+    concatenate_rows,
+    gather_rows,
+    join_rows,
+    move_columns,
+    move_slots,
+)
 from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import GeneratedRows
 from transbeam.model.generation.request_batch import RequestBatch, choose, map_requests
-from transbeam.model.generation.row_logits_processors import GeneratedRows
 
 # Free columns that are added at once, since each time all keys and values are copied.
 ROOM = 32
@@ -125,28 +131,19 @@ def join(running: Running, others: Running) -> Running:
     first, second = (
         _move(part, length - part.length, length + ROOM) for part in (running, others)
     )
-
-    def both(one, other):
-        return keras.tree.map_structure(
-            lambda x, y: ops.concatenate([x, y], axis=0), one, other
-        )
-
     return Running(
-        both(first.token_ids, second.token_ids),
-        both(first.num_tokens, second.num_tokens),
-        both(first.num_new, second.num_new),
+        concatenate_rows(first.token_ids, second.token_ids),
+        concatenate_rows(first.num_tokens, second.num_tokens),
+        concatenate_rows(first.num_new, second.num_new),
         length,
-        map_requests(both, first.requests, second.requests),
+        map_requests(concatenate_rows, first.requests, second.requests),
         join_rows(first.cache, second.cache),
     )
 
 
 def keep(running: Running, rows: Any) -> Running:
     """Keeps some rows, int32 `(R,)`, at least one, and drops unneeded columns."""
-
-    def take(part):
-        return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
-
+    take = partial(gather_rows, rows=rows)
     num_tokens = take(running.num_tokens)
     length = ops.max(num_tokens)
     length = length if _is_tensor(running.length) else int(length)

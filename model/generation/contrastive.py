@@ -45,10 +45,6 @@ def search_contrastively(
     rules = LogitsRules(config, logits.shape[-1])
     number = min(number, logits.shape[-1])
 
-    def go_on(logits, history, finished, lengths):
-        room = history.num_new < config.max_new_tokens
-        return ops.logical_and(room, ops.logical_not(ops.all(finished)))
-
     def body(cache, logits, history, finished, lengths):
         scores = rules.adjust(logits, history)
         chances, tokens = ops.top_k(ops.softmax(scores, axis=-1), number)  # (B, k)
@@ -75,8 +71,14 @@ def search_contrastively(
     lengths = ops.zeros_like(history.token_ids[:, 0])
     start = (logits, history, ops.zeros_like(lengths, dtype="bool"), lengths)
     cache = repeat_rows(cache, number)
-    _, history, _, lengths = loop_with_cache(go_on, body, start, cache)
-    new = history.new_tokens(lengths, config.max_new_tokens, config.pad_token_id)
+    size = config.max_new_tokens
+    _, history, _, lengths = loop_with_cache(
+        lambda logits, history, finished, _: history.goes_on(finished, size),
+        body,
+        start,
+        cache,
+    )
+    new = history.new_tokens(lengths, size, config.pad_token_id)
     return {"token_ids": new, "lengths": lengths}
 
 

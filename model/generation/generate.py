@@ -22,8 +22,7 @@ from transbeam.model.generation.prompt_checks import (
     check_room,
     check_seeds,
 )
-from transbeam.model.generation.request_rng import CHOICE
-from transbeam.model.generation.sampling import draw, highest, shape_scores
+from transbeam.model.generation.sampling import CHOICE, draw, highest, shape_scores
 from transbeam.model.generation.speculative import write_ahead
 from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
@@ -139,10 +138,6 @@ def _write(
         ended = rules.finished_by(token, history)
         return history.append(token), ops.logical_or(finished, ended), lengths
 
-    def go_on(history, finished, lengths):
-        room = history.num_new < config.max_new_tokens
-        return ops.logical_and(room, ops.logical_not(ops.all(finished)))
-
     def body(cache, history, finished, lengths):
         logits, cache = steps.step(history.last(), cache, history.length - 1)
         return cache, extend(logits[:, 0], history, finished, lengths)
@@ -150,6 +145,11 @@ def _write(
     lengths = ops.zeros_like(prompt[0][:, 0])
     finished = ops.zeros_like(lengths, dtype="bool")
     start = extend(logits, history, finished, lengths)
-    history, _, lengths = loop_with_cache(go_on, body, start, cache)
+    history, _, lengths = loop_with_cache(
+        lambda history, finished, _: history.goes_on(finished, config.max_new_tokens),
+        body,
+        start,
+        cache,
+    )
     new = history.new_tokens(lengths, config.max_new_tokens, config.pad_token_id)
     return {"token_ids": new, "lengths": lengths}

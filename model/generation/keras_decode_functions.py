@@ -42,11 +42,7 @@ def decoder_steps(
     """
     _check(decoder, {"token_ids", "padding_mask", *find_prefix_mask(decoder)})
     walk = CachedForward(decoder, LayerStack.from_model(decoder), keep_hidden)
-
-    def prefill(token_ids, padding_mask, slots):
-        return walk.prefill(token_ids, padding_mask, slots)
-
-    return walk.steps(prefill)
+    return walk.steps(walk.prefill)
 
 
 def seq2seq_steps(

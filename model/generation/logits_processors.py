@@ -1,6 +1,10 @@
-"""Logits processors: changes to the logits before a token is chosen."""
+"""Logits processors, with the parameters of a config or of each row.
 
-from typing import Any
+Those of rows have tensors as parameters. A processor that no row uses is not computed.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from keras import ops
 
@@ -112,3 +116,161 @@ def _check_tokens(config: GenerationConfig, vocabulary_size: int) -> None:
                 f"{key}: there is no token {max(tokens)}; ids go up to "
                 f"{vocabulary_size - 1}"
             )
+
+
+class RowLogitsProcessor(NamedTuple):
+    """The logits processors of each of `B` rows.
+
+    Attributes:
+        repetition_penalty: float32 `(B,)`, above 0; 1 for none.
+        no_repeat_ngram_size: int32 `(B,)`; 0 for none.
+        bias_ids: int32 `(B, K)`, tokens with a logit bias.
+        biases: float32 `(B, K)`, the biases; 0 for unused entries.
+    """
+
+    repetition_penalty: Any
+    no_repeat_ngram_size: Any
+    bias_ids: Any
+    biases: Any
+
+    def any(self) -> Any:
+        """Checks if any row has a processor: bool scalar, the same at each token."""
+        penalised = ops.any(ops.not_equal(self.repetition_penalty, 1.0))
+        biased = ops.any(ops.not_equal(self.biases, 0.0))
+        unrepeated = ops.any(self.no_repeat_ngram_size > 0)
+        return ops.logical_or(penalised, ops.logical_or(biased, unrepeated))
+
+
+class GeneratedRows(NamedTuple):
+    """Prompts and generated tokens so far, in rows that end in the same column.
+
+    Attributes:
+        token_ids: int32 `(B, L)`.
+        real: bool `(B, L)`, true for tokens of prompt and text.
+        length: int32 scalar, the column after the last token.
+    """
+
+    token_ids: Any
+    real: Any
+    length: Any
+
+
+def adjust(
+    scores: Any,
+    wanted: RowLogitsProcessor,
+    read: Callable[[], GeneratedRows],
+    some: Any,
+) -> Any:
+    """Applies each row's logits processors to the scores of the next token.
+
+    First the repetition penalty, then the biases; last, tokens that would repeat an
+    n-gram are banned, so that no bias can allow them again. Temperature, `top_k`,
+    `top_p` and `min_p` are applied later.
+
+    Args:
+        scores: float32 `(B, V)`, logits.
+        wanted: The processors of the rows.
+        read: Returns the tokens so far; called only if needed.
+        some: `wanted.any()`, which a loop computes once.
+
+    Example:
+    >>> texts = GeneratedRows(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
+    >>> wanted = RowLogitsProcessor(
+    ...     ops.array([2.0]), ops.array([2]), ops.array([[2, 0]]), ops.array([[0.5, 0]])
+    ... )
+    >>> scores = ops.array([[4.0, -4.0, 4.0]])
+    >>> scores = adjust(scores, wanted, lambda: texts, wanted.any())
+    >>> (ops.convert_to_numpy(scores) > NEVER).tolist()  # after 0 came 1
+    [[True, False, True]]
+    """
+
+    def adjusted():
+        texts = read()
+        unrepeated = ops.any(wanted.no_repeat_ngram_size > 0)
+        found = penalise(scores, wanted.repetition_penalty, texts)
+        found = add_biases(found, wanted.bias_ids, wanted.biases)
+        return ops.cond(
+            unrepeated,
+            lambda: ban_ngrams(found, wanted.no_repeat_ngram_size, texts),
+            lambda: found,
+        )
+
+    return ops.cond(some, adjusted, lambda: scores)
+
+
+def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
+    """Lowers the scores of tokens that occur in the text so far, with its prompt.
+
+    Positive scores are divided and negative ones multiplied, as in Hugging Face's
+    `RepetitionPenaltyLogitsProcessor`.
+
+    Args:
+        scores: float32 `(B, V)`.
+        penalty: float32 `(B,)`; a value below 1 raises the scores.
+        texts: The tokens so far.
+
+    References:
+        - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1
+    """
+    seen = marked(texts.token_ids, texts.real, scores.shape[-1])
+    penalty = ops.expand_dims(penalty, 1)
+    lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
+    return ops.where(seen, lowered, scores)
+
+
+def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
+    """Adds biases to the scores of some tokens, like `logit_bias` of OpenAI's API.
+
+    Args:
+        scores: float32 `(B, V)`.
+        bias_ids: int32 `(B, K)`.
+        biases: float32 `(B, K)`; biases of the same token add up.
+    """
+    batch, number = ops.shape(bias_ids)
+    rows = ops.repeat(ops.arange(batch, dtype="int32"), number)
+    indices = ops.stack([rows, ops.reshape(bias_ids, [-1])], axis=1)  # (B K, 2)
+    shape = ops.shape(scores)
+    return scores + ops.scatter(indices, ops.reshape(biases, [-1]), shape)
+
+
+def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
+    """Bans tokens that would complete an n-gram which already occurs in the text.
+
+    The prompt counts too, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the rule
+    is that of fairseq's `no_repeat_ngram_size`
+    ([Paulus et al., 2018](https://arxiv.org/abs/1705.04304), section 2.5).
+
+    Args:
+        scores: float32 `(B, V)`.
+        size: int32 `(B,)`, `n`; 0 for a row without the rule.
+        texts: The tokens so far.
+    """
+    token_ids, real, length = texts
+    columns = ops.arange(ops.shape(token_ids)[1], dtype="int32")
+    before = ops.expand_dims(size - 1, 1)  # (B, 1), tokens of an n-gram but its last
+
+    def some_left(back, repeated):
+        wanted = ops.logical_and(repeated, back < before)
+        return ops.any(wanted)
+
+    def one_further_back(back, repeated):
+        """Keeps positions whose `back` preceding tokens equal those at the end."""
+        place = columns - 1 - back
+        last = length - 1 - back
+        same = ops.equal(_at(token_ids, place), _at(token_ids, last))
+        there = ops.logical_and(_at(real, place), _at(real, last))
+        there = ops.logical_and(there, ops.expand_dims(place >= 0, 0))
+        there = ops.logical_and(there, last >= 0)
+        same = ops.logical_and(same, there)
+        return back + 1, ops.logical_and(repeated, ops.logical_or(same, back >= before))
+
+    start = ops.logical_and(real, ops.expand_dims(size > 0, 1))
+    zero = ops.convert_to_tensor(0, "int32")
+    _, repeated = ops.while_loop(some_left, one_further_back, (zero, start))
+    return ops.where(marked(token_ids, repeated, scores.shape[-1]), NEVER, scores)
+
+
+def _at(rows: Any, columns: Any) -> Any:
+    """Gathers columns of `(B, L)`; a scalar index keeps its axis, of length 1."""
+    columns = ops.reshape(ops.maximum(columns, 0), [-1])
+    return ops.take(rows, columns, axis=1)

@@ -11,14 +11,14 @@ from keras import ops
 
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import LogitsRules
-from transbeam.model.generation.request_rng import CHOICE
-from transbeam.model.generation.row_logits_processors import (
+from transbeam.model.generation.logits_processors import (
     GeneratedRows,
+    LogitsRules,
     RowLogitsProcessor,
     adjust,
 )
 from transbeam.model.generation.sampling import (
+    CHOICE,
     draw,
     highest,
     keep_likeliest,
@@ -52,7 +52,7 @@ class RequestBatch(NamedTuple):
     adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
-        """Tells if any row has adjustments: bool scalar, the same at each token."""
+        """Checks if any row has adjustments: bool scalar, the same at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 
@@ -157,10 +157,6 @@ def write_requests(
         closed = ops.logical_or(closed, ops.logical_or(finished, full))
         return history, closed, finished, lengths
 
-    def go_on(history, closed, finished, lengths):
-        some_open = ops.logical_not(ops.all(closed))
-        return ops.logical_and(history.num_new < room, some_open)
-
     def body(cache, history, closed, finished, lengths):
         logits, cache = steps.step(history.last(), cache, history.length - 1)
         return cache, extend(logits[:, 0], history, closed, finished, lengths)
@@ -169,7 +165,9 @@ def write_requests(
     none = ops.zeros_like(lengths, dtype="bool")
     closed = requests.max_new_tokens < 1
     start = extend(logits, history, closed, none, lengths)
-    history, _, finished, lengths = loop_with_cache(go_on, body, start, cache)
+    history, _, finished, lengths = loop_with_cache(
+        lambda history, closed, *_: history.goes_on(closed, room), body, start, cache
+    )
     new = history.new_tokens(lengths, room, pad_token_id)
     return GenerationResult(new, lengths, finished)
 
@@ -195,13 +193,13 @@ def choose(
     if wanted is None:
         return _choose(logits, requests, place, drawn)
 
-    def adjusted_scores():
+    def process():
         scores = adjust(logits, wanted, read, adjusted)
         return _choose(scores, requests, place, drawn)
 
     # A single condition for the common case without sampling or adjustments.
     some = ops.logical_or(drawn, adjusted)
-    return ops.cond(some, adjusted_scores, lambda: highest(logits))
+    return ops.cond(some, process, lambda: highest(logits))
 
 
 def _choose(logits: Any, requests: RequestBatch, place: Any, some_drawn: Any) -> Any:

@@ -7,14 +7,16 @@ from keras import ops
 from transbeam.configs.schema.generation import GenerationConfig, SpeculativeConfig
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.logits_processors import LogitsRules
-from transbeam.model.generation.request_rng import (
+from transbeam.model.generation.sampling import (
     ACCEPTANCE,
     CHOICE,
     CORRECTION,
     DRAFT,
+    draw,
+    highest,
     random_uniform,
+    shape_scores,
 )
-from transbeam.model.generation.sampling import draw, highest, shape_scores
 from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
@@ -62,10 +64,6 @@ def write_ahead(
     rules = LogitsRules(config, logits.shape[-1])
     chooser = _Drawn(method, seeds) if method.sample else _Greedy()
 
-    def go_on(history, finished, lengths):
-        room = history.num_new < num_new
-        return ops.logical_and(room, ops.logical_not(ops.all(finished)))
-
     def body(caches, history, finished, lengths):
         cache, draft_cache = caches
         start, last = history.length - 1, history.last()
@@ -73,7 +71,7 @@ def write_ahead(
         for place in range(ahead):
             logits, draft_cache = draft.step(tokens[-1], draft_cache, start + place)
             scores = rules.adjust(logits[:, 0], histories[-1])
-            proposal = chooser.propose(scores, histories[-1])
+            proposal = chooser.choose(scores, histories[-1], DRAFT)
             proposals.append((proposal, scores))
             histories.append(histories[-1].append(proposal))
             tokens.append(ops.expand_dims(proposal, 1))
@@ -95,13 +93,18 @@ def write_ahead(
         state = _advance((history, finished, lengths), decided, accepted, ends, config)
         return (cache, draft_cache), state
 
-    token = chooser.first(rules.adjust(logits, history), history)
+    token = chooser.choose(rules.adjust(logits, history), history, CHOICE)
     start = (
         history.append(token),
         rules.finished_by(token, history),
         ops.ones_like(token),
     )
-    history, _, lengths = loop_with_cache(go_on, body, start, (cache, draft_cache))
+    history, _, lengths = loop_with_cache(
+        lambda history, finished, _: history.goes_on(finished, num_new),
+        body,
+        start,
+        (cache, draft_cache),
+    )
     new = history.new_tokens(lengths, num_new, config.pad_token_id)
     return {"token_ids": new, "lengths": lengths}
 
@@ -139,10 +142,7 @@ def _advance(state, decided, accepted, ends, config):
 class _Greedy:
     """Greedy decoding: the draft's token is accepted if it has the highest score."""
 
-    def first(self, scores, history):
-        return highest(scores)
-
-    def propose(self, scores, history):
+    def choose(self, scores, history, purpose):
         return highest(scores)
 
     def decide(self, scores, proposal, draft_scores, history):
@@ -157,11 +157,9 @@ class _Drawn:
         self.method = method
         self.seeds = seeds
 
-    def first(self, scores, history):
-        return self._draw(shape_scores(scores, self.method), history, CHOICE)
-
-    def propose(self, scores, history):
-        return self._draw(shape_scores(scores, self.method), history, DRAFT)
+    def choose(self, scores, history, purpose):
+        scores = shape_scores(scores, self.method)
+        return draw(scores, self.seeds, history.num_new, purpose)
 
     def decide(self, scores, proposal, draft_scores, history):
         scores = shape_scores(scores, self.method)
@@ -176,11 +174,8 @@ class _Drawn:
         # The residual distribution: tokens that the draft proposes too rarely.
         missing = ops.maximum(chances - drafted, 0.0)
         missing = ops.where(missing > 0, ops.log(ops.maximum(missing, 1e-38)), -1e30)
-        correction = self._draw(missing, history, CORRECTION)
+        correction = draw(missing, self.seeds, history.num_new, CORRECTION)
         return ops.where(accepted, proposal, correction), accepted
-
-    def _draw(self, scores, history, purpose):
-        return draw(scores, self.seeds, history.num_new, purpose)
 
 
 def _check(steps, draft, logits, draft_logits):
@@ -192,6 +187,6 @@ def _check(steps, draft, logits, draft_logits):
     for name, model in (("steps", steps), ("draft", draft)):
         if not model.can_rewind:
             raise ValueError(
-                f"{name}: its cache cannot forget tokens, as speculative decoding "
-                "asks: kernel attention keeps sums of all it has read"
+                f"{name}: its cache cannot drop tokens, as speculative decoding "
+                "requires: kernel attention keeps sums over all tokens read"
             )

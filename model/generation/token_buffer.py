@@ -55,16 +55,16 @@ class TokenBuffer(NamedTuple):
         return self.length - self.prompt_length
 
     @property
-    def rows(self) -> Any:
-        """Counts the rows: int, or int32 scalar where it is not static."""
-        return ops.shape(self.token_ids)[0]
-
-    @property
     def filled(self) -> Any:
         """Marks real tokens: bool `(B, L)`."""
         columns = ops.arange(ops.shape(self.token_ids)[1], dtype="int32")
         before = ops.expand_dims(columns < self.length, 0)
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
+
+    def goes_on(self, finished: Any, size: Any) -> Any:
+        """True while a row is not finished, `(B,)`, and has less than `size` tokens."""
+        some_open = ops.logical_not(ops.all(finished))
+        return ops.logical_and(self.num_new < size, some_open)
 
     def append(self, tokens: Any) -> "TokenBuffer":
         """Appends one token to each row: int32 `(B,)`."""

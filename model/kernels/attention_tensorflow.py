@@ -158,21 +158,23 @@ class _Attention:
         def step(number, to_query, to_key, to_value, *to_trained):
             some = rows.take(query, number)
             # Rows of the previous piece must not count twice.
-            given = rows.take(upstream, number)
-            given = tf.where(rows.are_new(number), given, tf.zeros_like(given))
+            some_upstream = rows.take(upstream, number)
+            some_upstream = tf.where(
+                rows.are_new(number), some_upstream, tf.zeros_like(some_upstream)
+            )
             with tf.GradientTape() as tape:
                 tape.watch(trained)
                 bias = self._bias(rows.start(number), rows.size, trained)
             probabilities = self._probabilities(some, key, bias)
 
-            to_probabilities = _wide(_product(given, value, transpose_b=True))
+            to_probabilities = _wide(_product(some_upstream, value, transpose_b=True))
             # The softmax's gradient subtracts the mean of the probabilities' gradient.
             if trained:
                 # From the rounded values, so that the gradients of a row's scores add
                 # up to 0: a bias sums over many rows, which would accumulate errors.
                 mean = probabilities * to_probabilities
             else:  # equals the mean over the outputs, which is a shorter sum
-                mean = _wide(given) * _wide(rows.take(outputs, number))
+                mean = _wide(some_upstream) * _wide(rows.take(outputs, number))
             mean = tf.reduce_sum(mean, axis=-1, keepdims=True)
             to_scores = probabilities * (to_probabilities - mean)
 
@@ -191,7 +193,7 @@ class _Attention:
             probabilities = tf.cast(probabilities, query.dtype)
             to_query = to_query.write(number, _product(to_scores, key))
             to_key += _wide(_product_over_rows(to_scores, some, key))
-            to_value += _wide(_product_over_rows(probabilities, given, key))
+            to_value += _wide(_product_over_rows(probabilities, some_upstream, key))
             return number + 1, to_query, to_key, to_value, *to_trained
 
         zeros = [tf.zeros_like(x, "float32") for x in (key, value, *trained)]

@@ -7,8 +7,8 @@ TensorFlow without XLA, and only inside `loop_with_cache`, the new rows are writ
 the cache's own memory.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,6 +19,7 @@ from transbeam.model.kernels.dispatch import (
     is_for_phones,
     is_plain,
     on_tensorflow,
+    setting,
 )
 
 _in_place: ContextVar[bool] = ContextVar("in_place", default=False)
@@ -152,7 +153,7 @@ def _tensorflow_loop(condition, body, state, cache):
     shapes = tf.nest.map_structure(lambda x: tf.TensorShape(x.shape), (cache, state))
 
     def step(cache, state):
-        with _updates_in_place(not compiled):
+        with setting(_in_place, not compiled):
             new = body(cache, *state)
         # Partially known shapes are lost in the model, so they are set again.
         return tf.nest.map_structure(_with_shape, tuple(new), shapes)
@@ -173,28 +174,17 @@ def _with_shape(tensor, shape):
     return tensor
 
 
-@contextmanager
-def updating_in_place() -> Iterator[None]:
+def updating_in_place() -> AbstractContextManager[None]:
     """Lets functions that are traced inside write to the caches passed to them.
 
     This consumes a cache: use only the returned one, and do not pass the old one again.
     In eager execution nothing is updated in place.
     """
-    with _updates_in_place(in_tensorflow_graph()):
-        yield
-
-
-@contextmanager
-def _updates_in_place(allowed: bool):
-    token = _in_place.set(allowed)
-    try:
-        yield
-    finally:
-        _in_place.reset(token)
+    return setting(_in_place, in_tensorflow_graph())
 
 
 def _compiled_by_xla() -> bool:
-    """Tells if the traced function, or a caller of it, is compiled by XLA."""
+    """Checks if the traced function, or a caller of it, is compiled by XLA."""
     import tensorflow as tf
     from tensorflow.python.ops import control_flow_util
 

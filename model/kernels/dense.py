@@ -80,7 +80,7 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 
 
 def should_widen(inputs) -> bool:
-    """Tells if products of these bfloat16 vectors are faster in float32.
+    """Checks if products of these bfloat16 vectors are faster in float32.
 
     That is measured on the machine. With few tokens the time is dominated by reading
     the kernel, which a wider dtype would slow down.

@@ -5,11 +5,13 @@ runs, except for exports, which cannot use some.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
+
+T = TypeVar("T")
 
 # With fewer tokens, launching the XLA kernel takes longer than the ops it replaces.
 FEWEST_TOKENS = 64
@@ -20,7 +22,22 @@ _IN_INT8: ContextVar[bool] = ContextVar("in_int8", default=False)
 
 
 @contextmanager
-def plain() -> Iterator[None]:
+def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Sets a context variable while the context is open.
+
+    Example:
+    >>> with setting(_PLAIN, True):
+    ...     is_plain()
+    True
+    """
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def plain() -> AbstractContextManager[None]:
     """Limits functions that are traced inside to ops that every runtime has.
 
     XLA is not used, because TFLite does not support it, nor are custom gradients, whose
@@ -33,11 +50,7 @@ def plain() -> Iterator[None]:
     >>> is_plain()
     False
     """
-    token = _PLAIN.set(True)
-    try:
-        yield
-    finally:
-        _PLAIN.reset(token)
+    return setting(_PLAIN, True)
 
 
 @contextmanager
@@ -53,13 +66,8 @@ def for_phones(*, in_int8: bool = False) -> Iterator[None]:
     ...     is_plain(), is_for_phones()
     (True, True)
     """
-    tokens = _FOR_PHONES.set(True), _IN_INT8.set(in_int8)
-    try:
-        with plain():
-            yield
-    finally:
-        _FOR_PHONES.reset(tokens[0])
-        _IN_INT8.reset(tokens[1])
+    with plain(), setting(_FOR_PHONES, True), setting(_IN_INT8, in_int8):
+        yield
 
 
 def is_for_phones() -> bool:
@@ -92,7 +100,7 @@ def in_tensorflow_graph() -> bool:
 
 
 def has_many_tokens(x: Any) -> bool:
-    """Tells if a tensor is large enough for an XLA kernel to pay off.
+    """Checks if a tensor is large enough for an XLA kernel to pay off.
 
     Args:
         x: float `(..., D)`, of any number of vectors.

@@ -9,6 +9,7 @@ has no effect.
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -41,7 +42,7 @@ def share_trace(
     True
     """
     if is_plain() or not in_tensorflow_graph():
-        return [_with_layer(call, layer) for layer in layers]
+        return [partial(call, layer) for layer in layers]
     traces: dict[Hashable, Callable] = {}
     shared = []
     for layer in layers:
@@ -50,10 +51,6 @@ def share_trace(
             traces[kind] = _of_any_weights(call, layer)
         shared.append(_with_weights(traces[kind], layer))
     return shared
-
-
-def _with_layer(call, layer):
-    return lambda *arguments: call(layer, *arguments)
 
 
 def _of_any_weights(call, layer):

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.model.kernels.elementwise_reference import (
+from transbeam.model.kernels.elementwise import (
     plain_adam_update,
     plain_dropout,
 )
@@ -28,7 +28,7 @@ def _island(function) -> Any:
 
 
 def gelu(x, approximate):
-    """See `transbeam.model.kernels.activations.gelu`."""
+    """See `transbeam.model.kernels.elementwise.gelu`."""
     x = tf.convert_to_tensor(x)
     # In float32 TensorFlow's graph optimizer fuses its own op with a matrix product.
     make = tf.nn.gelu if x.dtype == tf.float32 else _gelu
@@ -43,7 +43,7 @@ def gelu(x, approximate):
 
 
 def layer_normalization(x, gamma, beta, epsilon):
-    """See `transbeam.model.kernels.norms.layer_normalization`."""
+    """See `transbeam.model.kernels.elementwise.layer_normalization`."""
 
     @tf.custom_gradient
     def forward(x, gamma, beta):
@@ -60,7 +60,7 @@ def layer_normalization(x, gamma, beta, epsilon):
 
 
 def dropout(x, rate, seed):
-    """See `transbeam.model.kernels.dropout.dropout`."""
+    """See `transbeam.model.kernels.elementwise.dropout`."""
 
     @tf.custom_gradient
     def forward(x):
@@ -73,7 +73,7 @@ def dropout(x, rate, seed):
 
 
 def adam_update(values, gradient, rates, betas):
-    """See `transbeam.model.kernels.adam.adam_update`."""
+    """See `transbeam.model.kernels.elementwise.adam_update`."""
     # As tensors, because a function of variables would be traced for each of them.
     return _adam_update(
         tuple(map(tf.convert_to_tensor, values)), gradient, rates, betas

@@ -1,11 +1,11 @@
 """The activations that a config can name.
 
-GELU is computed in float32 for every dtype; see `model/kernels/activations.py`.
+GELU is computed in float32 for every dtype; see `model/kernels/elementwise.py`.
 """
 
 import keras
 
-from transbeam.model.kernels import activations
+from transbeam.model.kernels import elementwise
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -26,7 +26,7 @@ def gelu(x):
     References:
         - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
     """
-    return activations.gelu(x, approximate=False)
+    return elementwise.gelu(x, approximate=False)
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -48,7 +48,7 @@ def gelu_tanh(x):
         - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2, the
           approximation
     """
-    return activations.gelu(x, approximate=True)
+    return elementwise.gelu(x, approximate=True)
 
 
 ACTIVATIONS = {

@@ -4,7 +4,7 @@ import inspect
 
 import keras
 
-from transbeam.model.layers.dtype_policies import policy_config
+from transbeam.model.layers.dense import policy_config
 
 
 class ConfiguredLayer(keras.layers.Layer):

@@ -1,8 +1,69 @@
-"""The dense layer that all layers use."""
+"""The dense layer that all layers use, and the dtype policies of those inside a layer.
+
+A layer passes its dtype policy to its dense layers. If these are quantized later, a
+saved layer must restore the policy of each; otherwise the model would be built with
+float kernels, into which integers would be loaded.
+"""
+
+from typing import Any
 
 import keras
 
 from transbeam.model.kernels.dense import dense
+
+# A dense layer with a quantized kernel does not quantize its inputs. Keras would do so,
+# which is less exact, and several times slower on a CPU.
+WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+
+
+def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
+    """Returns the dtype options of a layer for a dense layer inside it.
+
+    Args:
+        layer: The layer, in its constructor.
+        name: The dense layer's name, unique in the layer.
+
+    Returns:
+        Options of `keras.layers.Dense`: name, dtype policy, and quantization config.
+
+    Example:
+    >>> options = part_options(keras.layers.Layer(dtype="mixed_bfloat16"), "query")
+    >>> keras.layers.Dense(2, **options).dtype_policy.name
+    'mixed_bfloat16'
+    """
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        # A complete map would be looked up by path; but Keras 3.15 does not do so when
+        # it saves a dense layer, and such a model could not be saved again.
+        policy = policy[name]
+    return {"name": name, "dtype": policy, "quantization_config": WEIGHTS_ONLY}
+
+
+def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
+    """Returns the `dtype` entry of `get_config`.
+
+    Args:
+        layer: A layer that made its dense layers with `part_options`.
+
+    Returns:
+        The serialized dtype policy; if parts are quantized, a map with their policies
+        by name.
+
+    Example:
+    >>> policy_config(keras.layers.Layer(dtype="float32"))["config"]
+    {'name': 'float32'}
+    """
+    policy = layer.dtype_policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        policy = policy.default_policy
+    quantised = {
+        part.name: part.dtype_policy
+        for part in layer._flatten_layers(include_self=False, recursive=False)
+        if part.quantization_mode is not None
+    }
+    if quantised:
+        policy = keras.dtype_policies.DTypePolicyMap(policy.name, quantised)
+    return keras.saving.serialize_keras_object(policy)
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -1,14 +1,14 @@
 """Dropout with a mask that is recomputed, not stored."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
-from transbeam.model.kernels.dropout import dropout
+from transbeam.model.kernels.dispatch import setting
+from transbeam.model.kernels.elementwise import dropout
 
 _HELD: ContextVar["Seeds | None"] = ContextVar("held", default=None)
 
@@ -67,15 +67,10 @@ class Seeds:
         }
         self._calls: dict[int, int] = {}
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """A context in which dropouts use these seeds without advancing them."""
         self._calls = dict.fromkeys(self._first, 0)
-        token = _HELD.set(self)
-        try:
-            yield
-        finally:
-            _HELD.reset(token)
+        return setting(_HELD, self)
 
     def next(self, part: Dropout) -> Any:
         """A dropout's next seed."""

@@ -4,15 +4,14 @@ import keras
 
 from transbeam.model.base.initializers import (
     InitializerLike,
+    derive_seed,
     initializer_or_normal,
     seeded,
 )
-from transbeam.model.base.seeds import derive_seed
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.base_layer import TokenwiseLayer
-from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dense import Dense, part_options
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

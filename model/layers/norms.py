@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from transbeam.model.kernels.norms import layer_normalization
+from transbeam.model.kernels.elementwise import layer_normalization
 from transbeam.model.layers.base_layer import TokenwiseLayer
 
 

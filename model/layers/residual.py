@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.dropout import Dropout
 

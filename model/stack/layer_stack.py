@@ -5,18 +5,15 @@ from typing import Any
 
 import keras
 
-from transbeam.model.base.initializers import seeded
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed, seeded
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.model.layers.dense import Dense
 from transbeam.model.layers.dropout import Dropout
 from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
-from transbeam.model.stack.attention_factory import (
-    build_attention,
-    build_cross_attention,
-)
 from transbeam.model.stack.layer_factory import (
+    build_attention,
     build_bias_table,
+    build_cross_attention,
     build_feedforward,
     build_norm,
     build_position,

@@ -10,7 +10,7 @@ from transbeam.configs.schema.block import (
     NormalInitializerConfig,
 )
 from transbeam.configs.schema.model import StackConfig
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,8 +123,12 @@ def _refuse_quantised(settings: HFConfig) -> None:
     """Raises an error for quantized weights, as declared in the configuration."""
     for key in ("quantization_config", "quantization", "compression_config"):
         if key in settings:
-            value = settings.values[key]
-            method = value.get("quant_method", key) if isinstance(value, dict) else key
+            method_settings = settings.values[key]
+            method = (
+                method_settings.get("quant_method", key)
+                if isinstance(method_settings, dict)
+                else key
+            )
             raise ArtifactError(
                 f"{settings.where}: {key}: the weights are quantised ({method}), which "
                 f"cannot be read. {UNQUANTISED}"

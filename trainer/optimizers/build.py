@@ -14,7 +14,7 @@ from transbeam.configs.schema.optimizers import (
     MuonConfig,
     Optimizer,
 )
-from transbeam.model.kernels.adam import adam_update
+from transbeam.model.kernels.elementwise import adam_update
 from transbeam.trainer.optimizers.adafactor import Adafactor
 
 

@@ -6,19 +6,18 @@ from keras import ops
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import (
     InitializerLike,
+    derive_seed,
     initializer_or_normal,
     seeded,
 )
-from transbeam.model.base.seeds import derive_seed
 from transbeam.model.base.tensor_checks import check_rank
 from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.shapes import reshape
 from transbeam.model.layers.attention.fused_qkv import joined_projection
 from transbeam.model.layers.attention.probabilities import Probabilities
 from transbeam.model.layers.base_layer import SameShapeLayer
-from transbeam.model.layers.dense import Dense
+from transbeam.model.layers.dense import Dense, part_options
 from transbeam.model.layers.dropout import Dropout
-from transbeam.model.layers.dtype_policies import part_options
 from transbeam.model.layers.sequence_info import check_sequence_info
 
 
@@ -181,12 +180,16 @@ class Attention(SameShapeLayer):
             `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.
         """
         query, key, value = map(self.split, self._dense(inputs))
-        if self.rotary is not None:
-            if position_ids is None:
-                position_ids = ops.arange(ops.shape(inputs)[1], dtype="int32")
-            query = self.rotary(query, position_ids)
-            key = self.rotary(key, position_ids)
+        query, key = (self.rotate(x, position_ids) for x in (query, key))
         return self.scale(query), key, value
+
+    def rotate(self, x, position_ids=None):
+        """Rotates queries or keys `(B, T, heads, K)` by their positions, with RoPE."""
+        if self.rotary is None:
+            return x
+        if position_ids is None:
+            position_ids = ops.arange(ops.shape(x)[1], dtype="int32")
+        return self.rotary(x, position_ids)
 
     def _dense(self, inputs):
         """The three products: `(B, T, H K)` and twice `(B, T, G K)`."""

@@ -7,12 +7,12 @@ import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 from transbeam.model.layers.attention.base_attention import Attention
 from transbeam.model.layers.attention.blockwise import block_starts, cut_ids
 from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
-    flat_index,
+    document_max,
     look_up,
     read_documents,
 )
@@ -190,13 +190,13 @@ class BlockSparseAttention(Attention):
 
         index, allowed = [], []
         for more in range(1 if documents.aligned else 2):
-            asking = number[:, :, 0] + more
-            drawn = ops.expand_dims(self._draw(asking, count), 3)  # (N B, H, r, 1)
+            drawing = number[:, :, 0] + more
+            drawn = ops.expand_dims(self._draw(drawing, count), 3)  # (N B, H, r, 1)
             key = ops.where(drawn < 0, -1, start + drawn * size + tokens)
             key = ops.reshape(key, (rows, batch, heads * keys))
             key_ids = ops.reshape(documents.ids_at(key), (all_blocks, heads, 1, keys))
-            asks = ops.equal(number, ops.expand_dims(asking, 3))
-            seen = ops.logical_and(documents.visible(key_ids, ids), asks)
+            draws = ops.equal(number, ops.expand_dims(drawing, 3))
+            seen = ops.logical_and(documents.visible(key_ids, ids), draws)
             index.append(ops.reshape(key, (rows, batch, heads, keys)))
             allowed.append(ops.reshape(seen, (rows, batch, heads, size, keys)))
         return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
@@ -290,11 +290,5 @@ def last_blocks(documents: DocumentMasks, size: int):
     positions = ops.where(ops.not_equal(documents.ids, 0), documents.positions, 0)
     if documents.aligned:
         last = ops.max(positions, axis=1, keepdims=True, initial=0)
-        last = last + ops.zeros_like(positions)
-        return last // size
-    batch, length = ops.shape(positions)
-    starts = ops.expand_dims(documents.starts, 0)  # as of one block
-    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
-    last = ops.segment_max(ops.reshape(positions, (-1,)), tokens, batch * length)
-    last = ops.take(last, tokens, axis=0)
-    return ops.reshape(last, (batch, length)) // size
+        return (last + ops.zeros_like(positions)) // size
+    return document_max(positions, documents) // size

@@ -196,9 +196,7 @@ def window_scores(rows, columns, width: int):
         keys = windows(columns, width, axis=-2)
         return ops.matmul(rows, _transposed(keys)), gradient
 
-    if is_plain():
-        return product(rows, columns)[0]
-    return ops.custom_gradient(product)(rows, columns)
+    return _with_gradient(product, rows, columns)
 
 
 def window_mean(probabilities, columns, width: int):
@@ -222,9 +220,14 @@ def window_mean(probabilities, columns, width: int):
         values = windows(columns, width, axis=-2)
         return ops.matmul(probabilities, values), gradient
 
+    return _with_gradient(product, probabilities, columns)
+
+
+def _with_gradient(product, *inputs):
+    """Calls a function that returns its outputs and their gradient."""
     if is_plain():
-        return product(probabilities, columns)[0]
-    return ops.custom_gradient(product)(probabilities, columns)
+        return product(*inputs)[0]
+    return ops.custom_gradient(product)(*inputs)
 
 
 def _transposed(x):

@@ -117,6 +117,16 @@ def look_up(x, index):
     return rows_at(tokens, flat_index(index, batch, length))
 
 
+def document_max(x, documents: DocumentMasks):
+    """Computes the maximum over each token's document: `(B, T, ...)`."""
+    batch, length, *rest = ops.shape(x)
+    starts = ops.expand_dims(documents.starts, 0)  # as of one block
+    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
+    rows = ops.reshape(x, (batch * length, *rest))
+    largest = ops.take(ops.segment_max(rows, tokens, batch * length), tokens, axis=0)
+    return ops.reshape(largest, (batch, length, *rest))
+
+
 def flat_index(index, batch, length):
     """Converts the index in a row to the index in all concatenated rows.
 

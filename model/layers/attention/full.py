@@ -10,7 +10,8 @@ from transbeam.model.layers.attention.kv_cache import (
     empty_cache,
     extend_cache,
 )
-from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
+from transbeam.model.layers.attention.local_attention import pass_seam
+from transbeam.model.layers.sequence_info import attention_mask, mask_bias, softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -83,7 +84,7 @@ class MultiHeadAttention(Attention):
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
-        probabilities = self.probabilities(softmax(scores))
+        probabilities = pass_seam(self, softmax(scores), training)
         probabilities = ops.cast(probabilities, self.compute_dtype)  # (B, H, T, S)
         probabilities = self.probabilities_dropout(probabilities, training=training)
         probabilities = ops.reshape(
@@ -110,8 +111,7 @@ class MultiHeadAttention(Attention):
         Returns:
             dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
         """
-        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
-        return empty_cache(shape, self.compute_dtype)
+        return empty_cache(self, batch_size, length)
 
     def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to those in the cache and to each other.

@@ -5,14 +5,16 @@ is read faster than three small ones. They are concatenated once per text, outsi
 the decoding loop; in training that would cost more than it saves.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
 import keras
 from keras import ops
+
+from transbeam.model.kernels.dispatch import setting
 
 Joined = tuple[Any, Any]  # kernel (D, (H + 2 G) K) and bias or None
 
@@ -48,14 +50,9 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
     return kernel, ops.concatenate([ops.cast(layer.bias, dtype) for layer in layers], 0)
 
 
-@contextmanager
-def joined_projections(joined: Mapping[int, Joined]) -> Iterator[None]:
+def joined_projections(joined: Mapping[int, Joined]) -> AbstractContextManager[None]:
     """A context in which attention layers, by their `id`, use fused projections."""
-    token = _joined.set(joined)
-    try:
-        yield
-    finally:
-        _joined.reset(token)
+    return setting(_joined, joined)
 
 
 def joined_projection(attention: keras.layers.Layer) -> Joined | None:

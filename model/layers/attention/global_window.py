@@ -147,7 +147,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
             `(B, T, H, K)`, of which only the rows of global tokens are used.
         """
         positions = sequence_info.get("position_ids")
-        key = self._turned(self.global_key(inputs), positions)
+        key = self.rotate(self.split(self.global_key(inputs)), positions)
         value = self.split(self.global_value(inputs))
         blocks = documents.cut(self.block_size)
         index, ids = self._looking_on(documents, blocks)
@@ -155,10 +155,11 @@ class GlobalWindowAttention(SlidingWindowAttention):
             first = ops.arange(self.num_global_tokens, dtype="int32")
             first = ops.minimum(first, ops.shape(inputs)[1] - 1)
             query = self.global_query(ops.take(inputs, first, axis=1))  # (B, g, H K)
-            query = self._turned(query, None)
+            query = self.rotate(self.split(query))
             query = ops.broadcast_to(query, (ops.shape(index)[0], *ops.shape(query)))
         else:
-            query = look_up(self._turned(self.global_query(inputs), positions), index)
+            query = self.split(self.global_query(inputs))
+            query = look_up(self.rotate(query, positions), index)
         ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)
         visible = documents.visible(ops.expand_dims(blocks.ids, 2), ids)
         allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
@@ -196,15 +197,6 @@ class GlobalWindowAttention(SlidingWindowAttention):
             ops.concatenate([index, later], axis=2),
             ops.concatenate([ids, later_ids], axis=2),
         )
-
-    def _turned(self, x, position_ids):
-        """Splits a projection into heads, and rotates them by their positions."""
-        x = self.split(x)
-        if self.rotary is None:
-            return x
-        if position_ids is None:
-            position_ids = ops.arange(ops.shape(x)[1], dtype="int32")
-        return self.rotary(x, position_ids)
 
     def make_cache(self, batch_size, length):
         raise NotImplementedError(f"{self.name}: only decoders have caches")

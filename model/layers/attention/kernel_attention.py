@@ -3,24 +3,54 @@
 import random
 
 import keras
+import numpy as np
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 from transbeam.model.layers.attention.base_attention import Attention
-from transbeam.model.layers.attention.chunked_linear_attention import attend_in_chunks
-from transbeam.model.layers.attention.document_masks import (
-    DocumentMasks,
-    flat_index,
-    read_documents,
-)
-from transbeam.model.layers.attention.log_space_linear_attention import (
+from transbeam.model.layers.attention.chunked_linear_attention import (
     LOWEST,
     NOTHING,
     Sums,
     attend_by_exponents,
+    attend_in_chunks,
 )
-from transbeam.model.layers.attention.orthogonal_features import orthogonal_features
+from transbeam.model.layers.attention.document_masks import (
+    DocumentMasks,
+    document_max,
+    read_documents,
+)
+
+
+def orthogonal_features(
+    num_features: int, width: int, seed: int | None = None
+) -> np.ndarray:
+    """Draws normally distributed vectors that are orthogonal in groups of `width`.
+
+    Args:
+        num_features: Number of vectors.
+        width: Their width.
+        seed: Random seed; with None, every call draws different vectors.
+
+    Returns:
+        float32 `(num_features, width)`.
+
+    Example:
+    >>> rows = orthogonal_features(2, 2, seed=1)
+    >>> abs(float(rows[0] @ rows[1])) < 1e-6
+    True
+    """
+    generator = np.random.default_rng(seed)
+    groups = -(-num_features // width)
+    normal = generator.normal(size=(groups, width, width))
+    rows, upper = np.linalg.qr(normal)
+    # The QR factorization fixes the signs; these make all directions equally likely.
+    rows = rows * np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, np.newaxis]
+    rows = np.swapaxes(rows, 1, 2).reshape(-1, width)[:num_features]
+    lengths = np.linalg.norm(generator.normal(size=(num_features, width)), axis=1)
+    return (rows * lengths[:, np.newaxis]).astype("float32")
+
 
 FEATURE_MAPS = ("softmax", "relu", "elu")
 # Added to relu features, so that no similarity is zero.
@@ -276,13 +306,7 @@ def _peaks(log_key, documents: DocumentMasks):
     log_key = ops.maximum(ops.stop_gradient(log_key), LOWEST)
     if not documents.packed:
         return ops.max(log_key, axis=1, keepdims=True, initial=LOWEST)
-    batch, length, groups, features = ops.shape(log_key)
-    starts = ops.expand_dims(documents.starts, 0)
-    tokens = ops.reshape(flat_index(starts, batch, length), (-1,))
-    rows = ops.reshape(log_key, (batch * length, groups * features))
-    peaks = ops.segment_max(rows, tokens, batch * length)
-    peaks = ops.take(peaks, tokens, axis=0)
-    return ops.reshape(peaks, (batch, length, groups, features))
+    return document_max(log_key, documents)
 
 
 def _marks(real):

@@ -8,17 +8,15 @@ read it.
 from keras import ops
 
 from transbeam.model.kernels.cache_update import update_cache
-from transbeam.model.layers.masks import softmax
+from transbeam.model.layers.sequence_info import softmax
 
 
-def empty_cache(shape, dtype):
-    """Makes an empty cache for keys and values: a dict of two tensors.
-
-    Example:
-    >>> sorted(empty_cache((1, 2, 8, 4), "float32"))
-    ['key', 'value']
-    """
-    return {name: ops.zeros(shape, dtype) for name in ("key", "value")}
+def empty_cache(attention, batch_size, length):
+    """Makes an empty cache for the keys and values of `length` tokens."""
+    shape = (batch_size, attention.num_key_value_heads, length, attention.head_dim)
+    return {
+        name: ops.zeros(shape, attention.compute_dtype) for name in ("key", "value")
+    }
 
 
 def extend_cache(cache, key, value, index):

@@ -11,7 +11,7 @@ from transbeam.model.layers.attention.document_masks import (
     read_documents,
 )
 from transbeam.model.layers.attention.local_attention import forbid, pass_seam
-from transbeam.model.layers.masks import softmax
+from transbeam.model.layers.sequence_info import softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")
@@ -99,7 +99,12 @@ class LowRankAttention(Attention):
 
     def attend(self, query, key, value, sequence_info, training=None):
         batch, length, heads, width = ops.shape(query)
-        self._check_length(length)
+        if isinstance(length, int) and length > self.max_sequence_length:
+            raise ValueError(
+                f"{self.name}: inputs has {length} tokens; expected at most "
+                f"max_sequence_length={self.max_sequence_length}, for which there are "
+                "weights"
+            )
         documents = read_documents(sequence_info, length, self.name)
         groups, shared = key.shape[2], heads // key.shape[2]
         keys = self._sum_up(key, self.key_summary, documents)  # (B, S, G, K)
@@ -117,14 +122,6 @@ class LowRankAttention(Attention):
         outputs = ops.einsum("bgrts,bsgk->btgrk", probabilities, values)
         outputs = ops.reshape(outputs, (batch, length, heads, width))
         return self._spoil_crowded_rows(outputs, documents)
-
-    def _check_length(self, length):
-        if isinstance(length, int) and length > self.max_sequence_length:
-            raise ValueError(
-                f"{self.name}: inputs has {length} tokens; expected at most "
-                f"max_sequence_length={self.max_sequence_length}, for which there are "
-                "weights"
-            )
 
     def _sum_up(self, x, summary, documents: DocumentMasks):
         """Projects each document: `(B, T, G, K)` to `(B, S, G, K)`.
@@ -152,11 +149,9 @@ class LowRankAttention(Attention):
 
         Padding belongs to none.
         """
-        numbers = ops.arange(1, self._room(documents) + 1, dtype="int32")
+        most = self.max_documents if documents.packed else 1
+        numbers = ops.arange(1, most + 1, dtype="int32")
         return ops.equal(ops.expand_dims(documents.ids, 2), numbers)
-
-    def _room(self, documents: DocumentMasks) -> int:
-        return self.max_documents if documents.packed else 1
 
     def _own_sums(self, documents: DocumentMasks):
         """Marks the projections that each token may attend to.

@@ -16,7 +16,7 @@ from transbeam.model.layers.attention.local_attention import (
     attend_to_window,
     visible_window,
 )
-from transbeam.model.layers.masks import mask_bias
+from transbeam.model.layers.sequence_info import mask_bias
 
 # Small blocks waste little at the ends of a window; large ones multiply faster.
 BLOCKS_IN_WINDOW = 8
@@ -98,8 +98,7 @@ class SlidingWindowAttention(Attention):
         Returns:
             dict with `key` and `value`, `(B, G, S, K)` in the compute dtype.
         """
-        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
-        return empty_cache(shape, self.compute_dtype)
+        return empty_cache(self, batch_size, length)
 
     def step(self, inputs, sequence_info, cache, index):
         """Attends from new tokens to those in the cache and to each other.

@@ -25,8 +25,12 @@ from transbeam.model.weights.checkpoints.hf_config import (
     HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
-from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
+from transbeam.model.weights.checkpoints.weight_mapping import (
+    VOCABULARY,
+    MappingRow,
+    dense,
+    norm,
+)
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,
@@ -90,6 +94,14 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
     return read_encoder(settings, names, HEADS)
 
 
+_ONLY = {
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+}
+
+
 def read_encoder(
     settings: HFConfig,
     names: Container[str],
@@ -107,17 +119,15 @@ def read_encoder(
         position_offset: Rows before the first position.
         num_segments: Default number of segments.
     """
-    settings.only("position_embedding_type", "absolute")
-    settings.only("is_decoder", False)
-    settings.only("add_cross_attention", False)
-    settings.only("tie_word_embeddings", True)
+    for key, value in _ONLY.items():
+        settings.only(key, value)
     segments = settings.integer("type_vocab_size", num_segments)
-    length = settings.integer("max_position_embeddings", minimum=position_offset + 1)
+    positions = settings.integer("max_position_embeddings", minimum=position_offset + 1)
     pooler = PoolerConfig(projection=True) if "pooler.dense.weight" in names else None
     config = EncoderConfig(
         num_layers=settings.integer("num_hidden_layers"),
         hidden_dim=settings.integer("hidden_size"),
-        max_sequence_length=length - position_offset,
+        max_sequence_length=positions - position_offset,
         num_segments=segments,
         dropout=settings.number("hidden_dropout_prob", 0.1),
         initializer=NormalInitializerConfig(

@@ -90,13 +90,13 @@ def _labels(settings: HFConfig) -> tuple[str, ...]:
         if number > _MOST_LABELS:
             raise settings.refusal("num_labels", f"at most {_MOST_LABELS:,}")
         return tuple(f"LABEL_{index}" for index in range(number))
-    names = settings.section("id2label").values
-    numbers = sorted(int(key) for key in names if key.strip().isdecimal())
+    labels_by_id = settings.section("id2label").values
+    numbers = sorted(int(key) for key in labels_by_id if key.strip().isdecimal())
     if numbers != list(range(len(named))):
         raise settings.refusal(
             "id2label", f"names of classes by their numbers, 0 to {len(named) - 1}"
         )
-    return tuple(str(names[key]) for key in sorted(names, key=int))
+    return tuple(str(labels_by_id[key]) for key in sorted(labels_by_id, key=int))
 
 
 # Objectives whose models have the same head as another's.
@@ -109,7 +109,7 @@ _SAME_HEAD = {
 
 
 def is_classifier(objective: Objective | None) -> bool:
-    """Tells if a head predicts a class of a whole text.
+    """Checks if a head predicts a class of a whole text.
 
     Example:
     >>> is_classifier(ClassificationConfig(labels=("no", "yes")))
@@ -119,7 +119,7 @@ def is_classifier(objective: Objective | None) -> bool:
 
 
 def is_estimator(objective: Objective | None) -> bool:
-    """Tells if a head predicts a number for a whole text.
+    """Checks if a head predicts a number for a whole text.
 
     Example:
     >>> is_estimator(RegressionConfig())
@@ -139,11 +139,11 @@ def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]
     wanted = _SAME_HEAD.get(type(objective), type(objective))
     for name, make in heads.items():
         if type(make(labels or ("0", "1"))) is wanted:
-            config: dict[str, Any] = {"architectures": [name]}
+            settings: dict[str, Any] = {"architectures": [name]}
             if labels:
-                config["id2label"] = {str(i): label for i, label in enumerate(labels)}
-                config["label2id"] = {label: i for i, label in enumerate(labels)}
-            return config
+                settings["id2label"] = {str(i): label for i, label in enumerate(labels)}
+                settings["label2id"] = {label: i for i, label in enumerate(labels)}
+            return settings
     kind = objective.kind if objective else "nothing"
     raise ArtifactError(
         f"objective.kind={kind}: no class of this family has such a head; known here: "

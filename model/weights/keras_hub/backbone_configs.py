@@ -1,6 +1,7 @@
 """Reads a KerasHub backbone's model config, from its class and its arguments."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from transbeam.configs.schema.attention import FullAttentionConfig
 from transbeam.configs.schema.block import (
@@ -59,21 +60,9 @@ def _encoder(
         ),
         pooler=PoolerConfig(projection=True) if has_pooler else None,
     )
-    return Description(config=config, vocabulary_size=_vocabulary(settings)), rows
-
-
-def _bert(settings: HFConfig) -> Described:
-    return _encoder(
-        settings, weight_tables.BERT, activation="gelu_tanh", has_pooler=True
-    )
-
-
-def _roberta(settings: HFConfig) -> Described:
-    return _encoder(settings, weight_tables.ROBERTA, epsilon=1e-5)
-
-
-def _distilbert(settings: HFConfig) -> Described:
-    return _encoder(settings, weight_tables.DISTILBERT)
+    return Description(
+        config=config, vocabulary_size=settings.integer("vocabulary_size")
+    ), rows
 
 
 def _gpt2(settings: HFConfig) -> Described:
@@ -166,7 +155,7 @@ def _t5(settings: HFConfig) -> Described:
     )
     description = Description(
         config=config,
-        vocabulary_size=_vocabulary(settings),
+        vocabulary_size=settings.integer("vocabulary_size"),
         objective=SpanCorruptionConfig(),
     )
     return description, weight_tables.t5(gated=gated)
@@ -185,10 +174,8 @@ def _vit(settings: HFConfig) -> Described:
     squares = settings.values["patch_size"]
     if height != width or squares[0] != squares[1]:
         raise settings.refusal("image_shape", "a square, cut into squares")
-    settings.only("use_class_token", True)
-    settings.only("use_mlp_bias", True)
-    settings.only("use_patch_bias", True)
-    settings.only("use_mha_bias", True)
+    for key in ("use_class_token", "use_mlp_bias", "use_patch_bias", "use_mha_bias"):
+        settings.only(key, True)
     patches = PatchesConfig(
         image_size=height, patch_size=squares[0], num_channels=channels
     )
@@ -215,19 +202,31 @@ def _vit(settings: HFConfig) -> Described:
 
 def _language_model(settings: HFConfig, config: DecoderConfig) -> Description:
     return Description(
-        config=config, vocabulary_size=_vocabulary(settings), objective=CausalConfig()
+        config=config,
+        vocabulary_size=settings.integer("vocabulary_size"),
+        objective=CausalConfig(),
     )
-
-
-def _vocabulary(settings: HFConfig) -> int:
-    return settings.integer("vocabulary_size")
 
 
 # Family, and the function that reads description and table, by class name.
 BACKBONES: Mapping[str, tuple[str, Callable[[HFConfig], Described]]] = {
-    "BertBackbone": ("bert", _bert),
-    "RobertaBackbone": ("roberta", _roberta),
-    "DistilBertBackbone": ("distilbert", _distilbert),
+    "BertBackbone": (
+        "bert",
+        partial(
+            _encoder,
+            rows=weight_tables.BERT,
+            activation="gelu_tanh",
+            has_pooler=True,
+        ),
+    ),
+    "RobertaBackbone": (
+        "roberta",
+        partial(_encoder, rows=weight_tables.ROBERTA, epsilon=1e-5),
+    ),
+    "DistilBertBackbone": (
+        "distilbert",
+        partial(_encoder, rows=weight_tables.DISTILBERT),
+    ),
     "GPT2Backbone": ("gpt2", _gpt2),
     "LlamaBackbone": ("llama", _llama),
     "Llama3Backbone": ("llama", _llama),

@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from transbeam.configs.schema.generation import BeamConfig
+from transbeam.model.generation.logits_processors import RowLogitsProcessor
 from transbeam.model.generation.request_batch import RequestBatch
-from transbeam.model.generation.row_logits_processors import RowLogitsProcessor
 from transbeam.serving.signatures.generation.logit_bias import MOST as MOST_BIASES
 from transbeam.serving.signatures.generation.logit_bias import parse_biases
 from transbeam.serving.text_ops.stop_strings import StopStrings

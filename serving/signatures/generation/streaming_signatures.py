@@ -15,8 +15,8 @@ import tensorflow as tf
 from transbeam.model.generation import continuous_batching
 from transbeam.model.generation.continuous_batching import Running
 from transbeam.model.generation.decode_functions import DecodeFunctions
+from transbeam.model.generation.logits_processors import RowLogitsProcessor
 from transbeam.model.generation.request_batch import RequestBatch
-from transbeam.model.generation.row_logits_processors import RowLogitsProcessor
 from transbeam.model.kernels.cache_update import updating_in_place
 from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
 from transbeam.serving.signatures.base.interface import Endpoint

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from transbeam.model.base.initializers import seeded
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed, seeded
 from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.model.layers.embeddings import SegmentEmbedding, TokenEmbedding
 from transbeam.model.layers.feedforward import FeedForward, GatedFeedForward

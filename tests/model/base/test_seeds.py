@@ -2,7 +2,7 @@
 
 import itertools
 
-from transbeam.model.base.seeds import derive_seed
+from transbeam.model.base.initializers import derive_seed
 
 
 def test_seeds_of_parts_differ():

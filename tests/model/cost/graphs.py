@@ -37,7 +37,7 @@ from transbeam.configs.schema.objectives.supervised import (
     ImageClassificationConfig,
     SpanQAConfig,
 )
-from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Lengths
 
 VOCABULARY_SIZE = 1_000
 BATCH = 2

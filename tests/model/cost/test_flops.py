@@ -35,7 +35,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig
 from transbeam.model.cost.flop_count import elementwise, products
 from transbeam.model.cost.flops import count_work
-from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Lengths
 
 REPOSITORY = Path(__file__).parents[3]
 MULTIPLY_ADD = 2

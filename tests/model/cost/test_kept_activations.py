@@ -13,7 +13,7 @@ from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.cost.graphs import GRAPHS, VOCABULARY_SIZE, Graph
 from transbeam.model.build import build_model
 from transbeam.model.cost.memory import kept_activations
-from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Lengths
 
 pytestmark = tensorflow_only
 BATCH = 3

@@ -33,7 +33,7 @@ from transbeam.model.cost.memory import (
     kept_activations,
     training_memory,
 )
-from transbeam.model.cost.sequence_lengths import Lengths
+from transbeam.model.cost.stacks import Lengths
 from transbeam.model.kernels import vocabulary_loss
 from transbeam.model.layers.attention import kernel_attention
 

@@ -8,19 +8,17 @@ from keras import ops
 from tests.model.compiling import compiled
 from transbeam.configs.schema.generation import SampleConfig
 from transbeam.model.generation.logits_processors import NEVER
-from transbeam.model.generation.request_rng import (
+from transbeam.model.generation.sampling import (
     CHOICE,
     DRAFT,
-    random_bits,
-    random_gumbel,
-    random_uniform,
-)
-from transbeam.model.generation.sampling import (
     draw,
     highest,
     keep_min_p,
     keep_top_k,
     keep_top_p,
+    random_bits,
+    random_gumbel,
+    random_uniform,
     shape_scores,
 )
 

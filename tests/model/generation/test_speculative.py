@@ -161,5 +161,5 @@ def test_models_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"draft: its logits have shape \(1, 5\)"):
         generate(MODEL.steps, np.array([[1]]), config=config, draft=small.steps)
     sums = MODEL.steps._replace(can_rewind=False)
-    with pytest.raises(ValueError, match="draft: its cache cannot forget tokens"):
+    with pytest.raises(ValueError, match="draft: its cache cannot drop tokens"):
         generate(MODEL.steps, np.array([[1]]), config=config, draft=sums)

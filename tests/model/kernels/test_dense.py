@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.model.conftest import tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
-from transbeam.model.kernels.activations import gelu
 from transbeam.model.kernels.dense import ENOUGH_TOKENS, dense, plain_dense
 from transbeam.model.kernels.dispatch import plain
+from transbeam.model.kernels.elementwise import gelu
 from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
 from transbeam.model.kernels.matmul_measurement import DTYPES
 

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 from transbeam.model.kernels import dispatch as kernels
-from transbeam.model.kernels.activations import gelu, plain_gelu
 from transbeam.model.kernels.dispatch import plain
-from transbeam.model.kernels.norms import layer_normalization, plain_layer_normalization
+from transbeam.model.kernels.elementwise import (
+    gelu,
+    layer_normalization,
+    plain_gelu,
+    plain_layer_normalization,
+)
 
 pytestmark = tensorflow_only
 DTYPES = ["float32", "bfloat16", "float16"]

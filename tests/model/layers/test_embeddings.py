@@ -141,7 +141,7 @@ def test_against_keras_hub():
 
 def segment_embedding(num_segments: int) -> SegmentEmbedding:
     layer = SegmentEmbedding(num_segments, name="segment_embedding")
-    layer.build((1, 2, 2), (1, 2))
+    layer.build((1, 2, 2))
     layer.set_weights([TABLE[:num_segments]])
     return layer
 

@@ -67,7 +67,7 @@ def test_drop_path_and_dropout_together():
 
 def test_rezero_learns_how_much_to_add():
     residual = ReZeroResidual()
-    residual.build(INPUTS.shape, UPDATE.shape)
+    residual.build(INPUTS.shape)
     assert [weight.path.split("/")[-1] for weight in residual.weights] == ["scale"]
     update = keras.Variable(UPDATE)
     _, slopes = value_and_gradients(

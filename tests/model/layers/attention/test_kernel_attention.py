@@ -30,8 +30,10 @@ from tests.model.layers.attention.masked_reference import (
 )
 from transbeam.configs.base.errors import ConfigError
 from transbeam.model.layers.attention import chunked_linear_attention
-from transbeam.model.layers.attention.kernel_attention import KernelAttention
-from transbeam.model.layers.attention.orthogonal_features import orthogonal_features
+from transbeam.model.layers.attention.kernel_attention import (
+    KernelAttention,
+    orthogonal_features,
+)
 from transbeam.model.layers.positions.alibi import LinearBias
 from transbeam.model.layers.positions.rotary import RotaryEmbedding
 

@@ -6,8 +6,8 @@ from keras import ops
 
 from tests.model.compiling import compiled
 from tests.model.generation.numpy_logits_processors import by_numpy
-from transbeam.model.generation.logits_processors import NEVER
-from transbeam.model.generation.row_logits_processors import (
+from transbeam.model.generation.logits_processors import (
+    NEVER,
     GeneratedRows,
     RowLogitsProcessor,
     add_biases,

@@ -1,0 +1,208 @@
+"""Elementwise operations: GELU, layer normalization, dropout and AdamW's update.
+
+Each dispatches to one XLA kernel with TensorFlow, and elsewhere to the reference in
+`keras.ops`.
+"""
+
+import math
+from typing import Any
+
+from keras import ops
+
+from transbeam.model.kernels.dispatch import has_many_tokens, is_plain, on_tensorflow
+
+Three = tuple[Any, Any, Any]
+
+
+def plain_adam_update(
+    values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
+) -> Three:
+    """As `adam_update`, in `keras.ops`: the reference."""
+    (weight, mean, square), (rate, decay, epsilon) = values, rates
+    mean = mean + (gradient - mean) * (1.0 - betas[0])
+    square = square + (ops.square(gradient) - square) * (1.0 - betas[1])
+    step = rate * mean / (ops.sqrt(square) + epsilon)
+    return weight - weight * decay - step, mean, square
+
+
+def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
+    """As `dropout`, in `keras.ops`: the reference."""
+    size = ops.size(x)
+    indices = ops.cast(ops.arange(size, dtype="int32"), "uint32") * _number(0x9E3779B1)
+    bits = _hash(ops.bitwise_xor(indices, _hash(seed[0] + _hash(seed[1]))))
+    kept = ops.reshape(bits >= _number(threshold(rate)), ops.shape(x))
+    scaled = ops.cast(ops.cast(x, "float32") * (1.0 / (1.0 - rate)), x.dtype)
+    return ops.where(kept, scaled, ops.zeros_like(x))
+
+
+def threshold(rate: float) -> int:
+    """Returns the smallest hash value whose element is kept."""
+    return min(round(rate * 2**32), 2**32 - 1)
+
+
+def _hash(x):
+    """Hashes uint32 numbers; each output bit depends on each input bit."""
+    x = _mix(x, 16) * _number(0x85EBCA6B)
+    x = _mix(x, 13) * _number(0xC2B2AE35)
+    return _mix(x, 16)
+
+
+def _mix(x, shift):
+    return ops.bitwise_xor(x, ops.right_shift(x, _number(shift)))
+
+
+def _number(value):
+    return ops.convert_to_tensor(value, "uint32")
+
+
+def gelu(x: Any, approximate: bool = False) -> Any:
+    """`x` times the normal distribution function of `x`.
+
+    The error function has neither an exact nor a fast half-precision kernel on a CPU.
+    With TensorFlow, half precision is widened and narrowed inside one XLA kernel, if
+    there are enough tokens for that to pay off; float32 uses TensorFlow's op, which is
+    fused into the preceding matrix product (see `transbeam.model.kernels.dense`). The
+    gradient is one kernel for both, and keeps only `x`, where TensorFlow's keeps three
+    tensors of that size.
+
+    Args:
+        x: float tensor of any shape.
+        approximate: If true, uses the tanh approximation.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Example:
+    >>> ops.convert_to_numpy(gelu(ops.array([-1.0, 0.0, 1.0]))).round(4)
+    array([-0.1587,  0.    ,  0.8413], dtype=float32)
+
+    References:
+        - [Hendrycks & Gimpel, 2016](https://arxiv.org/abs/1606.08415), section 2
+    """
+    if on_tensorflow() and not is_plain() and has_many_tokens(x):
+        from transbeam.model.kernels import xla_fusion
+
+        return xla_fusion.gelu(x, approximate)
+    return plain_gelu(x, approximate)
+
+
+def plain_gelu(x: Any, approximate: bool = False) -> Any:
+    """As `gelu`, in `keras.ops`: the reference."""
+    wide = ops.cast(x, "float32")
+    return ops.cast(ops.gelu(wide, approximate=approximate), x.dtype)
+
+
+def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Normalizes each vector to mean 0 and variance 1, then rescales it.
+
+    With TensorFlow this is one XLA kernel instead of eight passes, and so is its
+    gradient. A decoding step has too few tokens for that to pay off.
+
+    Args:
+        x: float `(..., D)`.
+        gamma: float `(D,)`.
+        beta: float `(D,)`.
+        epsilon: Added to the variance.
+
+    Returns:
+        Same shape and dtype as `x`. Computed in float32.
+
+    Example:
+    >>> x = ops.array([[1.0, 2.0, 3.0]])
+    >>> normal = layer_normalization(x, ops.ones(3), ops.zeros(3), 1e-12)
+    >>> ops.convert_to_numpy(normal).round(3)
+    array([[-1.225,  0.   ,  1.225]], dtype=float32)
+
+    References:
+        - [Ba et al., 2016](https://arxiv.org/abs/1607.06450), equation 3
+    """
+    if on_tensorflow() and not is_plain() and has_many_tokens(x):
+        from transbeam.model.kernels import xla_fusion
+
+        return xla_fusion.layer_normalization(x, gamma, beta, epsilon)
+    return plain_layer_normalization(x, gamma, beta, epsilon)
+
+
+def plain_layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """As `layer_normalization`, in `keras.ops`: the reference."""
+    wide = ops.cast(x, "float32")
+    centred = wide - ops.mean(wide, axis=-1, keepdims=True)
+    variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+    normalised = centred * ops.rsqrt(variance + epsilon)
+    gamma, beta = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
+    return ops.cast(normalised * gamma + beta, x.dtype)
+
+
+def dropout(x: Any, rate: float, seed: Any) -> Any:
+    """Sets a share of all elements to 0 and scales the others to keep the mean.
+
+    Args:
+        x: float, of any shape.
+        rate: The share, in `(0, 1)`, with a resolution of 2^-32.
+        seed: uint32 `(2,)`. The same seed gives the same mask, on every backend.
+
+    Returns:
+        Same shape and dtype as `x`.
+
+    Raises:
+        ValueError: There are 2^31 elements or more.
+
+    Example:
+    >>> from keras import ops
+    >>> x = dropout(ops.ones((1000,)), 0.5, ops.array([1, 2], dtype="uint32"))
+    >>> sorted(set(ops.convert_to_numpy(x).tolist()))
+    [0.0, 2.0]
+
+    References:
+        - [Srivastava et al., 2014](https://jmlr.org/papers/v15/srivastava14a.html)
+        - the mixing steps: MurmurHash3's finalizer, by Austin Appleby (public domain)
+    """
+    if None not in x.shape and math.prod(x.shape) >= 2**31:
+        raise ValueError(
+            f"dropout of {math.prod(x.shape):,} elements at once, expected fewer than "
+            "2^31. Smaller batches have fewer, or more training.accumulation"
+        )
+    if on_tensorflow() and not is_plain():
+        from transbeam.model.kernels import xla_fusion
+
+        return xla_fusion.dropout(x, rate, seed)
+    return plain_dropout(x, rate, seed)
+
+
+def adam_update(
+    values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
+) -> Three:
+    """Computes a weight and its moments after a step.
+
+    As separate ops, a dozen of them read and write the whole weight; one XLA kernel
+    reads four arrays and writes three.
+
+    Args:
+        values: The weight, the mean of gradients and the mean of their squares, all of
+            one shape.
+        gradient: The gradient, of the same shape.
+        rates: float32 scalars: the step size, the decayed share of the weight, and the
+            epsilon added to the root.
+        betas: The decay rates of the two means, two floats.
+
+    Returns:
+        The three new values.
+
+    Example:
+    >>> from keras import ops
+    >>> weight, zero = ops.array([1.0]), ops.zeros(1)
+    >>> gradient = ops.ones(1)
+    >>> weight, mean, square = adam_update(
+    ...     (weight, zero, zero), gradient, (0.1, 0.5, 0.0), (0.5, 0.75)
+    ... )
+    >>> round(float(weight[0]), 6)  # half of it decays, then 0.1 * 0.5 / sqrt(0.25)
+    0.4
+
+    References:
+        - [Loshchilov & Hutter, 2019](https://arxiv.org/abs/1711.05101), algorithm 2
+    """
+    if on_tensorflow():
+        from transbeam.model.kernels import xla_fusion
+
+        return xla_fusion.adam_update(values, gradient, rates, betas)
+    return plain_adam_update(values, gradient, rates, betas)
