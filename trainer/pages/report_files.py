@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.schema.run import RunConfig
-from transbeam.trainer.objectives.baselines import Baseline, yardstick
+from transbeam.trainer.objectives.baselines import Baseline, read_baseline
 from transbeam.trainer.pages.svg_curves import draw
 from transbeam.trainer.pages.training_page import loss_curves, training_report
 
@@ -35,7 +35,7 @@ def write_report(
         The paths of the files, by name.
     """
     picture, page = folder / "loss.png", folder / "report.html"
-    draw_loss(rows, yardstick(result["evaluation"]), picture)
+    draw_loss(rows, read_baseline(result["evaluation"]), picture)
     precision = config.training.precision
     facts = {"backend": keras.backend.backend(), "precision": precision}
     write_atomically(page, training_report(config, rows, result, facts, samples))

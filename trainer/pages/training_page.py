@@ -10,7 +10,7 @@ from markupsafe import Markup
 from transbeam.configs.cli.progress import duration
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.pages.html_templates import render
-from transbeam.trainer.objectives.baselines import Baseline, yardstick
+from transbeam.trainer.objectives.baselines import Baseline, read_baseline
 from transbeam.trainer.pages.nearest_preset import nearest_preset
 from transbeam.trainer.pages.svg_curves import Curve, curves
 
@@ -38,7 +38,7 @@ def training_report(
         title=f"Training of {config.name}",
         summary=result["summary"],
         parts=[
-            _loss(rows, yardstick(result["evaluation"])),
+            _loss(rows, read_baseline(result["evaluation"])),
             ("Learning rate", "", _curve(rows, "learning_rate")),
             (
                 "Gradient norm",
