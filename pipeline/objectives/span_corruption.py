@@ -134,10 +134,10 @@ def _corrupt(
     shown = ~noise | starts
     source = np.where(starts, sentinel, rows.ids)[shown]
     both = np.stack([sentinel, rows.ids], axis=1)
-    asked = np.stack([starts, noise], axis=1)
+    in_target = np.stack([starts, noise], axis=1)
     return (
         split_rows(source, _per_row(shown, rows)),
-        split_rows(both[asked], _per_row(noise, rows) + _per_row(starts, rows)),
+        split_rows(both[in_target], _per_row(noise, rows) + _per_row(starts, rows)),
     )
 
 

@@ -85,29 +85,29 @@ def make_records(
     texts = _tokenize_each_once(usable.texts(), tokenizer)
     spans = answer_tokens(usable.texts(), characters[rows], texts, tokenizer)
 
-    asked = np.minimum(questions.lengths, config.max_question_length)
-    room = length - 3 - asked
-    filled = (texts.lengths > 0) & (asked > 0)
+    question_lengths = np.minimum(questions.lengths, config.max_question_length)
+    room = length - 3 - question_lengths
+    filled = (texts.lengths > 0) & (question_lengths > 0)
     windows = _windows(texts.lengths, room, config.stride, filled)
     which = windows.document
-    question = stretches(questions, which, 0, asked[which])
+    question = stretches(questions, which, 0, question_lengths[which])
     context = stretches(texts, which, windows.start, windows.length)
     framed = frame_texts(question, context, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
-    column = asked[which] + 2  # of the window's first token
+    column = question_lengths[which] + 2  # of the window's first token
     in_context = ranges(framed.lengths) >= np.repeat(column, framed.lengths)
 
     first = spans.first[which] - windows.start
     last = spans.last[which] - windows.start
-    held = (spans.last[which] >= 0) & (first >= 0) & (last < windows.length)
-    seen = np.bincount(which[held], minlength=len(rows)) > 0
+    is_inside = (spans.last[which] >= 0) & (first >= 0) & (last < windows.length)
+    seen = np.bincount(which[is_inside], minlength=len(rows)) > 0
     answered = filled & (spans.last >= 0)
     return Records(
         arrays={
             **grid.token_arrays(framed.ids, tokenizer.special.pad),
             "segment_ids": grid.put(in_context),
-            "start_position": np.where(held, first + column, 0).astype(np.int32),
-            "end_position": np.where(held, last + column, 0).astype(np.int32),
+            "start_position": np.where(is_inside, first + column, 0).astype(np.int32),
+            "end_position": np.where(is_inside, last + column, 0).astype(np.int32),
             "context_start": windows.start.astype(np.int32),
         },
         placement=Placement(np.arange(len(which)), rows[which], windows.start),
@@ -117,8 +117,10 @@ def make_records(
             "answers": int(answered.sum()),
             "unaligned_answers": int(np.sum(filled & ~spans.exact)),
             "unseen_answers": int(np.sum(answered & ~seen)),
-            "windows_without_answer": int(np.sum(~held)),
-            "truncated_tokens": int(np.sum((questions.lengths - asked)[filled])),
+            "windows_without_answer": int(np.sum(~is_inside)),
+            "truncated_tokens": int(
+                np.sum((questions.lengths - question_lengths)[filled])
+            ),
             "padding": grid.padding,
             "empty_documents": int(np.sum(~filled)),
         },

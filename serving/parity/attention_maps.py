@@ -66,17 +66,17 @@ def _off(trained: TrainedRun, answers: Any, row: int) -> float:
         inputs["prefix_mask"] = inputs["padding_mask"]
     seen = attention_probabilities(trained.model, inputs)
     off = 0.0
-    for name, (kind, asking, asked) in _KINDS.items():
+    for name, (kind, queries, keys) in _KINDS.items():
         if name not in answers:
             continue
-        side = name.removesuffix("attention") if kind == "self_attention" else asking
+        side = name.removesuffix("attention") if kind == "self_attention" else queries
         expected = [
             np.asarray(probabilities)[0]
             for path, probabilities in seen.items()
             if path.startswith(side) and path.endswith(f"/{kind}")
         ]
         found = np.array(answers[name][row])
-        real = found[:, :, : length[asking], : length[asked]]
+        real = found[:, :, : length[queries], : length[keys]]
         off = max(off, largest(real - np.stack(expected)))
         real[...] = 0
         off = max(off, largest(found))  # weights from and to padding are 0

@@ -57,11 +57,11 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
     if isinstance(objective, SpanObjective):
         return SpanQAParityChecker.from_run(trained, run_folder)
     if isinstance(objective, TextObjective):
-        return _writing_judge(objective).from_run(trained, run_folder)
+        return _generation_checker(objective).from_run(trained, run_folder)
     assert_never(objective)
 
 
-def _writing_judge(objective: TextObjective) -> type[GenerationParityChecker]:
+def _generation_checker(objective: TextObjective) -> type[GenerationParityChecker]:
     match objective:
         case PrefixConfig():
             return PrefixParityChecker

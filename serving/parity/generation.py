@@ -114,8 +114,8 @@ class GenerationParityChecker:
             length = answers["length"][row]
             new = answers["token_ids"][row, :length]
             scores = log_softmax(self._logits(one, new))  # (N, V)
-            said = scores[np.arange(len(new)), new]
-            lost = max(lost, largest(scores.max(axis=1) - said))
+            chosen = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - chosen))
             badly_ended += self._is_badly_ended(new, bool(answers["finished"][row]))
             other_text += answers["generated_text"][row] != self._text(one, new)
         limit = self.tolerance.saved_model
@@ -166,8 +166,8 @@ class GenerationParityChecker:
             one, written = self._written_on_phone(writer, given)
             new = written.token_ids
             scores = log_softmax(self._logits(one, new))  # (N, V)
-            said = scores[np.arange(len(new)), new]
-            lost = max(lost, largest(scores.max(axis=1) - said))
+            chosen = scores[np.arange(len(new)), new]
+            lost = max(lost, largest(scores.max(axis=1) - chosen))
             ended = int(new[-1]) in self.trained.tokenizer.special.ends
             badly_ended += len(new) != self._phone_number(writer) and not ended
             answers.append(log_softmax(written.logits))
@@ -265,8 +265,8 @@ class GenerationParityChecker:
         if key not in self._known_scores:
             row, given = self._scored(one, target)
             scores = log_softmax(self._logits_of(one, row, given))
-            said = scores[np.arange(len(scores)), row[given:]]
-            self._known_scores[key] = float(said.sum()), len(said)
+            chosen = scores[np.arange(len(scores)), row[given:]]
+            self._known_scores[key] = float(chosen.sum()), len(chosen)
         return self._known_scores[key]
 
     def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
@@ -296,8 +296,8 @@ class GenerationParityChecker:
     def _read(self, ids: np.ndarray) -> bytes:
         special = self.trained.tokenizer.special
         silent = (special.pad, special.begin, special.end)
-        told = [[int(piece) for piece in ids if piece not in silent]]
-        ragged = tf.ragged.constant(told, dtype=tf.int32, ragged_rank=1)
+        shown = [[int(piece) for piece in ids if piece not in silent]]
+        ragged = tf.ragged.constant(shown, dtype=tf.int32, ragged_rank=1)
         return self.trained.tokenizer.detokenize(ragged).numpy()[0]
 
     def _tokens(self, text: str) -> list[int]:
@@ -312,8 +312,8 @@ class GenerationParityChecker:
         return [one.texts[0][:60] for one in self.expected]
 
     def _wishes(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        wishes = {"max_new_tokens": self.number, **other}
-        return {name: [value] * self.size for name, value in wishes.items()}
+        params = {"max_new_tokens": self.number, **other}
+        return {name: [value] * self.size for name, value in params.items()}
 
     def _columns(self, expected: Sequence[ExpectedGeneration]) -> dict[str, list[str]]:
         columns = zip(*(one.texts for one in expected), strict=True)

@@ -44,8 +44,8 @@ class ImageParityChecker(PooledParityChecker):
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageParityChecker":
-        """Returns a checker on the images of `judged_images`."""
-        return cls(trained, list(judged_images(trained, run_folder)))
+        """Returns a checker on the images of `parity_images`."""
+        return cls(trained, list(parity_images(trained, run_folder)))
 
     def input_row(self, form: str, ask: AskTexts, given: Texts) -> ParityCheck:
         pairs = zip(ask("pixels", given)["image"], self.expected, strict=True)
@@ -55,7 +55,7 @@ class ImageParityChecker(PooledParityChecker):
         return at_most(form, "pixels, images that differ", different, 0)
 
 
-def judged_images(
+def parity_images(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yields `export.examples`, edge cases, and validation records as PNG.

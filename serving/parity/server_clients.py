@@ -102,9 +102,9 @@ def stock_server(saved_model: Path) -> Iterator[Served]:
         f"--model_base_path={saved_model.parent.resolve()}",
     ]
     addresses = Addresses(f"http://127.0.0.1:{ports[1]}", f"127.0.0.1:{ports[0]}")
-    with tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as output:
         try:
-            process = subprocess.Popen(command, stdout=told, stderr=told)
+            process = subprocess.Popen(command, stdout=output, stderr=output)
         except OSError as error:
             message = f"{STOCK_SERVER}={binary}: cannot be run: {error}"
             raise ArtifactError(message) from None
@@ -154,14 +154,14 @@ def _streamed(client: RemoteClient) -> AskTexts:
     return ask
 
 
-def _written(client: RemoteClient, wishes: dict[str, Any]) -> tuple[list[int], Whole]:
+def _written(client: RemoteClient, params: dict[str, Any]) -> tuple[list[int], Whole]:
     """Returns the tokens of a text, and the text as the concatenation of its parts."""
-    *parts, whole = client.stream({**wishes, "stop": []})
-    told = [part for part in parts if isinstance(part, StreamPart)]
+    *parts, whole = client.stream({**params, "stop": []})
+    streamed = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, Whole):
-        raise ArtifactError(f"a text has no end: {wishes}")
-    together = "".join(part.text for part in told)
-    return [part.token_id for part in told], Whole(
+        raise ArtifactError(f"a text has no end: {params}")
+    together = "".join(part.text for part in streamed)
+    return [part.token_id for part in streamed], Whole(
         together, whole.num_tokens, whole.finished, whole.truncated
     )
 

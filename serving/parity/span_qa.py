@@ -112,8 +112,8 @@ class SpanQAParityChecker:
             if np.isfinite(best):
                 off = max(off, abs(found["score"] - best))
             none_off = max(none_off, abs(found["no_answer_score"] - least))
-            said = one.texts[0][found["start"] : found["end"]]
-            misplaced += said.encode() != found["answer"]
+            span = one.texts[0][found["start"] : found["end"]]
+            misplaced += span.encode() != found["answer"]
         limit = self.tolerance.saved_model
         return [
             tokens_row(form, tokens, [one.ids for one in self.expected]),

@@ -117,21 +117,31 @@ class EmbeddingTask:
 
 
 def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
-    """Makes the signature of the model's ids of a text, which phones reproduce.
-
-    `text`, string (B,) → `token_ids` int32 (B, T), padded with the id of `[PAD]`;
-    `length` int32 (B,), the real ones of each row; `truncated` bool (B,).
-    """
+    """Makes the signature of the model's ids of a text, which phones reproduce."""
 
     def tokenize(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        encoded = encoder.text(encoder.tokenizer.tokenize(text))
-        return {
-            "token_ids": encoded.token_ids,
-            "length": encoded.lengths,
-            "truncated": encoded.truncated,
-        }
+        return tokenized(encoder, text)
 
     return Endpoint(tokenize, [TEXT])
+
+
+def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tokenizes texts for the model, as an app on a phone must do itself.
+
+    Args:
+        encoder: Has the tokenizer and the maximum length.
+        text: string (B,), any bytes.
+
+    Returns:
+        `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32 (B,),
+        the real ones of each row. `truncated`: bool (B,).
+    """
+    encoded = encoder.text(encoder.tokenizer.tokenize(text))
+    return {
+        "token_ids": encoded.token_ids,
+        "length": encoded.lengths,
+        "truncated": encoded.truncated,
+    }
 
 
 def find_body(model: keras.Model) -> keras.Model:

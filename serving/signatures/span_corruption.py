@@ -48,14 +48,14 @@ class SpanCorruptionTask(Seq2SeqTask):
         return tokenize_with_gaps(self.tokenizer, texts)
 
     def _with_fills(self, function: Callable[..., Mapping[str, Any]]) -> Callable:
-        def call(text: tf.Tensor, *wishes: tf.Tensor) -> dict[str, Any]:
-            written = function(text, *wishes)
+        def call(text: tf.Tensor, *params: tf.Tensor) -> dict[str, Any]:
+            written = function(text, *params)
             # If a check fails its error alone is reported; see `after`.
-            asked = self.tokenize(*after(written["length"], text))["token_ids"]
+            token_ids = self.tokenize(*after(written["length"], text))["token_ids"]
             answer = written["token_ids"], written["length"]
-            fills = sentinel_texts(self.tokenizer, asked, *answer)
+            fills = sentinel_texts(self.tokenizer, token_ids, *answer)
             return {
-                "gaps": sentinel_literals(self.tokenizer, asked),
+                "gaps": sentinel_literals(self.tokenizer, token_ids),
                 "fills": fills,
                 **written,
             }

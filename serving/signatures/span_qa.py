@@ -135,11 +135,11 @@ class SpanQATask:
         stretch = Stretch(*(tf.where(some, edge, nothing) for edge in stretch))
         places = character_spans(context, texts, stretch, self.tokenizer)
         places = Stretch(*(tf.where(some, edge, nothing) for edge in places))
-        said = tf.strings.substr(
+        span = tf.strings.substr(
             context, places.begin, places.end - places.begin, unit="UTF8_CHAR"
         )
         return {
-            "answer": said,
+            "answer": span,
             "start": places.begin,
             "end": places.end,
             "score": tf.where(some, score, NEVER),

@@ -48,11 +48,11 @@ def make_signature_task(trained: TrainedRun) -> SignatureTask:
     if isinstance(objective, SpanObjective):
         return SpanQATask(trained)
     if isinstance(objective, TextObjective):
-        return _writing_task(objective)(trained)
+        return _generation_task(objective)(trained)
     assert_never(objective)
 
 
-def _writing_task(objective: TextObjective) -> Callable[[TrainedRun], SignatureTask]:
+def _generation_task(objective: TextObjective) -> Callable[[TrainedRun], SignatureTask]:
     match objective:
         case CausalConfig():
             return CausalTask

@@ -1,4 +1,4 @@
-"""Everything that each kind of objective must have, asked of the table of kinds."""
+"""Everything that each kind of objective must have, for each kind of the table."""
 
 import inspect
 from dataclasses import replace

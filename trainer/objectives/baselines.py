@@ -20,14 +20,14 @@ class Baseline(NamedTuple):
     loss: float
 
 
-def yardstick(evaluation: Mapping[str, Any]) -> Baseline:
+def read_baseline(evaluation: Mapping[str, Any]) -> Baseline:
     """Reads the baseline of a training's losses from its evaluation.
 
     Args:
         evaluation: The result of `Evaluation.as_json`.
 
     Example:
-    >>> yardstick({"loss": 0.5, "variance": 2.0})
+    >>> read_baseline({"loss": 0.5, "variance": 2.0})
     Baseline(unit='squared error per target', name='variance', loss=2.0)
     """
     if "variance" in evaluation:

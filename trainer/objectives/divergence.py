@@ -20,5 +20,5 @@ def divergence(student: Any, teacher: Any, temperature: float) -> Any:
     )
     # The probabilities add up to the same, so their differences add nothing, but with
     # them no term is below zero, and what rounding does to one is undone by the other.
-    said, wanted = ops.exp(student), ops.exp(teacher)
-    return ops.sum(wanted * (teacher - student) + (said - wanted), axis=-1)
+    predicted, wanted = ops.exp(student), ops.exp(teacher)
+    return ops.sum(wanted * (teacher - student) + (predicted - wanted), axis=-1)

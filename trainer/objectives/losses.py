@@ -101,12 +101,12 @@ class Loss:
         for ask, count in zip(self.asks, counts, strict=True):
             targets, weights = ask.read(batch)
             answers = outputs[ask.output]
-            cost, told, judged = self._of_all(ask, answers, targets, weights)
+            cost, reported, metric = self._of_all(ask, answers, targets, weights)
             # A batch without targets has the loss 0.
             total = total + cost / ops.maximum(count, 1.0)
             sums[ask.output] = {
-                "cost": told,
-                ask.judged: judged,
+                "cost": reported,
+                ask.judged: metric,
                 "count": ops.sum(weights),
             }
         return total, sums

@@ -17,7 +17,7 @@ from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import flatten, load_run
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.pages.html_templates import render
-from transbeam.trainer.objectives.baselines import Baseline, yardstick
+from transbeam.trainer.objectives.baselines import Baseline, read_baseline
 from transbeam.trainer.pages.svg_curves import Curve, curves, draw
 
 Rows = Sequence[Mapping[str, float]]
@@ -46,7 +46,7 @@ def training_report(
         title=f"Training of {config.name}",
         summary=result["summary"],
         parts=[
-            _loss(rows, yardstick(result["evaluation"])),
+            _loss(rows, read_baseline(result["evaluation"])),
             ("Learning rate", "", _curve(rows, "learning_rate")),
             (
                 "Gradient norm",
@@ -188,7 +188,7 @@ def write_report(
         The paths of the files, by name.
     """
     picture, page = folder / "loss.png", folder / "report.html"
-    draw_loss(rows, yardstick(result["evaluation"]), picture)
+    draw_loss(rows, read_baseline(result["evaluation"]), picture)
     facts = {"backend": keras.backend.backend(), "precision": config.training.precision}
     write_atomically(page, training_report(config, rows, result, facts, samples))
     return {"loss_curve": str(picture), "report": str(page)}

@@ -37,8 +37,7 @@ class ObjectiveTraits:
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
         example: One value for each of `inputs`, for an example of a request.
-        has_segments: Its records tell two segments apart; else all tokens are of the
-            first.
+        has_segments: Its records have two segments; else all tokens are of the first.
         in_buckets: Its records may have `data.layout.kind=bucketed`.
         text_alone: It learns from texts and nothing that belongs to them, so documents
             with nearly the same text may be dropped.

@@ -118,11 +118,11 @@ def _tokens_before(
         tokenizer: The tokenizer that made them.
     """
     # Without a trailing space: for some tokenizers it belongs to the next word.
-    begun = [
+    beginnings = [
         text[:place].removesuffix(" ").encode("utf-8")
         for text, place in zip(texts, places, strict=True)
     ]
-    prefix = tokenize_texts(begun, tokenizer)
+    prefix = tokenize_texts(beginnings, tokenizer)
     starts = tokens.row_splits[:-1][rows]
     count = np.minimum(prefix.lengths, tokens.lengths[rows])
     cells = np.repeat(starts, count) + ranges(count)

@@ -38,7 +38,7 @@ from transbeam.serving.parity.metrics.validation_examples import (
 )
 
 # The number of records that each file is evaluated on, one by one.
-JUDGED = 400
+MAX_EXAMPLES = 400
 # Of the normal distribution: one chance in twenty.
 _ONE_SIDED = 1.645
 
@@ -148,7 +148,7 @@ class Explained:
         )
 
         def row(form: str) -> ParityCheck:
-            inputs = "texts" if self.questions[0].places is None else "words"
+            inputs = "texts" if self.questions[0].positions is None else "words"
             number = f"{len(self.labels)} {inputs}"
             check = f"R squared lost, of {self.of_keras:.4f} on {number}"
             return at_most(form, check, self.of_keras - found, self.limit)
@@ -174,7 +174,7 @@ def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None
     if isinstance(objective, SentencePairsConfig):
         return None
     signature = traits(objective).ids_signature
-    questions = list(islice(labelled(trained, run_folder), JUDGED))
+    questions = list(islice(labelled(trained, run_folder), MAX_EXAMPLES))
     if signature is None or not questions:
         return None
     if isinstance(objective, FillsObjective):

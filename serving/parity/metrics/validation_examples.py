@@ -33,16 +33,16 @@ class ValidationExample:
     Attributes:
         inputs: Rows (T,), or an image.
         right: The target: the class (), or one for each position (N,).
-        places: int32 (N,), the evaluated positions, if outputs are per token.
+        positions: int32 (N,), the evaluated positions, if outputs are per token.
     """
 
     inputs: dict[str, np.ndarray]
     right: np.ndarray
-    places: np.ndarray | None = None
+    positions: np.ndarray | None = None
 
     def answers(self, output: np.ndarray) -> np.ndarray:
         """Returns what an output says of each target."""
-        return output if self.places is None else output[self.places]
+        return output if self.positions is None else output[self.positions]
 
 
 def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExample]:
@@ -100,25 +100,25 @@ def _of_words(
     if target not in record:
         return
     for inputs, of_it in _split(trained, record):
-        places = np.flatnonzero(record["label_weights"][of_it])
-        if len(places):
-            yield ValidationExample(inputs, record[target][of_it][places], places)
+        positions = np.flatnonzero(record["label_weights"][of_it])
+        if len(positions):
+            yield ValidationExample(inputs, record[target][of_it][positions], positions)
 
 
 def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
     """Documents with hidden tokens: the record's own, or else every seventh."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()
-    asked = np.zeros(len(right), bool)
+    selected = np.zeros(len(right), bool)
     if "masked_positions" in record:
         used = record["masked_weights"] > 0
         positions = record["masked_positions"][used]
-        right[positions], asked[positions] = record["masked_ids"][used], True
+        right[positions], selected[positions] = record["masked_ids"][used], True
     else:
-        asked[_HIDDEN_EVERY // 2 :: _HIDDEN_EVERY] = True
-        asked &= np.isin(right, trained.tokenizer.ordinary_ids)
+        selected[_HIDDEN_EVERY // 2 :: _HIDDEN_EVERY] = True
+        selected &= np.isin(right, trained.tokenizer.ordinary_ids)
     for inputs, of_it in _split(trained, record):
-        positions = np.flatnonzero(asked[of_it])[:room].astype(np.int32)
+        positions = np.flatnonzero(selected[of_it])[:room].astype(np.int32)
         if len(positions):
             if "masked_positions" not in record:
                 inputs["token_ids"] = inputs["token_ids"].copy()

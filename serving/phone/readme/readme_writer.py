@@ -163,12 +163,12 @@ def _sections(
         if v in variants
     ]
     there = {file.name for file in folder.iterdir()}
-    told = [(f"`{name}`", what) for name, what in _FILES.items() if name in there]
+    described = [(f"`{name}`", what) for name, what in _FILES.items() if name in there]
     models = [(f"`{file_name(v)}`", "the model") for v in variants]
     has_report = REPORT in there
     return {
         "variants": table(("file", "MB", "when"), rows),
-        "files": table(("file", ""), [*models, *told]),
+        "files": table(("file", ""), [*models, *described]),
         "report": f"[{REPORT}]({REPORT}) has times, and what each variant loses."
         if has_report
         else "",

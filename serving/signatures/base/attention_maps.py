@@ -27,13 +27,13 @@ class AttentionGroup(NamedTuple):
 
     Attributes:
         path: A regular expression for the paths of the layers, with the layer's number.
-        asking: Prefix of the input names of the query tokens.
-        asked: Prefix of the input names of the key tokens.
+        queries: Prefix of the input names of the query tokens.
+        keys: Prefix of the input names of the key tokens.
     """
 
     path: str
-    asking: str
-    asked: str
+    queries: str
+    keys: str
 
 
 _ENCODER, _DECODER = "encoder_", "decoder_"
@@ -124,7 +124,7 @@ def attention_maps(
         }
         whole = tf.stack([layers[number] for number in sorted(layers)], axis=1)
         masks = (inputs[f"{side}padding_mask"] for side in maps[1:])
-        asking, asked = (tf.cast(mask, whole.dtype) for mask in masks)
-        real = asking[:, :, tf.newaxis] * asked[:, tf.newaxis]  # (B, T, S)
+        queries, keys = (tf.cast(mask, whole.dtype) for mask in masks)
+        real = queries[:, :, tf.newaxis] * keys[:, tf.newaxis]  # (B, T, S)
         found[name] = whole * real[:, tf.newaxis, tf.newaxis]
     return found

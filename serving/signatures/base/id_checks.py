@@ -80,5 +80,5 @@ def _within(name: str, numbers: tf.Tensor, lowest: int, highest: Any) -> Any:
     found = tf.where(least < lowest, least, most)
     fine = (least >= lowest) & (most <= highest)
     template = f"{name}: found {{}}; expected {lowest} to {{}}"
-    said = tf.strings.format(template, [found, tf.constant(0) + highest])
-    return tf.debugging.Assert(fine, [said])
+    message = tf.strings.format(template, [found, tf.constant(0) + highest])
+    return tf.debugging.Assert(fine, [message])

@@ -36,24 +36,24 @@ class BeamParams(NamedTuple):
     searches: Searches
 
     @classmethod
-    def from_inputs(cls, wishes: tuple[Any, ...], rows: tf.Tensor) -> "BeamParams":
+    def from_inputs(cls, params: tuple[Any, ...], rows: tf.Tensor) -> "BeamParams":
         """Reads the inputs of a signature, in the order of `SEARCH_SPECS`.
 
         Fails in the graph with `InvalidArgument` if a number is out of range.
 
         Args:
-            wishes: The inputs.
+            params: The inputs.
             rows: int32 scalar, `B`; a single value is broadcast to all texts.
         """
-        wishes = of_rows(wishes, rows)
-        number, num_beams, length_penalty = wishes
+        params = of_rows(params, rows)
+        number, num_beams, length_penalty = params
         checks = [
             check("max_new_tokens", number, LEFT_OUT, tf.int32.max),
             check("num_beams", num_beams, 1, MOST_BEAMS),
             check("length_penalty", length_penalty, -10, 10),
         ]
         with tf.control_dependencies(checks):
-            return cls(Searches(*map(tf.identity, wishes)))
+            return cls(Searches(*map(tf.identity, params)))
 
     @property
     def room(self) -> tf.Tensor:

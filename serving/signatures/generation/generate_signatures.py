@@ -112,8 +112,8 @@ class GenerationTask:
             requests = SamplingParams.none(rows).requests
             return EncodedPrompts(self.steps(*given.source), given, truncated, requests)
 
-        def read(wishes: Any, texts: tf.Tensor) -> SamplingParams:
-            return self._wishes((*wishes, tf.fill(tf.shape(texts), "")), texts)
+        def read(params: Any, texts: tf.Tensor) -> SamplingParams:
+            return self._params((*params, tf.fill(tf.shape(texts), "")), texts)
 
         return StreamingSignatures(self.writer, self.texts, read, prepare, example)
 
@@ -142,47 +142,47 @@ class GenerationTask:
 
     def generate(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `generate`."""
-        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = self._wishes(wishes, texts[0])
+        texts, params = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        wanted = self._params(params, texts[0])
         given, truncated = self.from_texts(after(wanted, *texts))
         found = self._written(*self._limited(given, wanted))
         return {**found._asdict(), "truncated": truncated}
 
     def generate_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+        self, token_ids: tf.Tensor, length: tf.Tensor, *params: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The signature `generate_ids`."""
         none = tf.fill(tf.shape(length), "")
-        wanted = self._wishes((*wishes, none), length)
+        wanted = self._params((*params, none), length)
         given = self.from_ids(*after(wanted, token_ids, length))
         return self._written(*self._limited(given, wanted)).ids()
 
     def search(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `search`."""
-        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        wanted = BeamParams.from_inputs(wishes, tf.size(texts[0]))
+        texts, params = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        wanted = BeamParams.from_inputs(params, tf.size(texts[0]))
         given, truncated = self.from_texts(after(wanted, *texts))
         found, score = self._searched(*self._limited(given, wanted))
         return {**found._asdict(), "score": score, "truncated": truncated}
 
     def search_ids(
-        self, token_ids: tf.Tensor, length: tf.Tensor, *wishes: tf.Tensor
+        self, token_ids: tf.Tensor, length: tf.Tensor, *params: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The signature `search_ids`."""
-        wanted = BeamParams.from_inputs(wishes, tf.size(length))
+        wanted = BeamParams.from_inputs(params, tf.size(length))
         given = self.from_ids(*after(wanted, token_ids, length))
         found, score = self._searched(*self._limited(given, wanted))
         return {**found.ids(), "score": score}
 
-    def _wishes(self, wishes: tuple[tf.Tensor, ...], rows: tf.Tensor) -> SamplingParams:
+    def _params(self, params: tuple[tf.Tensor, ...], rows: tf.Tensor) -> SamplingParams:
         """Reads the sampling parameters that clients send, for the texts of a batch."""
 
-        def read(wishes: tuple[tf.Tensor, ...], number: tf.Tensor) -> SamplingParams:
+        def read(params: tuple[tf.Tensor, ...], number: tf.Tensor) -> SamplingParams:
             return SamplingParams.from_inputs(
-                wishes, number, self.writer.tokenizer.vocabulary_size
+                params, number, self.writer.tokenizer.vocabulary_size
             )
 
-        return self._once("wishes", read)(wishes, tf.size(rows))
+        return self._once("params", read)(params, tf.size(rows))
 
     def _limited(self, given: Prompt, wanted: _Wanted) -> tuple[Prompt, _Wanted]:
         """Limits the number of new tokens to the room after each prompt."""

@@ -25,7 +25,7 @@ def log_likelihood(
     >>> round(float(scored["log_likelihood"][0]), 4), int(scored["num_tokens"][0])
     (-1.3863, 1)
     """
-    said = tf.gather(logits, targets, axis=2, batch_dims=2)
-    each = said - tf.reduce_logsumexp(logits, axis=2)
+    target_logits = tf.gather(logits, targets, axis=2, batch_dims=2)
+    each = target_logits - tf.reduce_logsumexp(logits, axis=2)
     total = tf.reduce_sum(each * tf.cast(weights, tf.float32), axis=1)
     return {"log_likelihood": total, "num_tokens": tf.reduce_sum(weights, axis=1)}

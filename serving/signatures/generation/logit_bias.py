@@ -31,9 +31,9 @@ def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ..
     """
     rows = tf.cast(tf.shape(joined)[0], tf.int64)
     parts = tf.strings.split(joined, ",")
-    said = tf.not_equal(parts.values, "")
-    row = tf.boolean_mask(parts.value_rowids(), said)
-    pairs = tf.boolean_mask(parts.values, said)
+    is_entry = tf.not_equal(parts.values, "")
+    row = tf.boolean_mask(parts.value_rowids(), is_entry)
+    pairs = tf.boolean_mask(parts.values, is_entry)
     form = r"\s*\d{1,9}\s*:\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
     readable = tf.strings.regex_full_match(pairs, form)
     checks = [
@@ -63,5 +63,5 @@ def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ..
 def _expect(fine: tf.Tensor, found: tf.Tensor, expected: str) -> tf.Operation:
     places = tf.cast(tf.concat([tf.logical_not(fine), [True]], axis=0), tf.int32)
     wrong = tf.gather(tf.concat([found, [""]], axis=0), tf.argmax(places))
-    said = tf.strings.join(["logit_bias: found ", wrong, f"; {expected}"])
-    return tf.debugging.Assert(tf.reduce_all(fine), [said])
+    message = tf.strings.join(["logit_bias: found ", wrong, f"; {expected}"])
+    return tf.debugging.Assert(tf.reduce_all(fine), [message])

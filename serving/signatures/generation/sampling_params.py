@@ -73,20 +73,20 @@ class SamplingParams(NamedTuple):
 
     @classmethod
     def from_inputs(
-        cls, wishes: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
+        cls, params: tuple[Any, ...], rows: tf.Tensor, vocabulary_size: int
     ) -> "SamplingParams":
         """Reads the inputs of a signature, in the order of `SPECS`, with `STOP` last.
 
         Fails in the graph with `InvalidArgument` if a number is out of range.
 
         Args:
-            wishes: The inputs.
+            params: The inputs.
             rows: int32 scalar, `B`; a single value is broadcast to all texts.
             vocabulary_size: The model's vocabulary size.
         """
-        wishes = of_rows(wishes, rows)
+        params = of_rows(params, rows)
         names = [str(spec.name) for spec in SPECS]
-        named = dict(zip(names, wishes[: len(SPECS)], strict=True))
+        named = dict(zip(names, params[: len(SPECS)], strict=True))
         checks = [check(name, named[name], *_RANGES[name]) for name in _RANGES]
         with tf.control_dependencies(checks):
             named = {name: tf.identity(value) for name, value in named.items()}
@@ -98,7 +98,7 @@ class SamplingParams(NamedTuple):
         requests = RequestBatch(
             seeds=named.pop("seed"), adjustments=adjustments, **named
         )
-        return cls(requests, StopStrings.from_joined(wishes[-1]))
+        return cls(requests, StopStrings.from_joined(params[-1]))
 
     @classmethod
     def none(cls, rows: Any) -> "SamplingParams":
@@ -131,9 +131,9 @@ class SamplingParams(NamedTuple):
         return self._replace(requests=self.requests._replace(max_new_tokens=number))
 
 
-def of_rows(wishes: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
+def of_rows(params: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
     """Broadcasts columns to (B,): a single value applies to all texts."""
-    return tuple(tf.broadcast_to(column, [rows]) for column in wishes)
+    return tuple(tf.broadcast_to(column, [rows]) for column in params)
 
 
 def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Tensor:
@@ -153,12 +153,12 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
     """
     fits: Any = (room > 0) | (wanted == 0)
     longest = most + 1 - tf.reduce_min(tf.pad(room, [[0, 1]], constant_values=most))
-    said = tf.strings.format(
+    message = tf.strings.format(
         f"the prompt has {{}} tokens and leaves no room for new ones: the model reads "
         f"{most + 1}. Shorten it to {most} tokens or fewer",
         longest,
     )
-    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [said])]):
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(fits), [message])]):
         number = tf.where(wanted == LEFT_OUT, default, wanted)
         return tf.minimum(number, tf.maximum(room, 0))
 
@@ -177,11 +177,11 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
     """Returns an op that fails with `InvalidArgument` if numbers are out of range."""
     # Comparisons with NaN are false.
     fine = (numbers >= lowest) & (numbers <= highest)
-    said = tf.strings.format(
+    message = tf.strings.format(
         f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
         first_where(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
     )
-    return tf.debugging.Assert(tf.reduce_all(fine), [said])
+    return tf.debugging.Assert(tf.reduce_all(fine), [message])
 
 
 def first_where(values: Any, where: Any, otherwise: Any) -> Any:

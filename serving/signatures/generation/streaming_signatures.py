@@ -67,8 +67,8 @@ class StreamingSignatures:
     Args:
         writer: The task's decoding loops.
         texts: The text inputs.
-        read: `read(wishes, texts)` reads the inputs `SPECS` for a batch of texts.
-        prepare: `prepare(texts, wishes)` returns the prompts for `stream_begin`.
+        read: `read(params, texts)` reads the inputs `SPECS` for a batch of texts.
+        prepare: `prepare(texts, params)` returns the prompts for `stream_begin`.
         example: `example(rows, width)` returns prompts of a given number and length,
             for their shapes.
     """
@@ -105,8 +105,8 @@ class StreamingSignatures:
 
     def begin(self, *inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_begin`."""
-        texts, wishes = inputs[: len(self.texts)], inputs[len(self.texts) :]
-        prepared = self.prepare(texts, self.read(wishes, texts[0]))
+        texts, params = inputs[: len(self.texts)], inputs[len(self.texts) :]
+        prepared = self.prepare(texts, self.read(params, texts[0]))
         return {**self._told(_begun(prepared)), "truncated": prepared.truncated}
 
     def step(self, *state: tf.Tensor) -> dict[str, tf.Tensor]:

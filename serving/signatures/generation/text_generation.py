@@ -141,20 +141,20 @@ class TextGenerator:
         return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
 
     def write_requests(
-        self, steps: DecodeFunctions, prompts: PromptRows, wishes: SamplingParams
+        self, steps: DecodeFunctions, prompts: PromptRows, params: SamplingParams
     ) -> GeneratedTexts:
         """Generates texts with the sampling parameters of each request."""
         found = write_requests(
             steps,
             prompts.token_ids,
             prompts.padding_mask,
-            wishes.requests,
-            room=wishes.room,
+            params.requests,
+            room=params.room,
             stop_token_ids=self.stop_ids,
             pad_token_id=self.pad,
-            ends=self._ends(prompts, wishes.stops),
+            ends=self._ends(prompts, params.stops),
         )
-        return self._told(prompts, *found, wishes.stops)
+        return self._told(prompts, *found, params.stops)
 
     def search(
         self,
