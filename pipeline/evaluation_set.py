@@ -39,7 +39,7 @@ from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_sou
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
 from transbeam.pipeline.steps.clean_documents import prepare_unit
-from transbeam.pipeline.steps.sample_sentences import sample_sentences, takes_strangers
+from transbeam.pipeline.steps.sample_sentences import needs_negatives, sample_sentences
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 MEGABYTE = 1_000_000
@@ -205,7 +205,7 @@ def make_evaluation_set(
         parts = [p for unit in units for p in prepare_unit(unit, config, folder)]
         reading = sum_reading(read_states(folder, "documents"))
         check_reading(config.data, reading)
-        if takes_strangers(config):
+        if needs_negatives(config):
             sample_sentences(config, folder)
         for part in parts:
             build_part(part, config, folder, tokenizer)

@@ -141,7 +141,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
 
 def _found(stage: Stage) -> str:
     """Describes the training found in the folder: inputs, progress, checkpoint."""
-    if not stage.is_begun:
+    if not stage.exists:
         return "none"
     text = "finished" if (stage.path / "stage.json").exists() else "unfinished"
     checkpoints = list_checkpoints(stage.path / "checkpoints")
@@ -167,7 +167,7 @@ def _begin_and_train(
         try:
             workers.wait()  # until the chief has started the stage
             text = f"whether {stage.path} has been started (1) or not (0)"
-            workers.agree(int(stage.is_begun), text)
+            workers.agree(int(stage.exists), text)
             training = prepare(invocation, stage.path, workers)
         except BaseException:
             stage.take_back(moved)

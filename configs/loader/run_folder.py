@@ -104,7 +104,7 @@ class Stage:
         return self.path / "unfinished.json"
 
     @property
-    def is_begun(self) -> bool:
+    def exists(self) -> bool:
         """Checks that the stage exists, finished or unfinished."""
         return self._finished_file.exists() or self._unfinished_file.exists()
 

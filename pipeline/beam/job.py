@@ -36,7 +36,7 @@ from transbeam.pipeline.steps.deduplicate_documents import (
     drop_duplicates,
     find_edges,
 )
-from transbeam.pipeline.steps.sample_sentences import sample_sentences, takes_strangers
+from transbeam.pipeline.steps.sample_sentences import needs_negatives, sample_sentences
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
@@ -201,7 +201,7 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
         unique = checked | "Drop duplicates" >> beam.ParDo(
             RunOnce(job, drop_duplicates)
         )
-        if takes_strangers(job.config):
+        if needs_negatives(job.config):
             unique = unique | "Sample sentences" >> beam.ParDo(
                 RunOnce(job, sample_sentences)
             )

@@ -259,13 +259,13 @@ def steps_shown(
                         break
                     done.wait(0.5)
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
     try:
         yield
     finally:
         done.set()
-        watcher.join()
+        watching.join()
 
 
 def _present(markers: Mapping[Path, float]) -> list[Path]:

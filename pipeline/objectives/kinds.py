@@ -73,7 +73,7 @@ def make_records(
     tokenizer: Tokenizer,
     run: RunConfig,
     split: Split,
-    strangers: DocumentBatch | None = None,
+    negatives: DocumentBatch | None = None,
 ) -> Records:
     """Makes the records of the run's objective from documents.
 
@@ -82,9 +82,9 @@ def make_records(
         tokenizer: The run's.
         run: The run.
         split: The split they are of.
-        strangers: Excerpts of other documents, for an objective that needs some
-            (`sample_sentences.strangers`).
+        negatives: Excerpts of other documents, for an objective that needs some
+            (`sample_sentences.load_negatives`).
     """
-    if strangers is not None:
-        return sentence_pairs.make_records(batch, tokenizer, run, split, strangers)
+    if negatives is not None:
+        return sentence_pairs.make_records(batch, tokenizer, run, split, negatives)
     return _MODULES[run.objective.kind].make_records(batch, tokenizer, run, split)

@@ -61,7 +61,7 @@ def make_records(
     tokenizer: Tokenizer,
     run: RunConfig,
     split: Split,
-    strangers: DocumentBatch | None = None,
+    negatives: DocumentBatch | None = None,
 ) -> Records:
     """Makes pairs of adjacent segments, and masks tokens in them.
 
@@ -70,7 +70,7 @@ def make_records(
         tokenizer: The run's tokenizer.
         run: The run's configuration.
         split: The split of the documents.
-        strangers: Passages of other documents, whose hashes are their keys; for
+        negatives: Passages of other documents, whose hashes are their keys; for
             `next_sentence`, if the batch has few documents. In the placement their rows
             follow those of the batch.
     """
@@ -87,9 +87,9 @@ def make_records(
     longest = (length - _FRAME) // 2
     own, num_own = batch, len(batch)
     identities = np.array([input_key(t, b"", b"") for t in own.texts()], np.uint64)
-    if strangers is not None:
-        batch = DocumentBatch.of_batches([own.only(["text"]), strangers.only(["text"])])
-        identities = np.concatenate([identities, strangers.keys])
+    if negatives is not None:
+        batch = DocumentBatch.of_batches([own.only(["text"]), negatives.only(["text"])])
+        identities = np.concatenate([identities, negatives.keys])
     sentences = tokenize_sentences(batch, tokenizer, config.sentences, longest)
     pairs = choose_pairs(
         sentences,
@@ -98,7 +98,7 @@ def make_records(
         seed=run.seed,
         capacity=length - _FRAME,
         identities=identities,
-        num_strangers=len(batch) - num_own,
+        num_negatives=len(batch) - num_own,
     )
     num_own_tokens = sentences.edges[sentences.first[num_own]]
 

@@ -23,7 +23,7 @@ from transbeam.pipeline.records.record_statistics import TOKEN_IDS, Statistics
 from transbeam.pipeline.records.shard_writer import write_provenance, write_shard
 from transbeam.pipeline.records.tf_example import encode_records
 from transbeam.pipeline.steps.clean_documents import write_quarantine
-from transbeam.pipeline.steps.sample_sentences import strangers
+from transbeam.pipeline.steps.sample_sentences import load_negatives
 from transbeam.pipeline.tokenizers.analysis.vocabulary_report import count_needed_marks
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -64,7 +64,7 @@ def build_part(
         counts: Counter[str] = Counter()
         for one, rows in by_bucket(batch, tokenizer, config):
             bucket = batch if len(rows) == len(batch) else batch.take(rows)
-            others = strangers(one, folder, part.name, split, bucket)
+            others = load_negatives(one, folder, part.name, split, bucket)
             whole = bucket
             if others is not None:
                 whole = DocumentBatch.of_batches([bucket, others])

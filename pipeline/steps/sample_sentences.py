@@ -42,7 +42,7 @@ _TRIES = 8
 _Position = tuple[DocumentPart, int]  # a part and a row
 
 
-def takes_strangers(run: RunConfig) -> bool:
+def needs_negatives(run: RunConfig) -> bool:
     """Returns whether a run's records contain segments of other documents."""
     objective = run.objective
     return (
@@ -77,7 +77,7 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
         sample.save(_path(folder, split))
 
 
-def strangers(
+def load_negatives(
     run: RunConfig, folder: Path, name: str, split: Split, batch: DocumentBatch
 ) -> DocumentBatch | None:
     """Selects the passages of the sample for negatives of a part.
@@ -93,7 +93,7 @@ def strangers(
     Returns:
         Passages, with the hashes of their documents as keys; None if none is needed.
     """
-    if not takes_strangers(run) or not len(batch) or _has_enough(batch, run):
+    if not needs_negatives(run) or not len(batch) or _has_enough(batch, run):
         return None
     sample = DocumentBatch.load(_path(folder, split))
     wanted = batch.sizes().sum() * _UNIT_SHARE / _stretch_characters(run)

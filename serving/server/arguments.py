@@ -72,8 +72,7 @@ class AddressArguments:
 
     host: str = argument(
         "--host HOST",
-        "the address to listen on; this machine alone unless told otherwise, and "
-        "0.0.0.0 for all",
+        "the address to listen on; this machine alone by default, and 0.0.0.0 for all",
         default="127.0.0.1",
         group=_WHERE,
     )

@@ -115,7 +115,7 @@ def initial_weights(training: TrainingConfig) -> Path | None:
 def is_as_imported(run_folder: Path) -> bool:
     """Tells if a run still has its imported weights and has started no training."""
     stage = training_stage(run_folder)
-    if stage.is_begun:
+    if stage.exists:
         return (stage.path / "stage.json").is_file() and not was_trained(run_folder)
     return (run_folder / IMPORTED / "stage.json").is_file()
 

@@ -280,7 +280,7 @@ def format_scores(scores: Mapping[str, Interval]) -> str:
     """Formats scores with their intervals, for the console.
 
     Example:
-    >>> told_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
+    >>> format_scores({"macro_f1": Interval(0.75, 0.66, 0.83)})
     'macro f1 0.750 (0.660 to 0.830)'
     """
     return ", ".join(

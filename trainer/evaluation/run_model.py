@@ -158,7 +158,7 @@ def _check_records(invocation: Invocation, tokenizer: str | None) -> None:
     if not is_made or stage.load()["result"].get(IMPORTED):
         raise ArtifactError(
             f"{run_folder}: holds a model as it was imported, and no records: there is "
-            "no validation split. Judge it on a test set: write evaluation.test, and "
+            "no validation split. Evaluate it on a test set: set evaluation.test, and "
             f"add --test; or make records: {invocation.command('data')}"
         )
     found = finished_data(config, run_folder)["vocabulary_fingerprint"]

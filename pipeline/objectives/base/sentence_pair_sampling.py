@@ -42,7 +42,7 @@ def choose_pairs(
     seed: int,
     capacity: int,
     identities: np.ndarray,
-    num_strangers: int = 0,
+    num_negatives: int = 0,
 ) -> SegmentPairs:
     """Samples pairs from the documents.
 
@@ -58,10 +58,10 @@ def choose_pairs(
         capacity: The maximum number of tokens of a pair.
         identities: uint64 (D,). Equal for copies of a document, which are never paired
             as negatives.
-        num_strangers: The number of documents at the end that serve only as a source of
+        num_negatives: The number of documents at the end that serve only as a source of
             negative second segments, if the others are too few.
     """
-    walk = _Walk(sentences, keys, config, seed, capacity, identities, num_strangers)
+    walk = _Walk(sentences, keys, config, seed, capacity, identities, num_negatives)
     for document in walk.documents:
         walk.through(document)
     columns = np.array(walk.rows, np.int64).reshape(-1, 8)
@@ -104,13 +104,13 @@ class _Walk:
         seed: int,
         capacity: int,
         identities: np.ndarray,
-        num_strangers: int,
+        num_negatives: int,
     ) -> None:
-        num_own = len(keys) - num_strangers
+        num_own = len(keys) - num_negatives
         by_key = np.argsort(keys[:num_own], kind="stable")
         self.documents = by_key[sentences.per_document[by_key] > 1].tolist()
         others = self.documents
-        if num_strangers and len(np.unique(identities[others])) <= ENOUGH:
+        if num_negatives and len(np.unique(identities[others])) <= ENOUGH:
             # Only those with at least one token.
             others = num_own + np.flatnonzero(sentences.per_document[num_own:])
         self._others = np.asarray(others, np.int64)

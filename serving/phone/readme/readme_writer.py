@@ -70,7 +70,7 @@ _EMPTY = {
     "classify": "it has an answer, too, of the pieces that frame a text.",
     "words": "it has no words and no answers.",
     "read": "in an empty text the answer is empty, and its score -1e30.",
-    "write": "the piece that begins or ends a document stands for it.",
+    "write": "it is read as the piece that begins or ends a document.",
     "encode": "it has an answer, too, of the piece that ends a text.",
 }
 

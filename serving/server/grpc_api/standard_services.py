@@ -28,8 +28,8 @@ class Health(health_pb2_grpc.HealthServicer):
     https://github.com/grpc/grpc/blob/master/doc/health-checking.md. It reports the same
     state as `/readyz` and, like it, needs no token.
 
-    It polls, unlike the servicer of grpcio-health-checking, which must be notified of
-    changes, drops watchers when one of them disconnects, and never ends a watch.
+    It polls. The servicer of grpcio-health-checking must be notified of changes, drops
+    other calls of Watch when one disconnects, and never ends a watch.
 
     Args:
         service: The service whose readiness is reported.

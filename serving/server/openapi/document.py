@@ -28,7 +28,7 @@ PATH = "/openapi.json"
 _ABOUT = """\
 TF Serving's REST API, for the models that this server has at this moment.
 
-Numbers that are not finite are taken and told as `NaN`, `Infinity` and `-Infinity`,
+Numbers that are not finite are read and written as `NaN`, `Infinity` and `-Infinity`,
 which is no JSON. Whole numbers beyond 2^24 need a decimal point where float32 is
 expected, and all lists at one place have one length. Bodies may come as gzip.
 """

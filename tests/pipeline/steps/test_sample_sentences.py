@@ -22,7 +22,7 @@ from transbeam.pipeline.sources.corpus_files import list_files
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps import sample_sentences as elsewhere
 from transbeam.pipeline.steps.clean_documents import prepare_unit
-from transbeam.pipeline.steps.sample_sentences import sample_sentences, strangers
+from transbeam.pipeline.steps.sample_sentences import load_negatives, sample_sentences
 
 NUM_LINES = 60
 
@@ -64,7 +64,7 @@ def labels(
         batch = kept_documents(folder, part, run).splits[split]
         if not len(batch):
             continue
-        others = strangers(run, folder, part.name, split, batch)
+        others = load_negatives(run, folder, part.name, split, batch)
         records = make_records(batch, WORDS, run, split, others)
         found += records.arrays["next_sentence_label"].tolist()
         assert len(records.placement.document) == 2 * len(records)
@@ -133,7 +133,7 @@ def test_copies_of_a_document_are_no_strangers(tmp_path) -> None:
     wrong = []
     for part in parts:
         batch = kept_documents(tmp_path / "data", part, run).splits["train"]
-        others = strangers(run, tmp_path / "data", part.name, "train", batch)
+        others = load_negatives(run, tmp_path / "data", part.name, "train", batch)
         assert others is not None
         records = make_records(batch, WORDS, run, "train", others)
         whole = DocumentBatch.of_batches([batch, others])
@@ -199,7 +199,7 @@ def test_many_copies_are_no_strangers_enough(tmp_path) -> None:
     _, part = prepared(run, tmp_path / "data", size)
     sample_sentences(run, tmp_path / "data")
     batch = kept_documents(tmp_path / "data", part, run).splits["train"]
-    others = strangers(run, tmp_path / "data", part.name, "train", batch)
+    others = load_negatives(run, tmp_path / "data", part.name, "train", batch)
     assert others is not None
     records = make_records(batch, WORDS, run, "train", others)
     assert abs(records.arrays["next_sentence_label"].mean() - 0.5) < 0.1
@@ -213,7 +213,7 @@ def test_a_sample_that_is_drawn_anew_is_read_anew(tmp_path) -> None:
     found = []
     for seed in (0, 1):
         sample_sentences(replace(run, seed=seed), tmp_path / "data")
-        others = strangers(run, tmp_path / "data", part.name, "train", batch)
+        others = load_negatives(run, tmp_path / "data", part.name, "train", batch)
         assert others is not None
         found.append(others.texts().tolist())
     assert found[0] != found[1]
