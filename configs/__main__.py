@@ -1,4 +1,4 @@
-"""`transbeam explain`: the keys of a configuration."""
+"""`transbeam explain`: describes the keys of a configuration."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

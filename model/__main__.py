@@ -115,7 +115,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
 
 
 def _keys(resolved: ResolvedRun) -> str:
-    """The keys with their places, of a configuration that is not all in one file."""
+    """Lists each key with its file and line, for configurations of several files."""
     if not takes_from_elsewhere(resolved):
         return ""
     header = "# Each key that is given, and the line that it is from.\n"
@@ -130,7 +130,7 @@ def _matmul_choice() -> "MatmulChoice":
 
 
 def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
-    """Lists keys that differ from those of the existing run; None if there is none."""
+    """Lists keys that differ from an existing run's; None if there is no run."""
     if not run_folder.is_dir():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Builds the model that a run trains: an architecture with its task's head."""
+"""Builds the model that a run trains: a backbone with its task head."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -54,10 +54,11 @@ def build_model(
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
-    """Builds the model of a run: its architecture, with its task's head.
+    """Builds the model of a run: a backbone with its task head.
 
-    A head's layers are beside the encoder's layers in one functional model, not around
-    a nested model, so a weight has the same path here as in `build_encoder`.
+    A head's layers are part of the same functional model as the encoder's layers, not
+    wrapped around a nested model, so weights have the same paths here as in
+    `build_encoder`.
 
     Shapes: `B` batch, `T` length, `P` masked positions, `V` vocabulary, `C` classes.
 
@@ -126,7 +127,7 @@ def build_embedder(
     dtype: str | None = None,
     seed: int | None = 0,
 ) -> keras.Model:
-    """Builds an encoder that outputs one vector of length 1 for each text.
+    """Builds an encoder that outputs one unit vector (L2 norm 1) for each text.
 
     Args:
         config: The `model` section of a run; without a pooler, mean pooling is used.

@@ -47,7 +47,8 @@ def build_decoder(
         A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then
         `padding_mask`, or `document_ids` and `position_ids` when `packed`; and
         `prefix_mask` if there is a `prefix`. Outputs: `sequence_output` `(B, T, D)` in
-        the compute dtype, and `logits` of the token after each, float32 `(B, T, V)`.
+        the compute dtype, and the next-token `logits` at each position, float32 `(B, T,
+        V)`.
 
     Example:
     >>> decoder = build_decoder(
@@ -98,10 +99,10 @@ def score_tokens(
     """Computes vocabulary logits: float32 `(B, T, V)`.
 
     If a tied embedding is narrower than `x`, a dense layer projects `x` to its width.
-    This layer is not the transpose of the one that widens the embeddings: ALBERT's head
-    has its own, and so does OPT-350M, a decoder with such an embedding. It is small
-    compared to the embedding, and the transpose would skip the position embeddings and
-    the norm between them. It has no bias, as in OPT.
+    Its weight is not the transpose of the embedding projection: ALBERT's head has its
+    own, as does OPT-350M, a decoder with a narrow embedding. It is small compared to
+    the embedding, and the transpose would skip the position embeddings and the norm
+    between them. It has no bias, as in OPT.
 
     An untied output matrix is as wide as `x`: wide outputs with narrow embeddings work
     better than the reverse (Chung et al.).

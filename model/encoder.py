@@ -41,7 +41,7 @@ def build_encoder(
         config: The `model` section of a run.
         vocabulary_size: Number of tokens; not used with `config.patches`.
         packed: If true, a row holds several documents, with no attention between them.
-        segments: If false, there is no input of segment ids even if the config has
+        segments: If false, the model has no segment-id input even if the config has
             segments, and all tokens belong to the first segment.
         dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or None for the
             global one.
@@ -54,7 +54,7 @@ def build_encoder(
         document); and `segment_ids` if the config has more than one segment. With
         `config.patches` the only input is `image`, uint8 `(B, S, S, C)`. Outputs:
         `sequence_output` `(B, T, D)` in the compute dtype, with finite but meaningless
-        vectors for padding; and `pooled_output` `(B, D)` if the config has a pooler,
+        vectors at padding; and `pooled_output` `(B, D)` if the config has a pooler,
         which pools over all real tokens of a row.
 
     Example:
@@ -107,7 +107,7 @@ def _image(patches: PatchesConfig) -> keras.KerasTensor:
 def _embed_image(
     plan: StackSpec, patches: PatchesConfig, image: keras.KerasTensor
 ) -> keras.KerasTensor:
-    """Embeds the patches of an image, with a class token before them."""
+    """Embeds the patches of an image, with a class token prepended."""
     hidden_dim, dtype = plan.config.hidden_dim, plan.dtype
     x = PatchEmbedding(
         patches.patch_size,

@@ -47,7 +47,8 @@ def build_seq2seq(
         `encoder_padding_mask`, or `encoder_document_ids` and `encoder_position_ids`
         when `packed`, `(B, S)`; the same of `decoder_`, `(B, T)`. Outputs:
         `encoder_sequence_output` `(B, S, D)` and `sequence_output` `(B, T, D)` in the
-        compute dtype, and `logits` of the token after each, float32 `(B, T, V)`.
+        compute dtype, and the next-token `logits` at each position, float32 `(B, T,
+        V)`.
 
     Example:
     >>> model = build_seq2seq(

@@ -1,1 +1,1 @@
-"""From a corpus to TFRecords and their manifest, as an Apache Beam job."""
+"""Converts a corpus to TFRecords and a manifest, as an Apache Beam job."""

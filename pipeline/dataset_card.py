@@ -1,7 +1,7 @@
 """The dataset card: describes the records, as Markdown and as one HTML page.
 
-Both have the same content. The page adds charts of the distributions; it needs no
-network and no script.
+The Markdown and the HTML have the same content. The page adds charts of the
+distributions; it needs no network and no script.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ class CardSection:
 def write_card(
     folder: Path, name: str, manifest: Mapping[str, Any], statistics: Mapping[str, Any]
 ) -> None:
-    """Writes `card.md` and `card.html` beside the manifest."""
+    """Writes `card.md` and `card.html` into the manifest's folder."""
     sections = list(_sections(manifest, statistics))
     for card in ("card.md", "card.html"):
         text = render(
@@ -234,7 +234,7 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
 
 
 def bars(counts: Sequence[int], what: str, of: str) -> Markup:
-    """Draws how many things have each value.
+    """Draws the number of items that have each value.
 
     Args:
         counts: At i, the number of items with the value i.

@@ -32,7 +32,7 @@ _GAP = "  "
 
 
 def tokenize(arguments: TokenizeArguments) -> None:
-    """Prints what a tokenizer makes of lines.
+    """Prints pieces, ids and offsets of lines, or decodes ids to text.
 
     Raises:
         UserError: The artifact or a file cannot be used, or an id is invalid.

@@ -1,1 +1,1 @@
-"""From records and a configuration to a trained model and its evaluation."""
+"""Trains and evaluates models, from records and a configuration."""

@@ -1,4 +1,4 @@
-"""The arguments of the commands that train, and that make runs of other models."""
+"""Arguments of the commands that train models, and that derive or import runs."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -99,7 +99,7 @@ def train(
 
 
 def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, Any]:
-    """Skips, resumes or starts the training stage, in step with the other workers."""
+    """Skips, resumes or starts the training stage, in sync with other workers."""
     config, console = invocation.config, invocation.console
     made = finished_data(config, invocation.run_folder)
     stage = training_stage(invocation.run_folder)

@@ -49,7 +49,7 @@ class Point:
     Attributes:
         folder: The run's folder.
         replaced: This run's overrides from the grid, as `--set` takes them.
-        overrides: Those, after the overrides common to all runs.
+        overrides: The overrides common to all runs, then this run's.
         config: The resulting configuration.
     """
 
@@ -150,7 +150,7 @@ def _run(plan: Sweep, point: Point, console: Console) -> str | None:
 
 
 def _reason(output: str) -> str:
-    """Reads why a command failed from the JSON that it printed last.
+    """Reads the error of a failed command from the JSON that it printed last.
 
     Example:
     >>> _reason('{"error": "corpus.txt: there is no such file."}')
@@ -244,7 +244,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _is_finished(point: Point) -> bool:
-    """Tells if a run's finished training has the inputs of its current configuration.
+    """Returns whether a run's finished training has the inputs of its configuration.
 
     False on any error: the run's commands will then report it.
     """

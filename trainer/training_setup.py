@@ -208,10 +208,10 @@ def _kept(folder: Path) -> MatmulChoice | None:
 
 
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
-    """Tells if an earlier training can be continued to another number of steps.
+    """Returns whether an earlier training can be continued to another number of steps.
 
-    It can if only the number of steps differs, and every step up to the last checkpoint
-    has the same learning rate in both plans.
+    This requires that only the number of steps differs, and that every step up to the
+    last checkpoint has the same learning rate in both plans.
 
     Args:
         stage: The training's stage, finished or not.

@@ -1,7 +1,8 @@
 """Transbeam: from your own corpus to a served Transformer, on the TensorFlow stack.
 
-The rooms stand at the top of the repository and are imported as `transbeam.configs`,
-`transbeam.pipeline`, `transbeam.model`, `transbeam.trainer` and `transbeam.serving`.
+The packages are at the top level of the repository and are imported as
+`transbeam.configs`, `transbeam.pipeline`, `transbeam.model`, `transbeam.trainer` and
+`transbeam.serving`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the `transbeam` command.
 
     Args:
-        argv: Its arguments; those of the process if left out.
+        argv: The command's arguments; by default those of the process.
 
     Returns:
         The exit status: 0, or 2 for an error of the user's.

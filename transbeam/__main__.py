@@ -252,8 +252,8 @@ def _closing_screen(
 ) -> str:
     """Returns the summary of a finished run, with suggestions of next commands.
 
-    A stage's result may hold `summary` (one line), `path`,
-    `peak_memory_mb` and, if it was done before, `skipped`.
+    A stage's result may contain `summary` (one line), `path`, `peak_memory_mb` and, if
+    it was done before, `skipped`.
     """
     lines = []
     for stage, result in results.items():

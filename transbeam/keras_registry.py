@@ -1,10 +1,10 @@
-"""Makes the project's layers known to Keras before their modules are imported.
+"""Registers the project's classes with Keras before their modules are imported.
 
-`keras.saving.load_model` imports the module of a class by itself only for packages of
-Keras's own; of all others it looks for the class among those that are registered, which
-are those of modules that were imported. So each name is registered for a stand-in, as
-soon as there are both Keras and this package, and the module is imported when the
-stand-in is first used. Registering its own class, it takes the stand-in's place.
+`keras.saving.load_model` imports the module of a class only for Keras's own packages;
+other classes must be registered, which happens when their modules are imported. So a
+stand-in is registered for each name as soon as Keras and this package are imported, and
+the stand-in imports the module when it is first used. The module then registers its own
+class, which replaces the stand-in.
 """
 
 import importlib
@@ -56,12 +56,12 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 
 
 class _AfterKeras:
-    """A finder of modules that registers the stand-ins once Keras is executed."""
+    """An import finder that registers the stand-ins once Keras is imported."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds nothing but Keras, and that as the other finders do."""
+        """Finds only Keras, through the other finders."""
         if name != "keras":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
@@ -81,7 +81,7 @@ class _AfterKeras:
 
 
 class _UnloadedClass:
-    """Stands for a class in Keras's registry until its module is imported."""
+    """Stand-in for a class in Keras's registry until its module is imported."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
@@ -91,7 +91,7 @@ class _UnloadedClass:
 
 
 def register() -> None:
-    """Registers all names with Keras: now if it is there, otherwise when it comes."""
+    """Registers all names with Keras: now if it is imported, else when it is."""
     if "keras" in sys.modules:
         _register_all()
     else:
@@ -113,7 +113,7 @@ def _register_all() -> None:
 
 
 def _register_function(module: str, name: str) -> None:
-    """Registers a function that a layer may keep, and that is saved as its original."""
+    """Registers a stand-in for a function that a layer's config refers to by name."""
     import keras
 
     def unloaded(*args: Any, **kwargs: Any) -> Any:

@@ -38,11 +38,11 @@ def os_problem(error: OSError) -> str | None:
 
 
 class LFSPointerError(ArtifactError):
-    """A Git LFS pointer in place of a file that was not downloaded."""
+    """A Git LFS pointer instead of the file's content, which was not downloaded."""
 
 
 def refuse_lfs_pointer(path: Path) -> None:
-    r"""Raises an error for a Git LFS pointer in place of the file itself.
+    r"""Raises an error if a file contains a Git LFS pointer instead of its content.
 
     Args:
         path: A file; a missing one is ignored here.

@@ -107,12 +107,12 @@ class EntityTags:
 
     @cached_property
     def opens(self) -> list[bool]:
-        """True for tags that open an entity whatever precedes."""
+        """True for tags that start an entity, whatever the previous tag."""
         return self._are_at("BSUW")
 
     @cached_property
     def closes(self) -> list[bool]:
-        """True for tags that close an entity."""
+        """True for tags that end an entity."""
         return self._are_at("ELSUW")
 
     def _are_at(self, places: str) -> list[bool]:

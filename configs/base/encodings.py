@@ -13,7 +13,7 @@ _LINE_ENDS = (b"\n", b"\n\0", b"\0\n", b"\n\0\0\0", b"\0\0\0\n")
 
 
 def check_encoding(encoding: str) -> None:
-    """Checks that a name is that of an encoding of text files.
+    """Checks that a name is a known encoding of text files.
 
     Raises:
         ConfigError: Python has no such codec, or the codec is not for text files.

@@ -1,7 +1,7 @@
 """The errors a user can cause, each printed without a traceback (exit code 2).
 
-A message says where, what was found, what was expected and what to do. Anything
-that is not a `UserError` is a bug: it keeps its traceback and exits with 1.
+A message contains the position, the value found, the expected one and a remedy.
+Anything that is not a `UserError` is a bug: it keeps its traceback and exits with 1.
 """
 
 
@@ -18,4 +18,4 @@ class DataError(UserError):
 
 
 class ArtifactError(UserError):
-    """A file or folder of a run that is missing, altered or made for something else."""
+    """A file or folder of a run that is missing, modified, or from other inputs."""

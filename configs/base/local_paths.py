@@ -15,7 +15,8 @@ def local_path(text: str) -> Path:
         text: The argument of the command line.
 
     Raises:
-        ConfigError: It has a scheme, or is empty, as from an unset shell variable.
+        ConfigError: The path has a scheme, or is empty, as from an unset shell
+            variable.
 
     Example:
     >>> local_path("runs/mine")

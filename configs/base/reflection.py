@@ -65,8 +65,7 @@ def section_keys(section: type) -> dict[str, ConfigKey]:
 def written_keys(section: type) -> dict[str, ConfigKey]:
     """The keys that a file may write in a section.
 
-    Before its own are those by which it takes values from elsewhere, which the section
-    names as its `INHERITANCE`.
+    The keys of its `INHERITANCE` class, such as `preset`, come before its own.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -87,7 +86,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
-    """Removes `None` from a union; also returns a bool: if it was a member.
+    """Removes `None` from a union; also returns whether it was a member.
 
     Example:
     >>> split_optional(bool | None)
@@ -101,7 +100,7 @@ def split_optional(annotation: Any) -> tuple[Any, bool]:
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union type; of another type the type itself."""
+    """The members of a union type; for any other type, the type itself."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return typing.get_args(annotation)
     return (annotation,)
@@ -110,7 +109,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
 def section_kinds(annotation: Any) -> dict[str, type]:
     """The kinds of section a key may hold; empty for a key that holds a plain value.
 
-    A section without alternatives has the empty name.
+    A section class without a `kind` is listed under the empty name.
 
     Example:
     >>> from transbeam.configs.schema.block import LayerNormConfig
@@ -130,9 +129,9 @@ def section_kinds(annotation: Any) -> dict[str, type]:
 
 
 def section_kind(section: type) -> str:
-    """The one value that `kind` may have in a section; empty if there is no such key.
+    """The only allowed value of `kind` in a section; empty if it has no such key.
 
-    A `kind` with several values is a key like others.
+    A `kind` with several allowed values is an ordinary key.
 
     Example:
     >>> from transbeam.configs.schema.model import LayerNormConfig, PoolerConfig

@@ -9,7 +9,7 @@ def find_version(model: Path) -> Path:
     """The version folder to load: the one given, or the highest one below.
 
     Raises:
-        ArtifactError: There is no SavedModel in either place.
+        ArtifactError: Neither folder contains a SavedModel.
     """
     if (model / "saved_model.pb").is_file():
         return model

@@ -15,10 +15,11 @@ _REST = "--"
 
 
 class ArgumentGroup(NamedTuple):
-    """Arguments that stand together in the help.
+    """Arguments that are grouped in the help.
 
     Attributes:
-        title: Their heading; without one, only one of them may be given.
+        title: The group's heading; without a heading, the arguments are mutually
+            exclusive.
         description: A sentence below the heading.
     """
 
@@ -40,12 +41,13 @@ def argument(
         form: The notation of the usage message: `CONFIG`, `--run DIR`, `--quiet` for a
             switch, or `--` for all arguments after it.
         help: One sentence for `--help`.
-        default: The value if it is left out, or a callable that returns it. An option
-            without one is None, a switch False; anything else is required.
+        default: The value if the argument is left out, or a callable that returns it.
+            An option without a default is None, a switch False; anything else is
+            required.
         group: The part of the help that it belongs to.
         options: For `ArgumentParser.add_argument`, in place of what the field's type
-            implies: a path is of this machine, a whole number at least 1, and an
-            option that is a tuple may be given again.
+            implies: a path is local, an integer is at least 1, and an option with a
+            tuple type may be repeated.
 
     Example:
     >>> from dataclasses import dataclass
@@ -68,7 +70,7 @@ def parse(parser: argparse.ArgumentParser, kind: type[_T], argv: Sequence[str]) 
     """Reads a dataclass whose fields are declared by `argument`.
 
     Args:
-        parser: Gets an argument for each field; ends the process if one is not right.
+        parser: Parses an argument for each field; exits if an argument is invalid.
         kind: The dataclass.
         argv: The command line, without the command.
     """
@@ -127,7 +129,7 @@ def at_least_one(text: str) -> int:
     """Reads a count.
 
     Raises:
-        argparse.ArgumentTypeError: It is no whole number, or less than 1.
+        argparse.ArgumentTypeError: The text is not a whole number of at least 1.
 
     Example:
     >>> at_least_one("3")

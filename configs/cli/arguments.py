@@ -1,6 +1,6 @@
 """Code that all commands share: arguments, and exit codes.
 
-A room's `__main__` describes its commands, and runs one of them inside `run_main`:
+Each package's `__main__` describes its commands, and runs one of them in `run_main`:
 
     def main(argv: Sequence[str] | None = None) -> int:
         return run_main(partial(run_command, __doc__, COMMANDS), argv)
@@ -67,7 +67,7 @@ class Invocation:
         return shlex.join(words)
 
     def _is_saved(self) -> bool:
-        """Tells if the run's folder, given as CONFIG, has this configuration."""
+        """Returns whether the run's folder, given as CONFIG, has this configuration."""
         try:
             saved = load_run(self.run_folder)
         except ConfigError:
@@ -148,7 +148,7 @@ def read_invocation(
 
     Args:
         arguments: The parsed arguments, with `config` given.
-        with_model: Whether the command uses the model, and not the records alone.
+        with_model: Whether the command uses the model, not only the records.
         rules: Further checks of the configuration; see
             `transbeam.configs.loader.export_support`.
 
@@ -189,8 +189,8 @@ def run_main(
     | the reader of stdout is gone          | 141       | no        |
     | anything else: a bug                  | 1         | yes       |
 
-    With `--json` among the arguments, a user's mistake is also printed to stdout, as
-    the only output, in an object with the key `error`.
+    With `--json` among the arguments, a user error is also printed to stdout, as the
+    only output, in an object with the key `error`.
 
     Args:
         function: The command: takes the arguments, returns the exit code.
@@ -247,7 +247,8 @@ def _end(argv: Sequence[str], text: str, error: str, code: int) -> int:
 def _leave(code: int) -> int:
     """Ends the process at once if abandoned threads would delay its exit.
 
-    Beam's threads would: they finish their work first, though it is not needed.
+    Beam's worker threads would: they first finish their work, which is no longer
+    needed.
     """
     main = threading.main_thread()
     if any(not t.daemon and t is not main for t in threading.enumerate()):
@@ -262,7 +263,7 @@ def _end_process(code: int) -> NoReturn:
 
 
 def _stdout_is_gone() -> bool:
-    """Tells if a broken pipe is stdout's (as with `| head`) and not a socket's."""
+    """Returns whether a broken pipe is stdout's (as with `| head`), not a socket's."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

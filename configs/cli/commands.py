@@ -16,8 +16,8 @@ class Command:
     Attributes:
         name: What is typed.
         arguments: A dataclass, as `transbeam.configs.cli.argument_parser` describes.
-        run: Gets these, and returns the object that `--json` prints, or None if it has
-            printed that.
+        run: Takes the parsed arguments; returns the object that `--json` prints, or
+            None if it has already printed its output.
         summary: What the command does, for a list of commands.
         description: The same in more words, for its own `--help`; printed as it is if
             it has several lines.

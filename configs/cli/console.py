@@ -64,7 +64,7 @@ class Console:
         """Prints the command's JSON object; without `--json` does nothing.
 
         Raises:
-            RuntimeError: It was called before.
+            RuntimeError: `emit` was already called.
         """
         if not self.json:
             return

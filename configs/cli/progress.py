@@ -176,8 +176,8 @@ class LogBar:
 class TerminalBar:
     """A bar drawn by `rich`, which is imported only when needed.
 
-    The text of `describe` has its own line, so that a long one does not displace the
-    numbers.
+    The text of `describe` is on a separate line, so that a long text does not displace
+    the numbers.
 
     Args:
         label, total, unit, start: As in `Console.progress`.

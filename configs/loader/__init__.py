@@ -1,1 +1,1 @@
-"""From a YAML file to a checked `RunConfig`, and the folder of its run."""
+"""Loads YAML files as checked `RunConfig`s, and manages the folders of runs."""

@@ -154,7 +154,7 @@ FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
 def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
-    """Lists keys of `model` that differ and must not, for weights to mean the same.
+    """Lists keys of `model` that differ although shared weights require equal values.
 
     Example:
     >>> from dataclasses import replace
@@ -195,7 +195,7 @@ def _draws_by_seed(model: Model) -> bool:
 
 
 def _leaves(value: Any, path: str) -> dict[str, Any]:
-    """Dotted keys and their values, without those that may differ."""
+    """Dotted keys and their values, without the keys in `FREE`, which may differ."""
     if not isinstance(value, dict):
         return {path: value}
     found: dict[str, Any] = {}

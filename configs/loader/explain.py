@@ -134,7 +134,7 @@ def _key_rows(key: ConfigKey, name: str, indent: str) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True)
 class _DescribedKey:
-    """A key that has been described already, and the kind under which it was."""
+    """A key that was already described, and the kind of section it was in."""
 
     key: ConfigKey
     kind: str
@@ -226,7 +226,7 @@ def _keys_json(section: type) -> dict[str, Any]:
 
 
 def _own_keys(section: type) -> list[ConfigKey]:
-    """The keys but for the `kind` that a section is chosen by."""
+    """The keys except for `kind`, which selects the section's class."""
     keys = written_keys(section).values()
     return [key for key in keys if key.name != "kind" or not section_kind(section)]
 

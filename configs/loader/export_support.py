@@ -1,8 +1,8 @@
 """Checks that this version supports a run's export, to servers and to phones.
 
-Models of every objective and every tokenizer can be trained and exported, except for
-some image sizes, and to phones except for one kind of attention. An unsupported run is
-reported before the work starts, and by `transbeam check`.
+All objectives and tokenizers can be trained and exported, except for some image sizes;
+phones lack support for one kind of attention. An unsupported run is reported before the
+work starts, and by `transbeam check`.
 """
 
 from pathlib import Path
@@ -119,13 +119,13 @@ def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
 
 
 def check_tflite_text(run: RunConfig) -> None:
-    """Checks that a TFLite file of the run can take text, as far as the keys show.
+    """Checks that a TFLite file of the run can take text, as far as the keys determine.
 
     A pretrained tokenizer is checked later, when its files are read.
 
     Raises:
         ConfigError: The task reads more than one text, the tokenizer is not WordPiece,
-            or no variant of `export.tflite` can contain one.
+            or no variant of `export.tflite` can contain a tokenizer.
     """
     if run.objective.kind not in _OF_A_TEXT:
         raise ConfigError(
@@ -144,7 +144,7 @@ def check_tflite_text(run: RunConfig) -> None:
 
 
 def no_wordpiece(tokenizer: str) -> ConfigError:
-    """Makes the error for a tokenizer that no TFLite file can hold."""
+    """Makes the error for a tokenizer that no TFLite file can contain."""
     return ConfigError(
         f"export.tflite_text=True: {tokenizer} has no ops that TFLite files may hold; "
         f"expected a WordPiece. {_BESIDE}"
@@ -189,7 +189,7 @@ def check_tokenizer(run: RunConfig) -> None:
     """Checks that a pretrained tokenizer exists.
 
     Raises:
-        ConfigError: It does not; the message names the key.
+        ConfigError: The tokenizer does not exist; the message names the key.
     """
     tokenizer = run.tokenizer
     if isinstance(tokenizer, PretrainedConfig) and not Path(tokenizer.path).exists():

@@ -24,16 +24,17 @@ _KEYS = section_keys(FileInheritanceConfig)
 def read_root(
     text: str, file: str, chain: Chain = (), *, lines: bool = True
 ) -> YamlSection:
-    """Reads the keys of a configuration, over those of the file that it extends.
+    """Reads a configuration's keys, merged over those of the file that it extends.
 
     Args:
         text: The YAML.
-        file: Its name, in error messages and for what is relative to it.
-        chain: The files that led here, resolved.
+        file: The file's path, for error messages and to resolve relative paths.
+        chain: Resolved paths of the files that led here, to detect cycles.
         lines: If true, messages name lines; false for text that the user cannot see.
 
     Raises:
-        ConfigError: It is not YAML, or the other file is not there or leads back here.
+        ConfigError: The text is not YAML, or the extended file does not exist or
+            extends this one in turn.
     """
     root = compose(text, lambda line: f"{file}:{line}" if lines else file)
     if root is None:
@@ -54,9 +55,10 @@ def read_root(
 
 
 def _extended(name: str, where: str, file: str, chain: Chain) -> YamlSection:
-    """Reads the keys of the file that another extends, all but its name.
+    """Reads the file that another one extends, without the key `name`.
 
-    A run of the same name would be in the same folder, and move the other one aside.
+    With an inherited name, the run would use the other run's folder and move its stages
+    aside.
     """
     path = Path(file).parent / Path(name).expanduser()
     chain = (*chain, Path(file).resolve())
@@ -82,10 +84,10 @@ _BEGINNINGS = ("init_from", "initial_weights")
 
 
 def merge(under: Node, over: Node) -> Node:
-    """Merges sections key by key; of anything else what is over replaces the other.
+    """Merges sections key by key; any other value of `over` replaces that of `under`.
 
-    Each node keeps its place. A section of which nothing is written leaves the one
-    under it as it is.
+    Each node keeps its file position. An empty section in `over` leaves the section in
+    `under` unchanged.
 
     Example:
     >>> from transbeam.configs.loader.yaml_nodes import compose
@@ -116,9 +118,9 @@ def merge(under: Node, over: Node) -> Node:
 def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
     """Merges two configurations.
 
-    Where the upper one names a whole model, a model that the lower one describes key by
-    key makes room for it. Keys beside another preset stay, under a preset, and those
-    beside another run under a run: the changes to that one are changes to this.
+    If `over` names a preset or run as its model, a model that `under` describes key by
+    key is dropped. Keys beside a preset are kept under another preset, and those beside
+    a run under another run: they modify the new one.
     """
     return merge_sections(make_room(under, over), over)
 
@@ -164,7 +166,7 @@ def find_model_source(root: YamlSection) -> str | None:
 
 
 def is_null(node: Node) -> bool:
-    """Tells a key that says nothing: it is left empty, or null."""
+    """Returns whether a value is empty or null."""
     return isinstance(node, YamlScalar) and node.value is None
 
 
@@ -174,7 +176,7 @@ def _scalar_text(section: YamlSection, name: str) -> str | None:
 
 
 def without_keys(root: YamlSection, name: str, keys: tuple[str, ...]) -> YamlSection:
-    """The same without some keys of one section."""
+    """Returns the configuration without some keys of a section."""
     section = root.nodes.get(name)
     if not isinstance(section, YamlSection):
         return root

@@ -27,10 +27,10 @@ class ModelFiles:
     """The files of a run's model.
 
     Attributes:
-        config: The configuration that it was trained or imported with.
+        config: The configuration with which the model was trained or imported.
         weights: The weights, in the format of the stage that made them.
         tokenizer: The tokenizer's folder; None if it was imported without one.
-        is_trained: Tells a model that the run trained from one that it imported.
+        is_trained: True if the run trained the model, false if it imported it.
     """
 
     config: Path
@@ -45,23 +45,23 @@ def training_stage(run_folder: Path) -> Stage:
 
 
 def was_trained(run_folder: Path) -> bool:
-    """Tells whether a run has finished a training of its own."""
+    """Returns whether a run has finished its own training."""
     stage = training_stage(run_folder)
     return stage.is_finished and not stage.load()["result"].get(IMPORTED)
 
 
 def find_model_weights(run_folder: Path) -> Path:
-    """Returns the weights of a run: those it trained, before those it imported."""
+    """Returns the weights of a run; trained ones take precedence over imported ones."""
     if was_trained(run_folder):
         return training_stage(run_folder).path / WEIGHTS
     return run_folder / IMPORTED / INITIAL_WEIGHTS
 
 
 def find_model_files(run_folder: Path) -> ModelFiles:
-    """Finds the model of a run: the one it trained, before the one it imported.
+    """Finds the model of a run; a trained one takes precedence over an imported one.
 
     Raises:
-        ArtifactError: The run has neither, or the record of one is damaged.
+        ArtifactError: The run has no model, or the record of its stage is damaged.
     """
     weights = find_model_weights(run_folder)
     if was_trained(run_folder):
@@ -80,7 +80,7 @@ def find_model_files(run_folder: Path) -> ModelFiles:
 
 
 def _reason(folder: Path) -> str:
-    """Says what a folder without a model is instead, and what to do."""
+    """Describes why a folder has no model, and how to fix it."""
     if any((folder / name).is_file() for name in _OF_OTHERS):
         return (
             "it is a checkpoint of another program. Bring it in with `transbeam import "

@@ -42,19 +42,18 @@ _KEYS = section_keys(ModelInheritanceConfig)
 def with_model_source(
     root: YamlSection, chain: Chain
 ) -> tuple[YamlSection, tuple[Rule, ...]]:
-    """Puts a configuration over the model that it names.
+    """Merges a configuration over the model that it names.
 
     Args:
-        root: The configuration, with all that it extends and all overrides.
-        chain: The files that led here, resolved.
+        root: The configuration, after `extends` and all overrides are applied.
+        chain: Resolved paths of the files that led here.
 
     Returns:
-        The configuration without these two keys, and what must hold of it once it is
-        bound.
+        The configuration without these two keys, and checks to apply once it is parsed.
 
     Raises:
-        ConfigError: There is no such preset, no such run or no model in it; or both
-            keys are given, or what a training begins with is given twice.
+        ConfigError: The preset or the run does not exist, or the run has no model; or
+            both keys, or two sources of initial weights, are given.
     """
     model = root.nodes.get("model")
     if not isinstance(model, YamlSection):
@@ -96,7 +95,7 @@ def _over_preset(root: YamlSection, name: str, where: str) -> YamlSection:
 def _over_run(
     root: YamlSection, name: str, where: str, chain: Chain
 ) -> tuple[YamlSection, tuple[Rule, ...]]:
-    """Puts a configuration over the model, tokenizer and weights of a run."""
+    """Merges a configuration over the model, tokenizer and weights of a run."""
     training = root.nodes.get("training")
     if isinstance(training, YamlSection):
         older = training.nodes.get("init_from")
@@ -155,7 +154,7 @@ def _expanded(name: str) -> Path:
 
 
 def _model_files(folder: Path, chain: Chain) -> ModelFiles:
-    """Finds the files of a run's model, all of which must be there."""
+    """Finds the files of a run's model, all of which must exist."""
     files = find_model_files(folder)
     for file in (files.config, files.weights):
         if not file.is_file():
@@ -179,13 +178,13 @@ def _configuration(file: Path, chain: Chain) -> tuple[YamlSection, RunConfig]:
 
 
 def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
-    """Returns the keys of `training` for a start from another run's weights.
+    """Returns the keys of `training` that load another run's weights.
 
     Args:
         name: The run whose weights are loaded.
         where: The position of the key that names this run.
-        is_alone: True if the configuration has no `training` section; the number of
-            steps is then the default's. A section that is given must contain it.
+        is_alone: True if the configuration has no `training` section; the default
+            number of steps is then used. An existing section must contain the number.
     """
     nodes: dict[str, Node] = {"init_from": YamlScalar(where, name, quoted=True)}
     if is_alone:
@@ -197,7 +196,7 @@ def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
 def _refuse_other_tokenizer(
     root: YamlSection, name: str, where: str, theirs: Path | None
 ) -> None:
-    """Refuses a tokenizer that gives other ids than the weights were trained with."""
+    """Rejects a tokenizer whose ids differ from those of the loaded weights."""
     given = root.nodes.get("tokenizer")
     if not isinstance(given, YamlSection) or not given.nodes:
         if theirs is None:

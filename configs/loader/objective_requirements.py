@@ -187,7 +187,7 @@ def check_sentinels(
     """Checks that there are enough sentinels for the spans of a text.
 
     Raises:
-        ConfigError: There are too few; the message has the required number.
+        ConfigError: There are too few sentinels; the message has the required number.
     """
     count = objective.num_sentinels(sequence_length)
     if there < count:

@@ -1,4 +1,4 @@
-"""`--set KEY=VALUE`: what the command line replaces in a configuration."""
+"""`--set KEY=VALUE`: overrides of a configuration on the command line."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,16 +17,17 @@ from transbeam.configs.loader.yaml_nodes import (
 
 
 def override(root: YamlSection, overrides: Sequence[str]) -> YamlSection:
-    """Puts values over those of a file.
+    """Applies overrides to the keys of a file.
 
     Args:
         root: The file.
-        overrides: `KEY=VALUE`: a dotted key, and a value as it would stand in the file.
-            Later ones win; but a whole model is what the keys beside it change,
-            wherever it is named.
+        overrides: `KEY=VALUE`: a dotted key, and a value as it would be written in the
+            file. Later overrides win, but a preset or run that is named for `model` is
+            applied first, wherever it is named.
 
     Raises:
-        ConfigError: One is not of this form, or leads through what is no section.
+        ConfigError: An override has another form, or its path contains a key that is
+            not a section.
     """
     for text in sorted(overrides, key=lambda text: not _names_a_model(text)):
         root = _override(root, text)
@@ -60,9 +61,9 @@ def _override(root: YamlSection, text: str) -> YamlSection:
 
 
 def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> Node:
-    """The node with a value put below it; the sections on the way are made.
+    """Returns the node with a value set at a path; creates missing sections.
 
-    What stands in a list is named by its place, from 0: `parts.0.weight`.
+    A list element is addressed by its index, from 0: `parts.0.weight`.
     """
     if not names:
         return value

@@ -1,6 +1,6 @@
-"""Located nodes → frozen dataclasses, strict at every depth.
+"""Parses YAML nodes into frozen dataclasses, strictly at every depth.
 
-This module checks the declaration of each field: its type, its range, its kinds. Rules
+This module checks values against each field's declaration: type, range, kinds. Rules
 between fields are in the `__post_init__` of the smallest section that has both; this
 module adds the file position to their errors.
 
@@ -50,7 +50,7 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
     Args:
         section: Its dataclass.
         node: The parsed YAML, which may contain the `kind` that selected the section.
-        path: Its dotted key; empty for the whole file.
+        path: The section's dotted key; empty for the whole file.
 
     Raises:
         ConfigError: A key is unknown, missing, of a wrong type or out of range, or a
@@ -111,8 +111,8 @@ def _dotted_keys() -> tuple[str, ...]:
 def _place_named_in(message: str, node: YamlSection) -> str | None:
     """Finds the position of the first user-given key that a rule's message names.
 
-    One of the file that the section is of comes before those of files under it, which
-    were right before this one was put over them.
+    Keys of the section's own file take precedence over those of extended files, which
+    were valid before the merge.
     """
     places: list[str] = []
     for dotted in re.findall(r"([a-z_][\w.]*)(?==|:)", message):
@@ -126,7 +126,7 @@ def _place_named_in(message: str, node: YamlSection) -> str | None:
 
 
 def _is_over(place: str, section: str) -> bool:
-    """Tells a place in a section's own file, or on the command line."""
+    """Returns whether a position is in the section's own file or an override."""
     file = section.rpartition(":")[0]
     return place.startswith("--set ") or place.rpartition(":")[0] == file
 
@@ -207,9 +207,9 @@ def _selected_kind(
 
 
 def _without_outdated_keys(chosen: type, node: YamlSection, path: str) -> YamlSection:
-    """Leaves out what only another kind has, of a file that the chosen kind is over.
+    """Drops an extended file's keys that only kinds other than the chosen one have.
 
-    A slip there is of no kind, and stays to be refused.
+    A misspelled key belongs to no kind, so it is kept, and rejected later.
     """
     place = re.sub(r"\[\d+\]", "", path)
     gone = {

@@ -1,4 +1,4 @@
-"""A configuration as one file would write it, with the place of each key."""
+"""A resolved configuration as a single file, with the origin of each key."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -12,10 +12,10 @@ _COLUMNS = 48  # before the places, unless a line is longer
 
 
 def resolved_file(run: ResolvedRun) -> str:
-    r"""Returns the written keys as YAML; a comment says where each is from.
+    r"""Returns the written keys as YAML; a comment gives the origin of each.
 
-    Keys that are written nowhere have their defaults and are left out. The text loads
-    as the same run.
+    Keys that are not written anywhere have their defaults and are left out. Loading the
+    text results in the same run.
 
     Example:
     >>> from transbeam.configs.loader.yaml_config import parse_resolved
@@ -40,7 +40,7 @@ def resolved_file(run: ResolvedRun) -> str:
 
 
 def key_places(run: ResolvedRun) -> dict[str, str]:
-    r"""Returns the place of each key that is written: `file:line`, or the `--set`.
+    r"""Returns the origin of each written key: `file:line`, or the `--set` override.
 
     Example:
     >>> from transbeam.configs.loader.yaml_config import parse_resolved
@@ -52,7 +52,7 @@ def key_places(run: ResolvedRun) -> dict[str, str]:
 
 
 def takes_from_elsewhere(run: ResolvedRun) -> bool:
-    """Tells a configuration of which some keys are written in another file."""
+    """Returns whether some keys of a configuration are written in another file."""
     own = run.root.where.rpartition(":")[0]
     return any(
         place.rpartition(":")[0] != own and not place.startswith("--set ")
@@ -61,7 +61,7 @@ def takes_from_elsewhere(run: ResolvedRun) -> bool:
 
 
 def _written(value: Any, node: Node) -> Any:
-    """The part of a plain value that is written, and has no default."""
+    """The part of a plain value whose keys are written, without defaults."""
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)
         nodes = node.nodes if isinstance(node, YamlSection) else {}
@@ -78,7 +78,7 @@ def _places(written: Any, node: Node) -> dict[str, str]:
 
 
 def _walk(written: Any, node: Node, path: str) -> Iterator[tuple[str, str]]:
-    """Yields the dotted name of each value, and the place of its node."""
+    """Yields the dotted name of each value, and the origin of its node."""
     if written and isinstance(written, dict) and isinstance(node, YamlSection):
         for name, inner in cast("dict[str, Any]", written).items():
             dotted = f"{path}.{name}" if path else name

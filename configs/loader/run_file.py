@@ -19,7 +19,7 @@ def run_file(path: str | Path) -> Path:
         path: A YAML file, which need not exist, or a run's folder.
 
     Raises:
-        ConfigError: It is a folder without such a file, or the folder of a stage.
+        ConfigError: CONFIG is a folder without such a file, or the folder of a stage.
     """
     path = Path(path)
     if not path.is_dir():

@@ -121,7 +121,7 @@ class Stage:
 
     @property
     def is_resumable(self) -> bool:
-        """Checks that the existing stage is of a version that this one continues."""
+        """Checks that this version can continue the existing stage."""
         record = self._record()
         return record is not None and record["version"] in RESUMABLE_VERSIONS
 
@@ -221,10 +221,10 @@ class Stage:
         return kept
 
     def take_back(self, moved_to: Path | None) -> None:
-        """Undoes a `begin` or `extend` after the stage has failed at once.
+        """Undoes a `begin` or `extend` if the stage fails immediately.
 
         Args:
-            moved_to: Their result; the stage there is moved back.
+            moved_to: The path that they returned; the stage there is moved back.
         """
         if moved_to is None:
             return
@@ -357,7 +357,7 @@ def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
 
 
 def _given(value: Any) -> Any:
-    """Removes keys without effect from mappings: nulls and defaults of later options.
+    """Removes keys without effect: nulls, and defaults of options added later.
 
     Stages of older versions lack the keys of later options. Without these keys they
     have the same inputs as a new stage that leaves the options at their defaults.
@@ -461,8 +461,8 @@ def _take(descriptor: int, run_folder: Path) -> None:
 def save_config(run_folder: Path, config: RunConfig) -> None:
     """Writes `run.yaml`: the configuration with every default, ready to be loaded.
 
-    Its fingerprint tells at a glance if two runs are configured alike, however each was
-    written: with another file's keys, a preset or another run's model, or by hand.
+    Equal fingerprints show that two runs have the same configuration, however it was
+    written: with `extends`, a preset, another run's model, or by hand.
     """
     header = (
         f"# Every key of the run, as resolved by Transbeam {VERSION}.\n"

@@ -36,7 +36,7 @@ def _data(config: RunConfig) -> str:
 
 
 def _model(model: Model) -> str:
-    """Such as `decoder of 12 blocks, 768 wide, 12 heads; attention full, ...`."""
+    """Example: `decoder of 12 blocks, 768 wide, 12 heads; attention full, ...`."""
     blocks, attention = f"{model.num_layers}", model.attention
     kinds = attention.kind
     if isinstance(model, Seq2SeqModelConfig):

@@ -1,7 +1,7 @@
 """The number of warm-up steps, if a configuration leaves it out.
 
-It is a share of all steps, unless the run's folder has a training that this one
-continues or repeats: then it is that training's number.
+It is a share of all steps, unless this training continues or repeats an earlier one in
+the run's folder: then it is the earlier number.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _KIND = "training.schedule.kind"
 
 
 def settle_warmup(config: RunConfig) -> RunConfig:
-    """Replaces a warm-up that is left out by its number of steps."""
+    """Replaces an omitted number of warm-up steps by its default."""
     return replace(config, training=config.training.with_warmup())
 
 

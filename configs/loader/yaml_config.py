@@ -1,4 +1,4 @@
-"""One YAML file → `RunConfig`, and back.
+"""Converts a YAML file to a `RunConfig`, and back.
 
     run.yaml:3: model.num_layer: unknown key. Did you mean 'num_layers'? ...
 
@@ -27,11 +27,11 @@ Rule = Callable[[RunConfig], None]
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A run's configuration, and where each of its keys is written.
+    """A run's configuration, with the origin of each key.
 
     Attributes:
         config: The configuration.
-        root: The keys that are written, here or in what this takes values from.
+        root: The written keys, including inherited ones.
     """
 
     config: RunConfig
@@ -82,7 +82,7 @@ def load_resolved(
     with_model: bool = False,
     rules: Sequence[Rule] = (),
 ) -> ResolvedRun:
-    """The same with the place of each key; the arguments are those of `load_run`."""
+    """Like `load_run`, with the origin of each key; the arguments are the same."""
     file = run_file(path)
     return parse_resolved(
         read_text(file), str(file), overrides, with_model=with_model, rules=rules
@@ -122,7 +122,7 @@ def parse_resolved(
     rules: Sequence[Rule] = (),
     lines: bool = True,
 ) -> ResolvedRun:
-    """The same with the place of each key; the arguments are those of `parse_run`."""
+    """Like `parse_run`, with the origin of each key; the arguments are the same."""
     root = override(read_root(text, file, lines=lines), overrides)
     root, of_source = with_model_source(root, (Path(file).resolve(),))
     config = bind_section(RunConfig, root, path="")

@@ -12,7 +12,7 @@ from transbeam.configs.schema.run import RunConfig
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `resolve` reads back as it was, with lists indented."""
+    """Dumper with indented lists, whose output `resolve` parses to the same values."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -32,12 +32,12 @@ _Dumper.add_representer(str, _text_node)
 
 
 def dump_run(config: RunConfig) -> str:
-    """The configuration as YAML with every default written out; reloads as equal."""
+    """Dumps a configuration as YAML with all defaults; it loads as an equal one."""
     return dump_sections(vars(config))
 
 
 def dump_sections(sections: Mapping[str, Any]) -> str:
-    """Some keys of a run as YAML, not held against each other.
+    """Dumps some sections of a run as YAML, not checked as a whole.
 
     Args:
         sections: Values or dataclasses by their top-level keys.

@@ -1,4 +1,4 @@
-"""YAML text → nodes with file positions, before keys are interpreted.
+"""Parses YAML text to nodes with file positions; keys are interpreted later.
 
 PyYAML splits the text into events; this module builds the nodes, because a
 configuration needs a smaller language than YAML 1.1: `6e-4` is a number, `no` is text
@@ -49,7 +49,7 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class YamlScalar:
-    """A single value; `where` is its key's `file:line`, or the `--set` with it."""
+    """A single value; `where` is its key's `file:line`, or its `--set` override."""
 
     where: str
     text: str
@@ -119,7 +119,7 @@ def found(node: Node) -> str:
 
 
 def complain(where: str, path: str, what: str) -> ConfigError:
-    """`file:line: dotted.key: what`, the form of every configuration error."""
+    """`file:line: dotted.key: text`, the form of every configuration error."""
     end = "" if what.endswith((".", "?", "!")) else "."
     return ConfigError(": ".join(part for part in (where, path, what) if part) + end)
 
@@ -181,7 +181,7 @@ def _events(text: str, locate: Callable[[int], str]) -> deque[yaml.Event]:
 
 
 class _Composer:
-    """Builds nodes from a queue of events, from the left."""
+    """Builds nodes from a queue of events, in order."""
 
     def __init__(self, events: deque[yaml.Event], locate: Callable[[int], str]):
         self._events = events
@@ -245,7 +245,7 @@ def read_text(path: str | Path) -> str:
     """The text of a YAML file.
 
     Raises:
-        ConfigError: There is none, or it is not UTF-8.
+        ConfigError: The file does not exist, or is not UTF-8.
     """
     try:
         # A byte order mark is no part of the text.

@@ -206,8 +206,8 @@ class ScriptRulesConfig:
 class PersonalDataConfig:
     """Replacement of personal data by placeholders in angle brackets.
 
-    It is found by regular expressions, which do not cover names and postal addresses.
-    For more, configure your own function as `hook`.
+    Personal data are found by regular expressions, which do not cover names and postal
+    addresses. For more, configure your own function as `hook`.
     """
 
     emails: bool = option("Replace email addresses by `<email>`.", default=True)

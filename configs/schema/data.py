@@ -22,8 +22,8 @@ class BucketedLayoutConfig:
     """One document per record, in buckets by length; not for all objectives.
 
     For `masked`, `causal` and `prefix`, and for classification and regression of texts,
-    pairs and tokens. A document goes into the shortest record that holds it; one longer
-    than all is truncated.
+    pairs and tokens. A document is put into the shortest record that it fits into; one
+    that fits into none is truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"

@@ -1,7 +1,7 @@
 """Keys that inherit values from another file, preset or run.
 
 They are resolved before the configuration is parsed into dataclasses: a run's
-configuration holds the inherited values, not the keys themselves.
+configuration contains the inherited values, not the keys themselves.
 """
 
 from dataclasses import dataclass

@@ -79,8 +79,8 @@ class AdamWConfig(OptimizerConfig):
 class AdafactorConfig(OptimizerConfig):
     """Adafactor: factored second moments (Shazeer & Stern, 2018).
 
-    Its state is small. The learning rate is relative to the root mean square of each
-    weight, so a peak of 1e-2 is usual.
+    The optimizer state is small. The learning rate is relative to the root mean square
+    of each weight, so a peak of 1e-2 is usual.
     """
 
     kind: Literal["adafactor"] = "adafactor"

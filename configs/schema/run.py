@@ -86,7 +86,7 @@ class RunConfig:
                     )
 
     def _check_numbers(self) -> None:
-        """Refuses settings for classes where there are none to choose among."""
+        """Rejects class-related settings for objectives that do not select a class."""
         keys, answers = (), ""
         activation = traits(self.objective).activation
         if activation is None:

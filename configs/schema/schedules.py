@@ -159,14 +159,14 @@ def count_warmup_steps(schedule: Schedule, steps: int) -> int:
 
 
 def most_warmup(schedule: Schedule) -> int:
-    """The largest number of steps of a warm-up that is left out."""
+    """The largest default number of warm-up steps."""
     return (
         _MOST_STEPS_OF_NOAM if isinstance(schedule, NoamScheduleConfig) else _MOST_STEPS
     )
 
 
 def with_warmup(schedule: Schedule, steps: int) -> Schedule:
-    """Replaces a warm-up that is left out by its number of steps."""
+    """Replaces an omitted number of warm-up steps by its default."""
     return replace(schedule, warmup_steps=count_warmup_steps(schedule, steps))
 
 
@@ -175,7 +175,7 @@ ENDLESS = (ConstantScheduleConfig, InverseSqrtScheduleConfig, NoamScheduleConfig
 
 
 def common_steps(schedule: Schedule, steps: int, others: int) -> int:
-    """Counts the first steps with equal rates in two trainings of one schedule.
+    """Counts the first steps with equal rates in two trainings of different length.
 
     Args:
         schedule: The schedule, with a number of warm-up steps.

@@ -97,7 +97,7 @@ class ColumnsConfig:
 
 
 def is_template(column: str) -> bool:
-    """Tells if a column is a template."""
+    """Returns whether a column is a template."""
     return "{" in column or "}" in column
 
 

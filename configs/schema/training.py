@@ -206,7 +206,7 @@ class TrainingConfig:
                 )
 
     def with_warmup(self, steps: int | None = None) -> "TrainingConfig":
-        """Replaces a warm-up that is left out by its number of steps.
+        """Replaces an omitted number of warm-up steps by its default.
 
         Args:
             steps: The number of warm-up steps, if the configuration has none; None for

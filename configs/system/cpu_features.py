@@ -28,7 +28,7 @@ _IDENTITY = (
 
 
 def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
-    """The environment variables that keep TensorFlow from instructions that fail.
+    """Environment variables that keep TensorFlow from using instructions that fail.
 
     Args:
         cpuinfo: Linux's file on the processor; if it does not exist, nothing is

@@ -49,5 +49,5 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
 
 
 def any_left() -> bool:
-    """Tells if such a thread is still running."""
+    """Returns whether such a thread is still running."""
     return any(isinstance(thread, SideThread) for thread in threading.enumerate())

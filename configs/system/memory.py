@@ -105,8 +105,8 @@ class Memory:
     Attributes:
         where: The device, such as `this machine`.
         size: Bytes.
-        is_shared: True if the program itself uses it too, unlike an accelerator's
-            memory.
+        is_shared: True if the process itself uses the same memory, unlike an
+            accelerator's.
     """
 
     where: str

@@ -25,7 +25,7 @@ _IMPORTING = threading.Lock()
 
 
 def quiet_environment() -> dict[str, str]:
-    """The environment for a child process that should be as quiet.
+    """Environment for a child process that suppresses the same log output.
 
     Variables that the user has set are kept.
 

@@ -34,7 +34,7 @@ def forget_traces(model: keras.Model) -> None:
 
 @dataclass(frozen=True)
 class ParameterCount:
-    """Numbers of trainable and of frozen parameters of a model."""
+    """Numbers of trainable and of frozen parameters in a model."""
 
     trainable: int
     frozen: int
@@ -81,7 +81,7 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
         The new parameter counts.
 
     Raises:
-        ConfigError: A pattern fits no weight.
+        ConfigError: A pattern matches no weight.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])

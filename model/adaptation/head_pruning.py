@@ -26,13 +26,13 @@ for prefix in ("", "global_"):  # global tokens have separate projections
 class SomeHeads(ConfiguredLayer):
     """A score bias reduced to the heads that are kept.
 
-    A remaining head keeps its slope or its column of the table, though its index
-    changes.
+    A remaining head keeps its ALiBi slope or its column of the bias table, though its
+    index changes.
 
     Args:
         score_bias: A layer that is called with query and key positions and returns
             `(..., H, Q, S)`.
-        heads: The remaining heads, of `H`.
+        heads: The indices of the remaining heads, out of `H`.
 
     Returns:
         `(..., len(heads), Q, S)`.
@@ -68,9 +68,9 @@ class _Kept:
 def prune_heads(
     model: keras.Model, heads: Mapping[str, Collection[int]]
 ) -> keras.Model:
-    """Builds a model without some heads, which computes only the remaining ones.
+    """Builds a model without some of its attention heads, at a lower cost.
 
-    The outputs of the new model are those of the given one with the removed heads'
+    The new model's outputs equal those of the given model with the removed heads'
     inputs to the output projection set to zero. Layers may have different numbers of
     heads, which a `model` section of a run cannot express: such a model is saved and
     loaded as a whole (`.keras`).
@@ -152,7 +152,7 @@ def _keep(path: str, layers: dict[str, Attention], gone: Collection[int]) -> _Ke
 
 
 def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
-    """The key-value heads that a remaining query head uses."""
+    """The key-value heads used by the remaining query heads."""
     shared = layer.num_heads // layer.num_key_value_heads
     readers = {group: 0 for group in range(layer.num_key_value_heads)}
     for head in heads:
@@ -171,7 +171,7 @@ def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
 
 
 def _attention_config(config: dict[str, Any], path: str) -> dict[str, Any]:
-    """The config of an attention within the config of its model."""
+    """Finds the config of an attention layer within its model's config."""
     block, _, part = path.rpartition("/")
     for layer in config["layers"]:
         if layer["name"] == block and part in layer["config"]:
@@ -217,11 +217,11 @@ def _hand_over(
 def take_parts(
     value: np.ndarray, parts: Sequence[int], axis: int, width: int = 1
 ) -> np.ndarray:
-    """Takes the slices of some parts along one axis of a weight.
+    """Selects slices of a weight along one axis, such as the rows of some heads.
 
     Args:
         value: The weight.
-        parts: Indices of the parts, in the order of the result.
+        parts: Indices of the slices, in the order of the result.
         axis: The axis along which parts are concatenated.
         width: Width of a part; `head_dim` for a head.
 

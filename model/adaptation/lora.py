@@ -104,8 +104,8 @@ def merge_lora(model: keras.Model) -> None:
         model: A model with adapters.
 
     Raises:
-        ConfigError: There are none, or a kernel is quantized: rounding the sum would
-            lose most of a small adapter.
+        ConfigError: The model has no adapters, or a kernel is quantized: rounding the
+            sum would lose most of a small adapter.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -52,8 +52,8 @@ def pruned_config(
     A head keeps its width, so `head_dim` is set explicitly. In an encoder-decoder all
     attentions of both stacks then have the same number of heads.
 
-    Groups of heads that share keys and values all stay, each with equally many query
-    heads; heads with their own keys and values are removed with them.
+    All key-value groups stay, each with equally many query heads; without grouped-query
+    attention, a head's keys and values are removed with it.
 
     Args:
         model: The `model` section of a run.

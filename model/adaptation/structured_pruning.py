@@ -6,8 +6,9 @@ of these rows, y = g x W, has at g = 1 the gradient
 
     ∂L/∂g = Σ W · ∂L/∂W        over these rows
 
-because y depends on x and W through their product only. So the gradients of a training
-estimate, to first order, the loss without the part, and the model is not modified.
+because y depends on x and W through their product only. So gradients from training
+suffice to estimate, to first order, the loss without the part; the model is not
+modified.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _TABLE, _TABLE_AXIS = "relative_bias/embeddings", 1
 
 
 def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
-    """Estimates, to first order, the loss's change without groups of kernel rows.
+    """Estimates, to first order, the change in loss when kernel rows are removed.
 
     Args:
         kernel: float `(N * width, D)`, with `width` rows for each part.
@@ -90,9 +91,9 @@ def choose(
 ) -> dict[str, list[int]]:
     """Selects the most important heads and units of each sub-layer.
 
-    All sub-layers keep equally many, because a configuration has one number. So
-    importances need not be comparable between blocks, for which both papers divide them
-    by their norm.
+    All sub-layers keep the same number, because a configuration has a single value. So
+    importances need not be comparable between blocks, which is why both papers
+    normalize them.
 
     If one bias table serves all self-attentions of a stack (T5), the same heads are
     kept in all of them, by their summed importance.
@@ -100,7 +101,7 @@ def choose(
     Args:
         importance: Importances by sub-layer, `(H,)` or `(I,)`; see `importances`.
         old: The `model` section of the run.
-        new: The same with fewer heads or units; see `pruned_config`.
+        new: The section with fewer heads or units; see `pruned_config`.
 
     Returns:
         The indices to keep, in order, of each sub-layer that shrinks.

@@ -62,13 +62,13 @@ def prune_weights(
     """Sets the smallest weights to zero and keeps them there in further training.
 
     The model's size and speed do not change; only a compressed file is smaller. It
-    serves to find out how many weights a model needs.
+    helps to determine how many weights a model needs.
 
     To prune in steps, call it again with a higher sparsity; zeros are the smallest.
 
     Args:
         model: A built model.
-        sparsity: in `[0, 1)`. The share of zeros wanted, rounded to a whole number of
+        sparsity: in `[0, 1)`. The target share of zeros, rounded to a whole number of
             weights.
         targets: Patterns of the paths of weights.
         scope: `"matrix"` prunes the same share of each weight; `"global"` ranks the
@@ -115,8 +115,8 @@ def prune_weights(
 def keep_zeros(model: keras.Model, *, targets: Sequence[str] = KERNELS) -> Sparsity:
     """Keeps the current zeros at zero during training.
 
-    The zeros are the mask, so a pruned model that was loaded from a file needs only
-    this call.
+    The zeros define the mask, so a pruned model loaded from a file needs only this
+    call.
 
     Args:
         model: A built model.
@@ -126,7 +126,7 @@ def keep_zeros(model: keras.Model, *, targets: Sequence[str] = KERNELS) -> Spars
         The share of zeros.
 
     Raises:
-        ConfigError: A pattern fits no weight, or a weight is quantised.
+        ConfigError: A pattern matches no weight, or a weight is quantized.
     """
     for weight in _float_weights(model, targets).values():
         weight.constraint = KeepZeros(ops.convert_to_numpy(weight) != 0)
@@ -144,7 +144,7 @@ def measure_sparsity(
         targets: Patterns of the paths of weights.
 
     Raises:
-        ConfigError: A pattern fits no weight, or a weight is quantised.
+        ConfigError: A pattern matches no weight, or a weight is quantized.
 
     Example:
     >>> layers = [keras.Input((3,)), keras.layers.Dense(2, name="classifier")]
@@ -180,7 +180,7 @@ def _magnitudes(value: np.ndarray) -> np.ndarray:
 
 
 def _smallest(magnitudes: np.ndarray, share: float) -> np.ndarray:
-    """Marks exactly the given share of the numbers, the smallest ones."""
+    """Marks the smallest values, exactly the given share of them."""
     chosen = np.zeros(magnitudes.size, "bool")
     number = round(share * magnitudes.size)
     if number:

@@ -39,11 +39,11 @@ def initializer_or_normal(
     """Returns a layer's weight initializer: the given one, or BERT's by default.
 
     Args:
-        initializer: A Keras initializer or its name; None for a normal distribution of
-            standard deviation 0.02, truncated at two deviations.
+        initializer: A Keras initializer or its name; None for a normal distribution
+            with standard deviation 0.02, truncated at two standard deviations.
 
     Raises:
-        ValueError: for a name that Keras does not know.
+        ValueError: Keras has no initializer of this name.
 
     Example:
     >>> initializer_or_normal().stddev
@@ -63,20 +63,20 @@ def seeded(
 ) -> keras.initializers.Initializer:
     """Copies an initializer, with a seed derived from names.
 
-    Keras's initializers contain their seed, so an object that is shared by two weights
-    of one shape fills both with the same numbers. Here a layer keeps one initializer
-    and one seed, and each of its weights uses a copy.
+    Keras initializers store their seed, so one instance shared by two weights of the
+    same shape gives both the same values. Here a layer keeps one initializer and one
+    seed, and each of its weights uses a copy.
 
     Args:
-        initializer: A Keras initializer or its name. A seed it has is replaced.
-        seed: Seed of the layer, or None for other numbers each time.
+        initializer: A Keras initializer or its name. Its seed, if any, is replaced.
+        seed: Seed of the layer, or None for different values each time.
         names: The path of the weight in the layer, outermost name first.
 
     Returns:
         A new initializer; one without randomness, like `"zeros"`, is only copied.
 
     Raises:
-        ValueError: for a name that Keras does not know.
+        ValueError: Keras has no initializer of this name.
 
     Example:
     >>> query = seeded("glorot_uniform", 17, "query", "kernel")

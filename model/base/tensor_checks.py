@@ -16,10 +16,10 @@ def check_rank(tensor, rank: int, name: str, expected: str) -> None:
         tensor: The tensor.
         rank: The expected number of axes.
         name: The tensor's name in the error.
-        expected: Its axes, for the error.
+        expected: The tensor's expected axes, for the error message.
 
     Raises:
-        ValueError: It has more or fewer axes.
+        ValueError: The tensor has more or fewer axes.
 
     Example:
     >>> check_rank(np.ones((2, 3)), 3, "attention: inputs", "(batch, length, width)")
@@ -95,8 +95,8 @@ def fits(shape: tuple, expected: tuple) -> bool:
 def check_range(ids, limit: int, name: str, advice: str = "") -> None:
     """Checks that ids are within the rows of a table, if their values are known.
 
-    For ids out of range, TensorFlow reads zeros on a GPU and the last row under XLA,
-    and JAX the last row or NaN.
+    For ids out of range, TensorFlow returns zeros on a GPU and the last row under XLA;
+    JAX returns the last row or NaN.
 
     Args:
         ids: int, any shape.

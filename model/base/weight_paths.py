@@ -34,7 +34,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
     Args:
         paths: Paths such as `encoder_layer_0/self_attention/query/kernel`.
-        patterns: Patterns as for files: `*` matches any characters, also `/`, `?` one
+        patterns: Glob patterns: `*` matches any characters, also `/`, `?` one
             character, `[01]` one of these.
         what: The kind of the paths, for the error.
 
@@ -42,7 +42,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
         The paths that match, in their order.
 
     Raises:
-        ConfigError: A pattern matches no path. The error names the most similar ones.
+        ConfigError: A pattern matches no path. The error lists the most similar paths.
 
     Example:
     >>> matching(["layer_0/kernel", "layer_1/kernel"], ["*_1/*"], "weight")

@@ -1,8 +1,8 @@
 """FLOPs and memory of each kind of attention, without its projections.
 
 It counts what the layers in `model/layers/attention` compute for rows of one document,
-including masked scores. Rows of several documents cost more with global tokens, block
-sparse, low rank and an encoder's kernel attention; see `docs/cost.md`.
+including masked scores. Packed rows cost more with global tokens, block sparse,
+low-rank and bidirectional kernel attention; see `docs/cost.md`.
 """
 
 import math
@@ -34,7 +34,8 @@ class Reach:
         products: Multiply-adds of all heads besides those of scores and values.
         drawn_products: Multiply-adds with random, untrained weights.
         features: Features of queries and keys, over all heads.
-        pairs: Pairs of feature products, over all heads, which are no scores.
+        pairs: Number of products of query and key features, over all heads, other than
+            scores.
         kept: Numbers stored for the backward pass besides probabilities, over all
             heads.
     """
@@ -47,7 +48,7 @@ class Reach:
     kept: int = 0
 
     def multiply_adds(self, attention: Attention, head_dim: int) -> int:
-        """Multiply-adds of all trained products; K for a score and K for its value."""
+        """Multiply-adds of products with gradients: K for a score, K for its value."""
         return 2 * self.scores * attention.num_heads * head_dim + self.products
 
 

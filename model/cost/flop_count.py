@@ -42,13 +42,13 @@ def _multiplied(times: int, parts: Counter[str]) -> Counter[str]:
 
 
 def products(part: Part, multiply_adds: int, *, gradients: int = 2) -> Work:
-    """FLOPs of matrix products: two for each multiply-add.
+    """FLOPs of matrix products: two per multiply-add.
 
     Args:
         part: The part that they belong to.
         multiply_adds: Multiply-adds of the forward pass.
-        gradients: The number of factors with a gradient: each needs a product of the
-            same size in the backward pass.
+        gradients: The number of factors that need a gradient: each adds a product of
+            the same size to the backward pass.
 
     Example:
     >>> products("logits", 10).backward["logits"]

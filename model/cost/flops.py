@@ -3,8 +3,8 @@
 It counts the graph of `model/build.py`, in float32 and without dropout, as XLA counts
 it before fusion: two FLOPs for each multiply-add of a matrix product, one for each
 element of other operations, including comparisons and selections; exponentials,
-tangents and roots do not count. Work that is done once per batch (the optimizer, sums
-of a shared table's gradients) is not counted, nor is the loss.
+tangents and roots do not count. Work done once per batch (the optimizer, gradient sums
+of a shared table) is not counted, nor is the loss.
 """
 
 from math import prod
@@ -47,14 +47,14 @@ RESIDUALS = {"plain": (1, 1), "drop_path": (1, 1), "scaled": (2, 2), "rezero": (
 def count_work(
     config: Model, objective: Objective, vocabulary_size: int, lengths: Lengths
 ) -> Work:
-    """Counts the work on one sequence, or one pair of them, with the objective's head.
+    """Counts the FLOPs of one sequence or pair, including the objective's head.
 
     Args:
         config: The `model` section of a run.
         objective: The `objective` section; its head is counted for targets only.
-        vocabulary_size: As in `count_parameters`. Logits of rows that only round it up
-            are computed too, and discarded.
-        lengths: Numbers of tokens, of encoder and decoder if there are both.
+        vocabulary_size: As in `count_parameters`. The logits of the table's padding
+            rows are also computed, and discarded.
+        lengths: Number of tokens, for the encoder and the decoder if there are both.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import CausalConfig
@@ -203,7 +203,7 @@ def _on_encoder(
     rows: int,
     lengths: Lengths,
 ) -> Work:
-    """Counts the FLOPs before and after an encoder's stack: patches, poolers, heads."""
+    """Counts the FLOPs outside an encoder's stack: patches, poolers, heads."""
     width = config.hidden_dim
     work = Work()
     if config.patches is not None:

@@ -4,8 +4,8 @@ In training the weights, their gradients and the optimizer state (two moments wi
 AdamW) are float32 for every precision; the activations that are stored for the backward
 pass grow with the batch.
 
-Stored is, in a block of hidden width `D`, with query width `H K`, key and value width
-`G K`, and intermediate width `F`, for each token:
+For each token, a block of hidden width `D`, with query width `H K`, key and value width
+`G K`, and intermediate width `F`, stores:
 
 - attention: its input (D), queries, keys and values (H K + 2 G K) and the heads'
   outputs (H K); the probability of each score, in float32;
@@ -13,13 +13,14 @@ Stored is, in a block of hidden width `D`, with query width `H K`, key and value
   needs (`KEPT_BY_ACTIVATION`); with a gate, the other factor and the product too (2 F);
 - a layer norm: its input (D), from which the rest is recomputed; an RMS norm: its input
   and the normalized input, in float32 (2 D);
-- with dropout, the probabilities once more; its masks are recomputed, not stored.
+- with dropout, a second copy of the probabilities; masks are recomputed, not stored.
 
 Vocabulary logits are not stored: the loss computes them for some tokens at a time, and
 stores the gradient of the hidden states (`model/kernels/vocabulary_loss.py`).
 
-The count is that of Korthikanti et al. (2022), section 4.1, for any precision and with
-what TensorFlow stores for norms and activations, which they count as one kernel each.
+The count is that of Korthikanti et al. (2022), section 4.1, extended to any precision
+and to what TensorFlow stores for norms and activations, which they count as one kernel
+each.
 
 References:
     - [Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198), section 4.1
@@ -69,7 +70,7 @@ def training_memory(
     trained: int | None = None,
     teacher: int = 0,
 ) -> dict[str, int]:
-    """Estimates the bytes that a training needs.
+    """Estimates the memory that training needs, in bytes.
 
     Args:
         parameters: Number of weights of the model, with its head and with adapters.
@@ -82,7 +83,7 @@ def training_memory(
 
     Returns:
         Bytes by part, and `peak`, their sum: an upper bound, as gradients are allocated
-        while activations are freed. Temporary memory of single operations is not
+        while activations are freed. Temporary buffers of single operations are not
         included.
 
     Example:
@@ -139,7 +140,7 @@ def kept_activations(
     Args:
         config: The `model` section of a run.
         objective: The `objective` section.
-        lengths: Numbers of tokens, of encoder and decoder if there are both.
+        lengths: Number of tokens, for the encoder and the decoder if there are both.
         number: Bytes of a number in the compute dtype.
         rematerialize: If true, blocks store only their inputs, and the activations of
             a single block exist at a time.
@@ -242,7 +243,7 @@ def probabilities(side: Side, number: int) -> int:
 
 
 def bytes_of_a_score(side: Side, number: int) -> int:
-    """Counts the bytes kept for each attention score.
+    """Counts the bytes stored for each attention score.
 
     Full attention without dropout stores none: it recomputes its probabilities.
     """

@@ -1,4 +1,4 @@
-"""Checks that a training fits into memory, and suggests changes if it does not."""
+"""Checks that training fits into memory, and suggests changes if it does not."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def training_need(run: RunConfig, replicas: int = 1) -> int:
 
 
 def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
-    """Suggests changes to a training that does not fit into memory.
+    """Suggests changes to a run whose training does not fit into memory.
 
     Args:
         run: The run.
@@ -33,8 +33,8 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
         replicas: Number of devices that share a batch.
 
     Returns:
-        The required and the available memory, and changes with the memory that each
-        would need: first those that do not change results, or hardly.
+        The required and the available memory, and suggested changes with the memory
+        that each would need: first those with little or no effect on the results.
     """
     need = training_need(run, replicas)
     need_text = (
@@ -57,7 +57,7 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
 def _ways(
     run: RunConfig, found: Memory, replicas: int
 ) -> Iterator[tuple[str, RunConfig]]:
-    """Yields keys to change, with the changed run."""
+    """Yields the keys to change, each with the changed run."""
 
     def changed(**keys: Any) -> RunConfig:
         return replace(run, training=replace(run.training, **keys))
@@ -81,7 +81,7 @@ def _ways(
 
 
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
-    """The smallest number of micro-batches that fits, or else the largest; or None."""
+    """The smallest number of micro-batches that fits, else the largest; or None."""
     training = run.training
     more = [
         parts

@@ -38,7 +38,7 @@ class TrainedParameters:
 
     Attributes:
         numbers: Number of trainable parameters.
-        added: Number of these that adapters add to the model's own.
+        added: Number of these that are adapter weights.
     """
 
     numbers: int
@@ -106,7 +106,7 @@ def count_head(
 
 
 def as_trained(config: Model, objective: Objective) -> Model:
-    """The config of a run's trained model, without a pooler that it does not use.
+    """Returns the config of a run's model, without a pooler that it does not use.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig

@@ -104,7 +104,7 @@ def count_cost(
 
 
 def find_vocabulary_size(run: RunConfig, given: int | None = None) -> int:
-    """Pieces of a run's tokenizer; 0 for images.
+    """Size of the vocabulary of a run's tokenizer; 0 for images.
 
     Args:
         run: The run.
@@ -185,7 +185,7 @@ def _flops(work: Work, lengths: Lengths) -> dict[str, Any]:
 
 
 def _attention_by_length(side: Side) -> list[dict[str, int]]:
-    """Tabulates the attention's cost by length, beside that of full attention."""
+    """Tabulates the attention's cost by length, next to that of full attention."""
     return [
         {
             "length": length,

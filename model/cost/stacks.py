@@ -75,7 +75,7 @@ def record_lengths(run: RunConfig, tokens: int | None = None) -> Lengths:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """A stack of equal blocks, with its sequence lengths.
+    """A stack of identically configured blocks, with its sequence lengths.
 
     Attributes:
         config: The model's section of a run.

@@ -1,6 +1,6 @@
-"""The vocabulary size of a tokenizer, read from its files.
+"""Reads the vocabulary size of a tokenizer from its files.
 
-It only counts; the stages that use the files validate them.
+It only counts tokens; the stages that use the files validate them.
 """
 
 import json
@@ -22,14 +22,14 @@ _REMEDY = "Say how many with --vocabulary-size"
 
 
 def count_pieces(tokenizer: TokenizerConfig) -> int:
-    """Counts the pieces of a tokenizer.
+    """Returns the vocabulary size of a tokenizer.
 
     Args:
-        tokenizer: The `tokenizer` section of a run. For one to be trained, the size is
-            a key.
+        tokenizer: The `tokenizer` section of a run. If it is still to be trained, the
+            size is a key.
 
     Raises:
-        ConfigError: There is no file to read it from.
+        ConfigError: There is no file to read the size from.
         ArtifactError: A file is damaged.
 
     Example:
@@ -90,7 +90,7 @@ def _count(file: Path) -> int:
 
 
 def _count_lines(content: bytes) -> int:
-    r"""Counts the pieces of a `vocab.txt`, for any kind of line ends.
+    r"""Counts the tokens in a `vocab.txt`, for any line endings.
 
     Example:
     >>> [_count_lines(text) for text in (b"a\n\nb", b"a\r\n\r\nb\r\n\r\n", b"a\r\rb\r")]
@@ -101,7 +101,7 @@ def _count_lines(content: bytes) -> int:
 
 
 def _last_added(folder: Path) -> int:
-    """The largest id of the tokens added to a vocabulary; -1 if none."""
+    """Returns the largest id of a vocabulary's added tokens; -1 if there are none."""
     ids: list[int] = [-1]
     added, settings = folder / "added_tokens.json", folder / "tokenizer_config.json"
     if added.is_file():
@@ -113,7 +113,7 @@ def _last_added(folder: Path) -> int:
 
 
 def _count_sentence_pieces(proto: bytes) -> int:
-    """Counts the pieces (field 1) in a serialized ModelProto.
+    """Counts the pieces (field 1) in a serialized SentencePiece `ModelProto`.
 
     A message is a sequence of fields: a number with field and wire type, then the
     value; all top-level fields have wire type 2, a length and bytes.

@@ -316,7 +316,7 @@ def _feedforward(config: StackConfig) -> Shapes:
 
 
 def _norm(name: str, config: StackConfig, width: int | None = None) -> Shapes:
-    """A norm, of the hidden width if no other is given."""
+    """A norm, of the hidden width if no other width is given."""
     vectors = (
         ("gamma", "beta") if isinstance(config.norm, LayerNormConfig) else ("gamma",)
     )

@@ -16,7 +16,7 @@ SCORES = "logits"
 
 @dataclass(frozen=True)
 class DeferredLogits:
-    """Vocabulary logits, `vectors @ table.T + bias`, that are not computed yet.
+    """Vocabulary logits, `vectors @ table.T + bias`, in unevaluated form.
 
     Attributes:
         vectors: `(B, T, D)`, in the compute dtype.
@@ -63,13 +63,13 @@ class DeferredLogitsModel:
 
 
 def without_scores(model: keras.Model) -> DeferredLogitsModel | None:
-    """Wraps a model to skip its last product, if that computes vocabulary logits.
+    """Wraps a model to skip its last product, if that product yields vocabulary logits.
 
     Args:
         model: A model of `transbeam.model`, with float weights.
 
     Returns:
-        The wrapped model, with shared weights; None if `logits` are not of a
+        The wrapped model, with shared weights; None if its `logits` are not over a
         vocabulary.
 
     Example:

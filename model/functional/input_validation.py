@@ -70,13 +70,13 @@ _INT32 = np.iinfo("int32")
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class CheckedModel(keras.Model):
-    """A functional model that raises errors for inputs that Keras would convert.
+    """A functional model that rejects inputs which Keras would silently convert.
 
-    A functional model of Keras casts inputs to the declared dtypes and removes axes of
-    length 1: token ids of 2.7 become 2, an image between 0 and 1 turns black,
-    `(2, 6, 1)` is read as `(2, 6)`. Here ids must be integers, of any width if their
-    values fit int32; masks may be bool; an image must be uint8; all inputs must have
-    equally many rows, and those of one sequence equally many tokens.
+    A Keras functional model casts inputs to the declared dtypes and removes axes of
+    length 1: token ids of 2.7 become 2, an image with values between 0 and 1 turns
+    black, `(2, 6, 1)` is read as `(2, 6)`. Here ids must be integers, of any width if
+    their values fit int32; masks may be bool; an image must be uint8; all inputs must
+    have equally many rows, and those of one sequence equally many tokens.
 
     It checks shapes and dtypes, which costs nothing in a compiled model; and, in eager
     execution, that 64-bit ids fit 32 bits. Layers check that ids are in range, also in
@@ -88,7 +88,7 @@ class CheckedModel(keras.Model):
 
     Raises:
         ValueError: An input is missing or not declared, or has another rank, dtype or
-            length. Some of these errors are Keras's own.
+            length. Some of these errors are raised by Keras itself.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -90,15 +90,15 @@ def search(
     width: Any,
     early_stopping: bool,
 ) -> Finished:
-    """Searches for the most likely texts, with the parameters of each row's request.
+    """Searches for the most likely texts, with per-request parameters for each row.
 
-    At each step the best continuations of all beams are ranked together. Those among
-    the first `K` that end their text are finished, and the best `K` others are the next
+    At each step the best continuations of all beams are ranked together. Among the
+    first `K`, those that end their text are finished; the best `K` others are the next
     beams. The score of a text is the sum of its log-probabilities, after the logits
     rules, divided by its length to the power `length_penalty`; both include the token
-    that ended it. `early_stopping` decides when a row is done; if it is not done after
-    its last token, its beams are ranked with the finished ones. These are the semantics
-    of Hugging Face's `generate` with `early_stopping` true or false.
+    that ended it. `early_stopping` determines when a row is done; if it is not done at
+    the length limit, its beams are ranked with the finished ones. This matches Hugging
+    Face's `generate` with `early_stopping` true or false.
 
     Shapes: `B` batch, `K` beams, `N` new tokens, `V` vocabulary.
 
@@ -149,7 +149,7 @@ def search(
 
 
 class _Step:
-    """A step of the search, and its end."""
+    """One step of the beam search, and the final ranking."""
 
     def __init__(self, rules, searches: Searches, room, width, early_stopping: bool):
         self.rules = rules
@@ -165,7 +165,7 @@ class _Step:
         return ops.logical_or(done, history.num_new >= self.max_new_tokens)
 
     def extend(self, logits, history, sums, finished, done):
-        """Gives every beam its next token.
+        """Appends the next token to every beam.
 
         Args:
             logits: float32 `(B K, V)`.
@@ -175,8 +175,8 @@ class _Step:
             done: bool `(B,)`, rows whose search is over.
 
         Returns:
-            The last four arguments, updated, and the previous row of each beam: int32
-            `(B K,)`.
+            The last four arguments, updated, and the index of each beam's previous row:
+            int32 `(B K,)`.
         """
         is_open = ops.logical_not(self.is_over(history, done))[:, None]
         scores, parents, tokens = self._candidates(logits, history, sums)
@@ -231,7 +231,7 @@ class _Step:
         return ops.reshape(ends, ops.shape(tokens))
 
     def _score_texts(self, history, sums, length):
-        """Computes complete texts and their scores.
+        """Returns complete texts and their scores.
 
         Args:
             history: `B M` rows.
@@ -267,7 +267,7 @@ class _Step:
 
 
 def flat_rows(indices: Any, number: Any) -> Any:
-    """Converts indices `(B, M)` within rows of `number` to flat int32 `(B M,)`."""
+    """Converts `(B, M)` indices in groups of `number` rows to flat int32 `(B M,)`."""
     starts = ops.arange(ops.shape(indices)[0], dtype="int32") * number
     return ops.reshape(ops.cast(indices, "int32") + starts[:, None], [-1])
 

@@ -77,7 +77,7 @@ def move_slots(cache: Any, shift: Any, slots: Any) -> Any:
         cache: The cache of `DecodeFunctions.prefill`.
         shift: The number of columns; to the left if negative, which only padding
             allows.
-        slots: The number of slots afterwards.
+        slots: The number of slots after the shift.
     """
     if not isinstance(cache, dict):
         return cache

@@ -153,14 +153,14 @@ class CachedForward:
 
 
 def _step(block, joined, *arguments):
-    """A block's step with its fused QKV projections, if there are any."""
+    """Runs a step of a block, with its fused QKV projections if there are any."""
     pairs = {} if joined is None else {id(block.self_attention): joined}
     with joined_projections(pairs):
         return block.step(*arguments)
 
 
 def with_weights(function, weights):
-    """Wraps a function to use other values for weights: pairs of weight and tensor."""
+    """Wraps a function to run with other weight values: pairs of weight and tensor."""
     if not weights:
         return function
 
@@ -174,7 +174,7 @@ def with_weights(function, weights):
 
 
 def find_encoder(model: keras.Model) -> keras.Model:
-    """The encoder of an encoder-decoder, from its two inputs to `(B, S, D)`."""
+    """Finds the encoder of an encoder-decoder: from its two inputs to `(B, S, D)`."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     names = ("encoder_token_ids", "encoder_padding_mask")
     output = LayerStack.from_model(model, "encoder_").output

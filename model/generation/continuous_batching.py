@@ -1,7 +1,7 @@
 """Continuous batching: rows join and leave a running batch between tokens.
 
-Prompts of one batch are left-padded to end in one column. A row that joins is padded
-likewise, to end in the current column of the others.
+The prompts of a batch are left-padded to end in the same column. A joining row is
+left-padded too, to end in the current column of the others.
 
 References:
     - [Yu et al., 2022](https://www.usenix.org/conference/osdi22/presentation/yu),
@@ -30,7 +30,7 @@ ROOM = 32
 
 
 class Running(NamedTuple):
-    """A running batch: `B` rows that end in the same one of `L` columns.
+    """A running batch: `B` rows of `L` columns, all of which end in the same column.
 
     Attributes:
         token_ids: int32 `(B, L)`, prompts and new tokens; entries before a row's first
@@ -72,7 +72,7 @@ class Running(NamedTuple):
 def start(
     steps: DecodeFunctions, token_ids: Any, padding_mask: Any, requests: RequestBatch
 ) -> Running:
-    """Reads prompts and generates the first token of each.
+    """Processes the prompts and generates the first token of each.
 
     Args:
         steps: The model; see `transbeam.model.generation.keras_decode_functions`.

@@ -24,12 +24,12 @@ def search_contrastively(
 
     Among the `k` most likely tokens it selects the one with the highest probability
     minus the largest similarity of its hidden state to those of earlier tokens. The
-    model reads all `k` candidates for this, and so already has the next logits.
+    model processes all `k` candidates for this, and so already has the next logits.
 
     Shapes: `B` batch, `k` candidates, `S` slots, `V` vocabulary, `D` hidden width.
 
     Raises:
-        ValueError: The model does not keep its hidden states.
+        ValueError: The model's cache does not contain its hidden states.
 
     References:
         - [Su et al., 2022](https://arxiv.org/abs/2202.06417), equation 5

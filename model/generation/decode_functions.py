@@ -11,17 +11,17 @@ class DecodeFunctions(NamedTuple):
     cache, `V` vocabulary, `D` hidden width.
 
     Attributes:
-        prefill: `prefill(token_ids, padding_mask, slots)` reads the prompts, int32
+        prefill: `prefill(token_ids, padding_mask, slots)` processes the prompts, int32
             `(B, P)` padded on the left, and returns the logits of the next token,
             float32 `(B, V)`, and a cache with room for `slots` tokens.
-        step: `step(token_ids, cache, index)` reads int32 `(B, Q)` more tokens when
-            `index` of the slots are filled, and returns the logits after each of them,
-            float32 `(B, Q, V)`, and the new cache.
-        max_length: Largest number of tokens of a text, with its prompt; None for no
-            limit.
-        can_rewind: True if `index` may be less than before, to discard tokens.
-        begin: `begin()` returns these functions for one generation, with the work that
-            its steps share done once; None if there is no such work.
+        step: `step(token_ids, cache, index)` processes int32 `(B, Q)` more tokens when
+            `index` slots are filled, and returns the logits after each of them, float32
+            `(B, Q, V)`, and the new cache.
+        max_length: Maximum number of tokens of a text, including its prompt; None for
+            no limit.
+        can_rewind: True if `index` may decrease, to discard tokens.
+        begin: `begin()` returns these functions for one generation, with the work
+            common to its steps done once; None if there is no such work.
 
     A cache is any nested structure of tensors whose first axis is the batch. If it is a
     dict, the entries of `"context"` are the same for all rows with the same prompt, and

@@ -1,7 +1,8 @@
-"""Decoding by calls of fixed shapes, with a KV cache that the caller holds.
+"""Decoding by calls of fixed shapes, with a KV cache owned by the caller.
 
-A loop inside a graph holds its cache itself. A program on a phone has no such loop: it
-calls a function for each token and passes the cache of the previous call.
+In a decoding loop inside a graph, the cache is a loop variable. TFLite programs on
+phones have no such loop: they call a function for each token and pass the cache
+returned by the previous call.
 """
 
 from typing import Any
@@ -21,8 +22,8 @@ class ExternalCacheModel:
     """A generative model as pure functions of tensors.
 
     Shapes: `B` batch, `Q` new tokens, `C` slots of the cache, `S` length of the
-    source, `V` vocabulary. Unused slots may hold anything: a token attends to its own
-    slot and to those before it.
+    source, `V` vocabulary. Unused slots may have any content: a token attends only to
+    its own slot and to those before it.
 
     Args:
         model: A model of `build_decoder` or `build_seq2seq` without packing, with its
@@ -59,7 +60,7 @@ class ExternalCacheModel:
         )
 
     def encode(self, token_ids: Any, padding_mask: Any) -> Layers:
-        """Encodes a source, int32 `(B, S)`, to the keys and values of each block."""
+        """Encodes a source, int32 `(B, S)`, into keys and values for each block."""
         assert self._encoder is not None
         inputs = {"encoder_token_ids": token_ids, "encoder_padding_mask": padding_mask}
         context = self._encoder(inputs, training=False)
@@ -77,7 +78,7 @@ class ExternalCacheModel:
 
         Args:
             token_ids: int32 `(B, Q)`. Padding at the end is overwritten later.
-            index: int or int32 scalar, the number of tokens read before.
+            index: int or int32 scalar, the number of tokens processed before.
             layers: The cache.
             context: The result of `encode`.
             context_mask: int32 `(B, S)`, the source's padding mask.
@@ -92,14 +93,14 @@ class ExternalCacheModel:
         return logits, cache["layers"]
 
     def read_prefix(self, token_ids: Any, padding_mask: Any) -> Layers:
-        """Reads a whole prompt with bidirectional attention (prefix LM).
+        """Processes a whole prompt with bidirectional attention (prefix LM).
 
         Args:
             token_ids: int32 `(B, Q)`, padded on the right.
             padding_mask: int32 `(B, Q)`, 0 for padding.
 
         Returns:
-            The cache. Read the last token once more, for its logits; it then attends to
+            The cache. Pass the last token again to get its logits; it then attends to
             the same tokens.
         """
         batch, length = token_ids.shape

@@ -1,4 +1,4 @@
-"""`DecodeFunctions` of a built Keras model."""
+"""Builds `DecodeFunctions` from a built Keras model."""
 
 from typing import Any
 

@@ -22,7 +22,7 @@ class LogitsRules:
 
     Args:
         config: The generation config.
-        vocabulary_size: `V`, for a check of token ids.
+        vocabulary_size: `V`, to check token ids.
 
     Raises:
         ConfigError: The config names a token that does not exist.

@@ -28,7 +28,7 @@ def check_prompts(token_ids: Any, padding_mask: Any) -> None:
 
     Raises:
         ValueError: A shape or a dtype is wrong.
-        DataError: A prompt has no token, or padding after its first one.
+        DataError: A prompt has no token, or padding after its first token.
     """
     check_rank(token_ids, 2, "token_ids", "(batch, length)")
     check_integers(token_ids, "token_ids")
@@ -91,8 +91,9 @@ def check_seeds(seeds: Any, token_ids: Any) -> Any:
         The seeds, as a tensor of 32 bits.
 
     Raises:
-        ValueError: There are none, or not one for each row; or one does not fit 32
-            bits. In a graph, where values are not known, all 64-bit seeds are rejected.
+        ValueError: The seeds are missing, or are not one per row; or one does not fit
+            32 bits. In a graph, where values are not known, all 64-bit seeds are
+            rejected.
     """
     if seeds is None:
         raise ValueError("seeds is None; sampling needs an int32 (batch,) tensor")

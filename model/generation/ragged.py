@@ -15,10 +15,10 @@ def left_pad(
     All of them end in the same column, after which new tokens are added.
 
     Args:
-        prompts: Tokens of each prompt, at least one.
+        prompts: Tokens of each prompt, at least one per prompt.
         padding: The padding token.
         multiple: The length is rounded up to a multiple of this. A function is compiled
-            again for each length, so few lengths are better.
+            again for each length, so keep the number of lengths small.
 
     Returns:
         `token_ids` and `padding_mask`, both int32 `(B, P)`; the mask is 1 for tokens.

@@ -40,7 +40,7 @@ class RequestBatch(NamedTuple):
         seeds: int32 `(B,)`, the seeds of rows that sample.
         min_p: float32 `(B,)`, sample among tokens with at least this share of the
             largest probability; 0 for all. None if no row uses it.
-        adjustments: Logits processors applied before. None for none.
+        adjustments: Logits processors applied before sampling. None for none.
     """
 
     max_new_tokens: Any
@@ -57,7 +57,7 @@ class RequestBatch(NamedTuple):
 
 
 def map_requests(function: Callable[..., Any], *requests: RequestBatch) -> RequestBatch:
-    """Applies a function to each field of some requests that have the same fields."""
+    """Maps a function over each field of requests that have the same fields."""
     *columns, adjustments = zip(*requests, strict=True)
     found: Any = [
         None if column[0] is None else function(*column) for column in columns
@@ -75,7 +75,8 @@ class GenerationResult(NamedTuple):
         token_ids: int32 `(B, N)`, the new tokens, then padding.
         lengths: int32 `(B,)`, the number of new tokens, with the one that ended the
             text.
-        finished: bool `(B,)`, true if the text ended by a stop and not by its length.
+        finished: bool `(B,)`, true if the text ended at a stop condition and not at its
+            maximum length.
     """
 
     token_ids: Any
@@ -108,8 +109,7 @@ def write_requests(
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
         stop_token_ids: Tokens that end a text.
         pad_token_id: Padding after texts that end early.
-        ends: Returns which texts, `(B,)`, have ended for other reasons than a stop
-            token.
+        ends: Marks texts that have ended for other reasons than a stop token: `(B,)`.
 
     Example:
     >>> def prefill(token_ids, padding_mask, slots):
@@ -187,7 +187,7 @@ def choose(
         place: The index of the new token, from 0; int32 scalar, or `(B,)` if rows
             started at different times.
         read: Returns the tokens so far; called only if needed.
-        adjusted: `requests.adjusted()`, which a loop computes once.
+        adjusted: `requests.adjusted()`, computed once before the loop.
     """
     drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
     if wanted is None:

@@ -89,7 +89,7 @@ _FEW = 1024
 def highest(scores: Any) -> Any:
     """Returns the token with the highest score, int32 `(B,)`.
 
-    Of tokens with equal scores it is the one with the smallest id.
+    If several scores are equal, the smallest id is returned.
     """
     return ops.cast(ops.argmax(scores, axis=-1), "int32")
 
@@ -113,7 +113,8 @@ def keep_top_p(scores: Any, p: Any, candidates: int = 0) -> Any:
     Args:
         scores: float32 `(B, V)`.
         p: float, or float32 `(B, 1)`. The highest score is always kept.
-        candidates: Upper bound of the tokens not excluded yet; 0 if it is unknown.
+        candidates: Upper bound on the number of tokens not excluded yet; 0 if it is
+            unknown.
 
     Example:
     >>> kept = keep_top_p(ops.log(ops.array([[0.1, 0.6, 0.3]])), 0.7)
@@ -177,8 +178,8 @@ def keep_likeliest(scores: Any, top_k: Any, top_p: Any) -> Any:
 def _lowest_kept(scores, top_k, top_p, candidates):
     """Finds the threshold of `keep_likeliest` from the `candidates` highest scores.
 
-    For any number of candidates the same numbers are summed in the same order, so that
-    a row's threshold does not depend on other rows that need more candidates.
+    For any number of candidates the same numbers are summed in the same order, so a
+    row's threshold is independent of other rows that need more candidates.
 
     Returns:
         The threshold, float32 `(B, 1)`; and bool `(B, 1)`, true if more candidates

@@ -32,14 +32,14 @@ def write_ahead(
     """Generates by speculative decoding; see `transbeam.model.generation.generate`.
 
     In each round the draft model proposes `k` tokens, and the model computes the logits
-    of all of them in one step. The first tokens that it accepts are taken, and its own
-    token in place of the first rejected one.
+    of all of them in one step. The longest accepted prefix is kept, followed by the
+    model's own token in place of the first rejected one.
 
     All rows advance by as many tokens as the row with the fewest. The further tokens of
     other rows are generated again, with the same result: every random number belongs to
     an index in the text, not to a round. So a row's text depends neither on other rows
-    nor on `k`. The paper's extra token after `k` accepted ones would break that, and
-    costs as much as another draft token.
+    nor on `k`. The paper's extra token after `k` accepted ones would break this
+    invariance, and costs as much as another draft token.
 
     Args:
         steps: The model.
@@ -110,7 +110,7 @@ def write_ahead(
 
 
 def _advance(state, decided, accepted, ends, config):
-    """Advances all rows by the number of tokens that every row has decided.
+    """Advances all rows by the number of tokens that every row has determined.
 
     Args:
         state: The history, finished rows `(B,)` and lengths `(B,)` before the round.
@@ -151,7 +151,7 @@ class _Greedy:
 
 
 class _Drawn:
-    """Sampling, with tokens distributed as if the model alone had sampled them."""
+    """Sampling; tokens are distributed as if sampled from the model alone."""
 
     def __init__(self, method: SpeculativeConfig, seeds: Any):
         self.method = method

@@ -37,7 +37,7 @@ class StopSequences:
         return len(self.last_tokens)
 
     def about_to_end(self, history: TokenBuffer, *, only_new: bool = False) -> Any:
-        """Marks sequences of which only the last token is missing: bool `(B, N)`.
+        """Marks sequences that lack only their last token: bool `(B, N)`.
 
         Args:
             history: The tokens so far.
@@ -69,7 +69,8 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
 
     Args:
         tokens: int32 `(B, N)`.
-        where: bool `(B, N)`, true for tokens that count; the others may be anything.
+        where: bool `(B, N)`, true for tokens that must match; the others may be
+            anything.
         vocabulary_size: `V`.
 
     Example:

@@ -34,11 +34,11 @@ def attention_probabilities(
         for low-rank attention with its projected keys as `S`. For sliding windows they
         are `(N, B, H, b, S)`, with the keys of a block's window as `S`. Global window
         and block sparse attention have two entries, since a few queries attend to their
-        whole document: under the path, all queries, `(N, B, H, b, S)`, where the rows
-        of these few are not used; `S` are the keys of a window, then the distant ones.
-        And under the path with `/global`, the few queries, `(N, B, H, T, b)`, over one
-        block of keys after the other; they add up to one over all blocks. Kernel
-        attention has no probabilities and is left out.
+        whole document: one under the path for all queries, `(N, B, H, b, S)`, in which
+        the rows of these few are not used; `S` are the keys of a window, then the
+        distant ones. The second, under the path with `/global`, is for the few queries,
+        `(N, B, H, T, b)`, with one block of keys after the other; it sums to one over
+        all blocks. Kernel attention has no probabilities and is omitted.
 
     Example:
     >>> import numpy as np

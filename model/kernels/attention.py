@@ -34,8 +34,8 @@ def scaled_dot_product_attention(
         value: float `(B, S, G, K)`.
         row_bias: `row_bias(start, size, *trained)` returns the bias of the scores of
             the `size` queries from `start` on: float32, of rank 4 and broadcastable to
-            `(B, H, size, S)`. Both are int32 scalars, tensors or not. A bias that all
-            heads share is assumed to be a mask, and rounded to the dtype of `query`.
+            `(B, H, size, S)`. Both are int32 scalars, tensors or not. A bias shared by
+            all heads is assumed to be a mask, and is cast to the dtype of `query`.
         trained: Tensors that are passed to `row_bias` and get gradients, such as a
             table of relative positions. Nothing else in `row_bias` gets a gradient.
         scale: Factor of the scores before the bias is added. TensorFlow fuses both into
@@ -43,8 +43,8 @@ def scaled_dot_product_attention(
             queries beforehand: their products may overflow at 65,504.
 
     Returns:
-        `(B, T, H, K)` in the dtype of `query`. The softmax is computed in float32. A
-        query whose keys are all masked gets finite values without meaning.
+        `(B, T, H, K)` in the dtype of `query`. The softmax is computed in float32. For
+        a query whose keys are all masked, the output is finite but meaningless.
 
     Example:
     >>> query = ops.zeros((1, 2, 1, 1))  # likes all keys the same
@@ -77,7 +77,7 @@ def plain_attention(
     trained: tuple[Any, ...] = (),
     scale: float = 1.0,
 ) -> Any:
-    """As `scaled_dot_product_attention`, with all scores at once: the reference."""
+    """Reference for `scaled_dot_product_attention`, computing all scores at once."""
     batch, length, heads, width = ops.shape(query)
     keys, key_heads = ops.shape(key)[1:3]
     rows = length * (heads // key_heads)  # the queries that share a key head

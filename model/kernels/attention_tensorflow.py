@@ -38,7 +38,7 @@ def attend(query, key, value, row_bias, trained, scale):
 
 
 def _with_gradient(attention: "_Attention"):
-    """Wraps the attention to recompute its scores for the gradient."""
+    """Wraps the attention so that the gradient recomputes its scores."""
 
     @tf.custom_gradient
     def forward(*inputs):
@@ -50,7 +50,7 @@ def _with_gradient(attention: "_Attention"):
 
 @dataclass(frozen=True)
 class _Rows:
-    """The division of the queries into pieces.
+    """The partition of the queries into pieces.
 
     The attributes are ints if shapes are static, else scalar tensors.
 
@@ -79,7 +79,7 @@ class _Rows:
         return tf.ensure_shape(some, self.shape(x))
 
     def are_new(self, number):
-        """Marks the rows that the previous piece did not have: bool `(C, 1)`."""
+        """Marks the rows of a piece that are not in the previous one: bool `(C, 1)`."""
         rows = self.start(number) + tf.range(self.size)
         return tf.expand_dims(rows >= number * self.size, 1)
 

@@ -26,8 +26,7 @@ def in_groups(
 
     Args:
         function: `function(rows, columns, marks, trained)` returns a tensor like the
-            first of `rows`, with as many blocks as it is given. It must be
-            deterministic.
+            first of `rows`, with as many blocks as its input. It must be deterministic.
         rows: Floats `(N, ...)`.
         columns: Floats `(N + W - 1, ...)`; the window of block `n` is from `n` to
             `n + W - 1`.

@@ -40,7 +40,7 @@ def _with_gradient(call: "_Call"):
 
 @dataclass(frozen=True)
 class _Groups:
-    """The division of the blocks into groups.
+    """The partition of the blocks into groups.
 
     The attributes are ints if shapes are static, else scalar tensors.
 
@@ -80,7 +80,7 @@ class _Groups:
         return tf.ensure_shape(some, (known, *x.shape[1:]))
 
     def new_rows(self, x, number):
-        """The blocks of a group, with zeros for those that the previous group had."""
+        """The blocks of a group; those that overlap the previous group are zeroed."""
         [x] = self.rows([x], number)
         index = self.start(number) + tf.range(self.size)
         new = tf.reshape(index >= number * self.size, (-1, *[1] * (x.shape.rank - 1)))

@@ -2,9 +2,9 @@
 
 TensorFlow's tensors are immutable: `slice_update` in a `tf.while_loop` copies the whole
 cache for each token, and so does `tensor_scatter_nd_update`, so the cost of a token
-grows with the slots of the cache. XLA, and thus JAX, updates in place by itself. So on
-TensorFlow without XLA, and only inside `loop_with_cache`, the new rows are written into
-the cache's own memory.
+grows with the slots of the cache. XLA, and therefore JAX, updates in place
+automatically. So on TensorFlow without XLA, and only inside `loop_with_cache`, the new
+rows are written into the cache's own memory.
 """
 
 from collections.abc import Callable
@@ -78,11 +78,11 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
 
 
 def _update_window(x, start, new, axis):
-    """As `update_slice`, in static shapes; values beyond the end are dropped.
+    """Like `update_slice`, in static shapes; values beyond the end are dropped.
 
-    A phone reads a prompt in chunks of a few sizes, and the padding of the last chunk
-    may extend beyond the end of the cache. TFLite's op would shift the whole slice to
-    the left, over other tokens.
+    On a phone a prompt is processed in chunks of a few sizes, and the padding of the
+    last chunk may extend beyond the end of the cache. TFLite's op would shift the whole
+    slice to the left, over other tokens.
     """
     size, slots = new.shape[axis], x.shape[axis]
     starts = [0] * len(x.shape)
@@ -142,7 +142,7 @@ def _plain_loop(condition, body, state, cache):
 
 
 def _tensorflow_loop(condition, body, state, cache):
-    """As `loop_with_cache`, with a copy of the cache and fixed shapes."""
+    """Like `loop_with_cache`, with a copy of the cache and fixed shapes."""
     import tensorflow as tf
 
     compiled = _compiled_by_xla()
@@ -175,7 +175,7 @@ def _with_shape(tensor, shape):
 
 
 def updating_in_place() -> AbstractContextManager[None]:
-    """Lets functions that are traced inside write to the caches passed to them.
+    """Lets functions traced inside write in place to the caches passed to them.
 
     This consumes a cache: use only the returned one, and do not pass the old one again.
     In eager execution nothing is updated in place.
@@ -195,8 +195,8 @@ def _compiled_by_xla() -> bool:
 def _write_rows(cache, new, index):
     """Writes to the memory of `cache`, even if it has other references.
 
-    All reads of the cache in an iteration must be inputs of the next update, as the
-    logits of a token are of the following token.
+    All reads of the cache in an iteration must be inputs of the next update, just as
+    the logits of one token are needed to compute the next token.
     """
     import tensorflow as tf
 

@@ -8,11 +8,11 @@ from transbeam.model.kernels.dispatch import is_plain, on_tensorflow
 
 
 def cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
-    """Computes the cross-entropy in nats, and the log of the softmax's denominator.
+    """Computes the cross-entropy in nats, and the log-partition function (logsumexp).
 
     TensorFlow's own gradient of gathering one logit out of 30,000 is a segment sum over
-    all of them, and takes ten times as long as the softmax. Here the gradient is the
-    softmax minus one at the target. The softmax is oneDNN's, and its denominator is
+    all of them, which takes ten times as long as the softmax. Here the gradient is the
+    softmax minus the one-hot target. The softmax is oneDNN's, and its denominator is
     computed from the largest probability, which cannot round to zero.
 
     Args:
@@ -33,7 +33,7 @@ def cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
 
 
 def plain_cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
-    """As `cross_entropy`, in `keras.ops`: the reference."""
+    """Reference implementation of `cross_entropy` in `keras.ops`."""
     log_sum = ops.logsumexp(logits, axis=-1)
     score = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)
     return log_sum - ops.squeeze(score, -1), log_sum

@@ -23,16 +23,17 @@ def dense(
     TensorFlow's graph optimizer fuses a matrix product, a `BiasAdd` and an activation
     (ReLU, GELU in float32) to one kernel, so that the last two cost almost nothing; but
     only if no op is in between, and Keras's `Dense` has a reshape and an `Add`. So this
-    function uses a matrix for all of them. These are plain ops: exports benefit too.
+    function uses a matrix for all of them. These are plain TensorFlow ops, so exported
+    models benefit too.
 
-    If a CPU multiplies bfloat16 slowly, it is widened to float32 for the product and
-    narrowed after the activation, which takes half the time and rounds only once.
+    If a CPU multiplies bfloat16 slowly, the product is computed in float32 and cast
+    back after the activation, which takes half the time and rounds only once.
 
     Args:
         inputs: float `(..., D)`.
         kernel: float `(D, units)`.
         bias: float `(units,)` or None.
-        activation: An elementwise function of the sum; None for none.
+        activation: An elementwise function of the sum; None for no activation.
 
     Returns:
         `(..., units)` in the dtype of `inputs`.
@@ -54,7 +55,7 @@ def plain_dense(
     bias: Any = None,
     activation: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """As `dense`, in `keras.ops`: the reference."""
+    """Reference implementation of `dense` in `keras.ops`."""
     outputs = ops.matmul(inputs, kernel)
     if bias is not None:
         outputs = ops.add(outputs, bias)
@@ -82,8 +83,8 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 def should_widen(inputs) -> bool:
     """Checks if products of these bfloat16 vectors are faster in float32.
 
-    That is measured on the machine. With few tokens the time is dominated by reading
-    the kernel, which a wider dtype would slow down.
+    The speed is measured on the machine. With few tokens the time is dominated by
+    reading the kernel, which a wider dtype would slow down.
     """
     if not on_tensorflow():
         return False

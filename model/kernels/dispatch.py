@@ -1,7 +1,7 @@
 """Chooses between the plain and the fast form of a kernel.
 
-The fast ones compute the same values and gradients. Callers need not know which of them
-runs, except for exports, which cannot use some.
+The fast ones compute the same values and gradients. Callers need not distinguish them,
+except for exports, which cannot use some.
 """
 
 from collections.abc import Iterator
@@ -38,10 +38,10 @@ def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def plain() -> AbstractContextManager[None]:
-    """Limits functions that are traced inside to ops that every runtime has.
+    """Restricts functions traced inside to ops that every runtime has.
 
-    XLA is not used, because TFLite does not support it, nor are custom gradients, whose
-    absence TensorFlow warns of when it loads a SavedModel.
+    XLA is not used, because TFLite does not support it; nor are custom gradients, since
+    TensorFlow warns about missing ones when it loads a SavedModel.
 
     Example:
     >>> with plain():
@@ -55,11 +55,11 @@ def plain() -> AbstractContextManager[None]:
 
 @contextmanager
 def for_phones(*, in_int8: bool = False) -> Iterator[None]:
-    """Limits functions traced inside to plain ops that TFLite has kernels for.
+    """Restricts functions traced inside to plain ops that TFLite has kernels for.
 
     Args:
         in_int8: True if all tensors of the model will be int8, so that no tensor may
-            contain both large and small numbers.
+            mix large and small values.
 
     Example:
     >>> with for_phones():

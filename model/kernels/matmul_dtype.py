@@ -1,9 +1,9 @@
 """The dtype in which bfloat16 matrices are multiplied on a CPU.
 
-Processors with instructions for bfloat16 are fastest with it. Others take twice as long
-as with float32, so that widening the matrices for the product pays off. The announced
-processor features do not decide this, because some machines announce unusable ones, and
-other properties matter more: it is measured.
+Processors with instructions for bfloat16 are fastest with it. Other processors take
+twice as long as with float32, so converting the matrices to float32 is faster. The
+reported processor features do not decide this, because some machines report unusable
+ones, and other properties matter more: the time is measured.
 """
 
 import functools
@@ -33,7 +33,7 @@ class MatmulChoice:
 
     Attributes:
         dtype: `bfloat16`, or `float32` if the matrices are widened.
-        reason: The reason, for the user.
+        reason: The reason for the choice, as a message to the user.
         seconds: Seconds of one product, by dtype, if they were measured.
         failed: True if the measurement failed.
     """

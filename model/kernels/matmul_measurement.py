@@ -136,7 +136,7 @@ def _signal_name(number: int) -> str:
 
 
 def _read(file: Path, machine: Mapping[str, Any]) -> dict[str, float] | None:
-    """Reads the times in a cache file; None if they are of another machine."""
+    """Reads the timings in a cache file; None if they are from another machine."""
     try:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError):

@@ -3,8 +3,8 @@
 TensorFlow builds a graph op by op in Python, again for each layer, though the blocks of
 a stack differ only in their weights; and twelve copies are optimized twelve times. Here
 the first layer is traced as a function of its weights, and the others call it with
-theirs. This halves the time to the first text of a GPT-2 with twelve blocks. On JAX it
-has no effect.
+theirs. This halves the time to first token of a GPT-2 with twelve blocks. On JAX it has
+no effect.
 """
 
 import re
@@ -31,7 +31,8 @@ def share_trace(
             not change weights.
 
     Returns:
-        Functions of `*arguments`: nested structures of tensors, None and numbers.
+        Functions of `*arguments`, which are nested structures of tensors, None and
+        numbers.
 
     Example:
     >>> layers = [keras.layers.Dense(2), keras.layers.Dense(2)]

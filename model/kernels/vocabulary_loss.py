@@ -26,12 +26,12 @@ def vocabulary_loss(
 ) -> tuple[Any, Any, Any]:
     """Computes the loss of targets with the logits `vectors @ table.T + bias`.
 
-    For 50,000 tokens in the vocabulary, the logits of 32 rows of 128 tokens take 800
-    MB, their softmax as much, and their gradient as much again. Here logits are
-    computed for some tokens, reduced to a few numbers and to their gradients, and
+    With a vocabulary of 50,000 tokens, the logits of 32 rows of 128 tokens take 800 MB,
+    their softmax as much, and their gradient as much again. Here logits are computed
+    for some tokens, reduced to a few numbers and to their gradients, and
     discarded: the loss is a sum with known weights, so its gradients are known in the
-    forward pass, except for a factor. There are the same three products as in the plain
-    computation, and no memory grows with tokens times vocabulary.
+    forward pass, except for a factor. There are the same three matrix products as in
+    the plain computation, and no memory grows with tokens times vocabulary.
 
     With `L` for the logarithm of the softmax's denominator, `s` for the smoothing, `p`
     for the softmax and `t` for the target, the loss of a token is
@@ -40,13 +40,13 @@ def vocabulary_loss(
 
     and its gradient with respect to the logits is `(1 + 2 · z_loss · L) · p`, minus
     `1 - s` at the target, minus `s / V` everywhere. Only the first term is dense; the
-    other two are added to the products' results, as rows of the table and as their
-    mean.
+    other two are applied to the results of the products, as rows of the table and as
+    their mean.
 
     Shapes: `N` tokens, `D` hidden width, `V` vocabulary.
 
     Args:
-        vectors: float `(N, D)`; the products run in its dtype, or better.
+        vectors: float `(N, D)`; the products run in its dtype or a wider one.
         table: float32 `(V, D)`.
         bias: float32 `(V,)`, or None.
         targets: int32 `(N,)` in `[0, V)`.
@@ -56,9 +56,10 @@ def vocabulary_loss(
         most_scores: Largest number of logits at a time; at least those of one token.
 
     Returns:
-        Three float32 scalars, weighted sums over tokens: the loss, which has gradients
-        with respect to `vectors`, `table` and `bias`; the nats, which are the loss
-        without smoothing or z-loss; and the number of targets with the largest logit.
+        Three float32 scalars, weighted sums over tokens: the loss, with gradients with
+        respect to `vectors`, `table` and `bias`; the cross-entropy in nats, which is
+        the loss without smoothing or z-loss; and the number of targets with the largest
+        logit.
 
     Example:
     >>> vectors, table = ops.array([[0.0], [2.0]]), ops.array([[0.0], [1.0]])
@@ -86,7 +87,7 @@ def vocabulary_loss(
         mean_bias = 0.0 if bias is None else ops.mean(bias)
 
         def of_chunk(x, wanted, weights):
-            """Sums and gradients of shared tensors, and the vectors' gradients."""
+            """Sums, gradients of shared tensors, and gradients of the vectors."""
             x = ops.cast(x, dtype)
             scores = _product(x, narrow, transpose_b=True)
             if bias is not None:
@@ -158,7 +159,7 @@ def vocabulary_loss(
 
 
 def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> Any:
-    """Sums a function's first results over chunks, and concatenates its second ones."""
+    """Sums a function's first results over chunks, and concatenates the second ones."""
     if isinstance(num_chunks, int) and num_chunks == 1:
         return function(*inputs)
     number = ops.shape(inputs[0])[0]

@@ -31,7 +31,7 @@ def gelu(x):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 def gelu_tanh(x):
-    """GELU by a tanh: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+    """GELU approximated by a tanh: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
 
     Args:
         x: float tensor of any shape.

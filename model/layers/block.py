@@ -19,9 +19,8 @@ PARTS = tuple(
 class TransformerBlock(SameShapeLayer):
     """A Transformer block: self-attention, optional cross-attention, feed-forward.
 
-    The block defines only the order of its sub-layers: attention, norm, feed-forward
-    and residual are layers passed to it, so that each can be exchanged for another
-    kind.
+    The block only defines the order of its sub-layers: attention, norm, feed-forward
+    and residual are layers passed to it, so each can be replaced by another kind.
 
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
@@ -34,11 +33,11 @@ class TransformerBlock(SameShapeLayer):
         feedforward_residual: as `self_attention_residual`.
         cross_attention: layer called with `(B, T, D)`, the context and the sequence
             info of both; None without a context.
-        cross_attention_norm: as `self_attention_norm`, or None.
-        cross_attention_residual: as `self_attention_residual`, or None.
+        cross_attention_norm: Like `self_attention_norm`, or None.
+        cross_attention_residual: Like `self_attention_residual`, or None.
         norm_placement: `"post"` normalizes the sum, as in BERT; `"pre"` normalizes the
-            input of the sub-layer and not the sum, which trains deep models without
-            warm-up but needs a further norm after the last block.
+            input of the sub-layer and not the sum, which allows training deep models
+            without warm-up but needs a further norm after the last block.
 
     Attributes:
         rematerialize: If true, training stores only a block's inputs and recomputes the
@@ -55,7 +54,7 @@ class TransformerBlock(SameShapeLayer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ConfigError: when `norm_placement` is neither of the two.
+        ConfigError: `norm_placement` is neither of the two.
 
     Example:
     >>> from transbeam.model.layers.attention.full import MultiHeadAttention

@@ -70,7 +70,7 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
 class Dense(keras.layers.Dense):
     """Keras's dense layer, computed as one kernel with its bias and its activation.
 
-    Arguments, weights, adapters and quantization are Keras's.
+    Arguments, weights, adapters and quantization are those of Keras's layer.
 
     Call arguments:
         inputs: float `(..., D)`.

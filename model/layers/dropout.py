@@ -79,7 +79,7 @@ class Seeds:
         return self._after(id(part), call)
 
     def count(self) -> None:
-        """Advances the seeds of all dropouts by the numbers that were used inside."""
+        """Advances all dropout seeds by the number of seeds used inside the context."""
         for name, generator in self._generators.items():
             generator.state.assign(self._after(name, self._calls[name]))
 

@@ -25,8 +25,8 @@ class TokenEmbedding(Int8Table):
     """Token embedding, which is also the tied output matrix.
 
     With `reverse`, it computes the dot product of a vector with the embedding of every
-    token. Sharing the table saves `V x D` weights, and trains a token's embedding
-    wherever the token is predicted, not only where it is an input.
+    token. Sharing the table saves `V x D` weights, and a token's embedding is also
+    trained wherever the token is a prediction target, not only where it is an input.
 
     The lookup reads the float32 table and casts the result; the projection casts the
     table, so that its large product runs in the compute dtype.
@@ -40,8 +40,8 @@ class TokenEmbedding(Int8Table):
             this. Large products are faster for round sizes; the rows past `V` have no
             logits and no gradient.
         scale: bool. Multiplies looked-up embeddings by `sqrt(D)`, but not the
-            projection: a table with an initialization small enough for logits then has
-            embeddings of size one.
+            projection: a table with an initialization small enough for logits then
+            yields embeddings of unit scale.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 
@@ -53,9 +53,9 @@ class TokenEmbedding(Int8Table):
         `(B, T, D)` in the compute dtype; when `reverse`, float32 `(B, T, V)`.
 
     Raises:
-        ValueError: when the ids are not `(B, T)` or not integers; and, in eager
-            execution, when one is not below `V`. Graphs do not check this, and the
-            result for such an id depends on the processor.
+        ValueError: The ids are not `(B, T)` or not integers; or, in eager execution, an
+            id is not below `V`. Graphs do not check this; the result for such an id
+            depends on the hardware.
 
     Example:
     >>> embedding = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -157,8 +157,8 @@ class SegmentEmbedding(TokenwiseLayer):
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the ids are not integers, or not one for each token; and, in
-            eager execution, when one is out of range.
+        ValueError: The ids are not integers, or not one per token; or, in eager
+            execution, an id is out of range.
 
     Example:
     >>> segments = SegmentEmbedding(num_segments=2)

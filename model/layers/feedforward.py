@@ -30,7 +30,7 @@ class FeedForward(TokenwiseLayer):
         dropout: float in `[0, 1)`. Share of the intermediate vector that is dropped in
             training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
-        output_initializer: That of the last kernel; None for the same.
+        output_initializer: Keras initializer of the last kernel; None for the same.
         seed: int or None. Seed of the initial weights and of the dropout.
 
     Call arguments:
@@ -126,8 +126,8 @@ class FeedForward(TokenwiseLayer):
 class GatedFeedForward(FeedForward):
     """A gated feed-forward (GLU): the product of two dense layers, one activated.
 
-    It trains better than the plain network with the same number of weights; two thirds
-    of the width make the numbers equal.
+    It trains better than an ungated layer with the same number of weights; two thirds
+    of the intermediate width make the numbers equal.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
 
@@ -139,7 +139,7 @@ class GatedFeedForward(FeedForward):
         use_bias: bool. Whether the dense layers add a bias.
         dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
-        output_initializer: That of the last kernel; None for the same.
+        output_initializer: Keras initializer of the last kernel; None for the same.
         seed: int or None. Seed of the initial weights and of the dropout.
 
     Call arguments:

@@ -41,9 +41,9 @@ class GatherTokens(keras.layers.Layer):
     array([30., 10.], dtype=float32)
 
     Raises:
-        ValueError: when a rank is wrong, or the positions are not integers or have
-            another number of rows; and, in eager execution, when one is not in
-            `[0, T)`. In graphs such a position is clipped to the row.
+        ValueError: A rank is wrong, or the positions are not integers or have another
+            number of rows; or, in eager execution, a position is not in `[0, T)`. In
+            graphs such a position is clipped to the row.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
     Keras warns of such a mask.

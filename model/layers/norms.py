@@ -12,14 +12,14 @@ class LayerNormalization(TokenwiseLayer):
     """Normalizes each token's vector to mean 0 and variance 1, then rescales it.
 
     Keras's own layer computes `x * s - mean * s`, which loses precision if the mean is
-    large compared to the deviation, and needs more passes over the tensor. This one
-    subtracts first.
+    large compared to the standard deviation, and needs more passes over the tensor.
+    This layer subtracts the mean first.
 
     Args:
         epsilon: float. Added to the variance.
 
     Call arguments:
-        inputs: float tensor of any shape; its last axis is normalised.
+        inputs: float tensor of any shape; its last axis is normalized.
 
     Returns:
         Same shape, in the compute dtype. Computed in float32.
@@ -63,7 +63,7 @@ class RMSNormalization(TokenwiseLayer):
         epsilon: float. Added to the mean square.
 
     Call arguments:
-        inputs: float tensor of any shape; its last axis is normalised.
+        inputs: float tensor of any shape; its last axis is normalized.
 
     Returns:
         Same shape, in the compute dtype. Computed in float32.

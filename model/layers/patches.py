@@ -40,8 +40,8 @@ class PatchEmbedding(ConfiguredLayer):
         `(B, N, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the rank is wrong, the dtype is neither uint8 nor float, the
-            number of channels is not that of the kernel, or a side, if known, is not a
+        ValueError: The rank is wrong, the dtype is neither uint8 nor float, the number
+            of channels is not that of the kernel, or a side, if known, is not a
             multiple of `patch_size`.
 
     Example:
@@ -124,10 +124,10 @@ class PatchEmbedding(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class ClassToken(ConfiguredLayer):
-    """Puts one learned vector before each sequence.
+    """Prepends one learned vector to each sequence.
 
-    It represents no patch, so the blocks can collect information on the whole image at
-    its position. Weight: `embeddings`, `(1, D)`.
+    It corresponds to no patch, so the blocks can aggregate information about the whole
+    image at its position. Weight: `embeddings`, `(1, D)`.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -142,7 +142,7 @@ class ClassToken(ConfiguredLayer):
         `(B, 1 + T, D)` in the compute dtype.
 
     Raises:
-        ValueError: when the rank is wrong.
+        ValueError: The rank is wrong.
 
     Example:
     >>> tuple(ClassToken()(ops.ones((2, 3, 4))).shape)

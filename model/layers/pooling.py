@@ -46,9 +46,9 @@ class Pooling(ConfiguredLayer):
         zeros, or with `"first"` its first token.
 
     Raises:
-        ConfigError: when `kind` is none of the four.
-        ValueError: when a rank is wrong, or the mask does not have one integer or bool
-            for each token.
+        ConfigError: `kind` is none of the four.
+        ValueError: A rank is wrong, or the mask does not have one integer or bool for
+            each token.
 
     Example:
     >>> tokens = ops.array([[[1.0], [4.0], [100.0]]])

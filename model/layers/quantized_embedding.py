@@ -16,9 +16,9 @@ class Int8Table(ConfiguredLayer):
     very different lengths. Products are computed with the integers and divided by the
     scales afterwards; nothing else is rounded.
 
-    A subclass names the weight, adds it by `add_table` in its `build`, and passes its
-    results to `rescale`. Keras's `quantize` then works, and a saved layer is built in
-    int8 again.
+    A subclass sets the weight's name, creates the weight with `add_table` in `build`,
+    and passes its results to `rescale`. Keras's `quantize` then works, and a saved
+    layer is built in int8 again.
     """
 
     # The weight's name, and the axis of one vector in it.
@@ -80,8 +80,8 @@ class Int8Table(ConfiguredLayer):
         Args:
             mode: `"int8"`. `"int4"` does the same: 4 bits are too few for a table that
                 is also the output matrix.
-            type_check: Not used; a part of Keras's protocol.
-            config: Not used; a part of Keras's protocol.
+            type_check: Not used; required by Keras's interface.
+            config: Not used; required by Keras's interface.
         """
         if mode not in ("int8", "int4"):
             raise NotImplementedError(f"{self.name} has no quantization mode {mode!r}")

@@ -113,8 +113,8 @@ class ScaledResidual(Residual):
 class ReZeroResidual(Residual):
     """Multiplies every update by a learned number that starts at 0.
 
-    A new model of any depth is the identity, and training increases the contribution of
-    each sub-layer as far as it helps. Weight: `scale`, a scalar.
+    A new model of any depth is the identity; training increases the contribution of
+    each sub-layer. Weight: `scale`, a scalar.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -152,9 +152,9 @@ class ReZeroResidual(Residual):
 class DropPathResidual(Residual):
     """Drops the whole update of some rows in training (stochastic depth).
 
-    For these rows the model is shallower, so that no sub-layer can rely on all those
-    before it. Kept updates are divided by their probability, so that the mean equals
-    that of inference.
+    For these rows the model is shallower, so no sub-layer can rely on the presence of
+    all earlier ones. Kept updates are divided by their probability, so that the mean
+    equals that of inference.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 

@@ -1,12 +1,12 @@
 """The masks, positions and document ids of a sequence's tokens: `sequence_info`.
 
-Attention must know which tokens are padding and which belong to the same document. Each
-kind of attention computes its own mask from that. So the layers of a stack get no
-`T x T` mask but these few tensors, int32 `(B, T)`:
+Attention depends on which tokens are padding and which belong to the same document.
+Each kind of attention computes its own mask from this information. So the layers of a
+stack receive no `T x T` mask but these few tensors, int32 `(B, T)`:
 
 - `padding_mask`: 1 for a real token, 0 for padding, in rows of one document; or
   `document_ids`: 1, 1, 2, 2, 2, 0 in rows of several contiguous documents; 0 is
-  padding. Exactly one of the two.
+  padding. Exactly one of the two is required.
 - `position_ids`: from 0 in each document. Required with `document_ids`; with
   `padding_mask` if a row does not start with its text.
 - `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.

@@ -1,4 +1,4 @@
-"""A stack of equal blocks, with embeddings and final norm."""
+"""A stack of identically configured blocks, with embeddings and final norm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -121,13 +121,13 @@ class LayerStack:
 
         Positions and segments are added in the width `E` of the token embedding, and
         the norm has that width too, as in ALBERT's published code: all embeddings are
-        narrow, and the sum is projected. Dropout comes last, as without `E`; ALBERT has
-        it before the projection.
+        narrow, and the sum is projected. Dropout is applied last, as without narrow
+        embeddings; ALBERT applies it before the projection.
 
         Args:
             x: `(B, T, E)`, where `E` is `D` unless the token embedding is narrow.
             position_ids: int `(B, T)`, or None for 0, 1, 2, ...
-            segment_ids: int `(B, T)`, or None for the first.
+            segment_ids: int `(B, T)`, or None for the first segment.
 
         Returns:
             `(B, T, D)`.
@@ -194,8 +194,8 @@ def build_token_embedding(plan: StackSpec, vocabulary_size: int) -> TokenEmbeddi
 def build_embedding_projection(plan: StackSpec) -> Dense | None:
     """Builds the projection of narrow embeddings, which all stacks of a model share.
 
-    With the token embedding it factorizes an embedding of full width, which all stacks
-    would share too. It has a bias, as in ALBERT and ELECTRA.
+    Together with the token embedding it factorizes a full-width embedding, which all
+    stacks would share too. It has a bias, as in ALBERT and ELECTRA.
 
     Returns:
         A layer from `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.

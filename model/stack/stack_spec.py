@@ -15,7 +15,7 @@ from transbeam.model.base.initializers import derive_seed
 
 @dataclass(frozen=True, kw_only=True)
 class StackSpec:
-    """The spec of a stack of equal blocks: an encoder or a decoder.
+    """The spec of a stack of identically configured blocks: an encoder or a decoder.
 
     Attributes:
         config: The model's section of a run.
@@ -71,7 +71,7 @@ class StackSpec:
         with an embedding of full width. ALBERT initializes these like all others; but a
         product of two small weights learns slowly. In 300 steps of
         `configs/tiny/phone_next_word.yaml` the validation loss falls to 3.77 with this,
-        and to 4.36 with the deviation of 0.02 that the others have there.
+        and to 4.36 with the standard deviation of 0.02 that the others have there.
 
         References:
             - [LeCun et al., 1998](https://doi.org/10.1007/3-540-49430-8_2), section 4.6

@@ -1,6 +1,6 @@
 """Conversion of checkpoints between other libraries and ours, in both directions.
 
-Our side is always a mapping from the path of a weight to its values, as in
+Transbeam's weights are always a mapping from the path of a weight to its values, as in
 `{"token_embedding/embeddings": ...}`. A table for each model family maps names and
 transforms tensors; it is used in both directions.
 

@@ -60,7 +60,7 @@ def export_checkpoint(
 
     Raises:
         ArtifactError: No family, or not the given one, can represent the model; the
-            message names what it lacks.
+            message lists the reasons.
 
     Example:
     >>> import tempfile

@@ -1,4 +1,4 @@
-"""Compares what the models of two configs compute."""
+"""Compares the computations of two models by their configs."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ _WITHOUT_MEANING = ("initializer", "dropout", "vocabulary_multiple")
 
 
 def differences(wanted: Model, got: Model) -> list[str]:
-    """Lists differences in what two models compute at inference.
+    """Lists differences between the computations of two models at inference.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -1,7 +1,7 @@
 """Weights by path in a safetensors file.
 
-Keras's own files store layers in their order. Here every weight has its path, so that a
-model with another head can load the weights of the shared body.
+Keras's own weight files identify layers by their order. Here every weight has its path,
+so that a model with another head can load the weights of the shared backbone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,8 +77,8 @@ def take_over(
         Paths of the model's weights that are missing in `weights`.
 
     Raises:
-        ArtifactError: Weights of the body are missing, have another shape, or are not
-            finite; the message names all of them.
+        ArtifactError: Weights of the backbone are missing, have another shape, or are
+            not finite; the message names all of them.
     """
     here = variables_by_path(model)
     missing = [name for name in here if name not in weights]

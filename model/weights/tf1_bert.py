@@ -24,7 +24,7 @@ _BLOCK = "bert/encoder/layer_{i}"
 
 
 def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[MappingRow]:
-    """Rows of two weights whose names have the same ends on both sides."""
+    """Rows for two weights whose names have the same suffixes on both sides."""
     return [
         MappingRow(f"{ours}/{end}", f"{theirs}/{end}", part=part)
         for end in ends.split()

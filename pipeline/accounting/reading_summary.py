@@ -50,7 +50,7 @@ def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
         reading: The result of `sum_reading`.
 
     Raises:
-        DataError: There is such a file.
+        DataError: A file is incomplete, and the configuration does not accept that.
     """
     if not data.accept_incomplete_files:
         check_whole(_unread(reading))

@@ -1,6 +1,6 @@
 """`transbeam score`: runs an exported model on every document of a corpus.
 
-The folder `OUTPUT.job` beside the output contains the quarantine and, until the output
+The folder `OUTPUT.job` next to the output contains the quarantine and, until the output
 is complete, the finished parts, from which the same command resumes.
 """
 
@@ -155,7 +155,7 @@ def _model(invocation: Invocation, request: ScoreRequest) -> Path:
 
 
 def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
-    """Refuses to overwrite the output of other inputs."""
+    """Rejects an existing output that was made from other inputs."""
     if differences := stage.differences(inputs):
         listed = "\n".join(f"  {line}" for line in differences)
         raise ArtifactError(

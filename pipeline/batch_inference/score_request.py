@@ -8,7 +8,7 @@ from transbeam.configs.cli.argument_parser import argument
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """Arguments of `transbeam score` on the model and its answers."""
+    """Arguments of `transbeam score` that select the model and the output."""
 
     output: Path = argument(
         "--output FILE",

@@ -142,11 +142,11 @@ def run_in_beam(
 
     Args:
         job: Builds and runs a pipeline.
-        progress: Shows progress while it is open.
+        progress: Shows progress while the context is open.
         log: The log file for the output of Beam and TensorFlow.
         console: Prints the end of the log after an unexpected failure.
-        remote: Whether another engine runs the job. Beam then starts its job server
-            with signal handlers, which only the main thread may set.
+        remote: Whether another engine than Beam's own runs the job. Beam then starts
+            its job server with signal handlers, which only the main thread may set.
 
     Raises:
         UserError: A user error occurred in a worker.
@@ -191,7 +191,7 @@ def _tracebacks_logged_alone() -> Iterator[None]:
 
 
 def interruptibly(work: Callable[[], None]) -> None:
-    """Runs a function in a thread, because Beam's code swallows a Ctrl-C.
+    """Runs a function in a thread, because Beam's code ignores a Ctrl-C.
 
     An interrupted job is abandoned: its files are complete or missing, and the same
     command resumes from its markers.

@@ -1,4 +1,4 @@
-"""Carries user errors from workers to the main process.
+"""Passes user errors from workers to the main process.
 
 Beam forwards a worker's exception in one of several forms: with text added to it, or as
 a RuntimeError whose text contains the worker's traceback, once or twice. So a user
@@ -17,7 +17,7 @@ _MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))
 
 
 class WorkerFailure(Exception):
-    """A user error as it passes through Beam."""
+    """A user error in a form that passes through Beam."""
 
 
 @contextmanager

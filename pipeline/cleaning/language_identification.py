@@ -86,8 +86,8 @@ def probabilities(text: str) -> Mapping[str, float]:
 def take_sample(text: str) -> str:
     """Samples the characters to classify: a whole text, or 1,000 of a long one.
 
-    They are the middles of its quarters, so that a preamble or an appendix in another
-    language, such as a license, does not decide.
+    The sample consists of the middles of the text's quarters, so that a preamble or an
+    appendix in another language, such as a license, does not dominate.
 
     Example:
     >>> take_sample("short")

@@ -40,7 +40,7 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
 
 
 def _public_address(match: re.Match[str]) -> str:
-    """Replaces public addresses only: version numbers look like other ones."""
+    """Replaces public IP addresses only, since version numbers resemble other ones."""
     try:
         return "<ip>" if ipaddress.ip_address(match[0]).is_global else match[0]
     except ValueError:

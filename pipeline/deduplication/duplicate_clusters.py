@@ -1,9 +1,9 @@
 """Selects the duplicate documents to drop.
 
 Exact copies share a 64-bit key (`transbeam.pipeline.documents.document.document_key`);
-near duplicates are linked by `lsh.similar_pairs`. Of a connected component of training
-documents the one with the smallest key is kept; none, if the component contains a
-validation document. Of a component of validation documents alone, the one with the
+near duplicates are linked by `lsh.similar_pairs`. In a connected component of training
+documents, the one with the smallest key is kept; none, if the component contains a
+validation document. In a component of validation documents alone, the one with the
 smallest key is kept, regardless of the training documents.
 
 The result is a function of the set of documents: it depends neither on their
@@ -113,8 +113,8 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
-    Of the exact copies of a text all but the first are `EXACT`; of the first ones, the
-    first of a group is `KEPT`, the others are `NEAR`.
+    All exact copies of a text except the first are `EXACT`; among the first copies, the
+    first of each group is `KEPT` and the others are `NEAR`.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
@@ -141,7 +141,8 @@ def kept_out(
 ) -> np.ndarray:
     """Returns a mask of training documents that duplicate a validation document.
 
-    They have the same text, or one that is linked with it. All copies of a text count.
+    Such documents have the same text as a validation document, or one that is linked
+    with it. All copies of a text count.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
@@ -178,7 +179,7 @@ def leaked(
             duplicates only.
         training: bool `(N,)`, the training documents.
         evaluation: bool `(N,)`, the evaluation documents. A document that is in both
-            leaks.
+            counts as leaked.
 
     Returns:
         bool `(N,)`.

@@ -2,8 +2,8 @@
 
 Locality-sensitive hashing
 ([Indyk & Motwani, 1998](https://doi.org/10.1145/276698.276876)): a signature is divided
-into bands, and documents that agree on a whole band share one of its buckets. Those
-that share a bucket are compared by their whole signatures, and linked if they are
+into bands, and documents that agree on a whole band share one of its buckets. Documents
+in the same bucket are compared by their whole signatures, and linked if they are
 similar.
 """
 

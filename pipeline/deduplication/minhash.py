@@ -66,7 +66,7 @@ def signatures(texts: Sequence[str], config: NearDuplicatesConfig) -> np.ndarray
 
     Args:
         texts: Valid Unicode.
-        config: Has the lengths of shingles and signatures.
+        config: Configuration with the lengths of shingles and signatures.
 
     Returns:
         uint32 `(len(texts), num_hashes)`.

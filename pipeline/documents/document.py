@@ -178,7 +178,7 @@ def _hash(content: bytes) -> int:
 
 
 def input_key(text: bytes, second_text: bytes, image: bytes) -> int:
-    """Computes a 64-bit hash of a document's inputs; of a text alone its hash.
+    """Computes a 64-bit hash of a document's inputs; for a text alone, the text's hash.
 
     Example:
     >>> input_key(b"yes", b"", b"") == document_hash("yes")

@@ -43,7 +43,7 @@ class DocumentBatch:
 
     Attributes:
         keys: uint64 (D,), the `document_key` of each; further copies of a document have
-            keys of their own. The source of all randomness.
+            keys of their own. All random numbers are derived from them.
         table: One row per document; the columns are the attributes of `Document`.
             Columns that are empty in all documents are left out.
     """

@@ -1,4 +1,4 @@
-"""Records of each kind of objective: a module named as the kind makes them.
+"""Records of each kind of objective, made by the module with the kind's name.
 
 No module imports TensorFlow.
 """
@@ -31,16 +31,16 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 class RecordMaker(Protocol):
-    """Functions that the module of each kind has."""
+    """Interface of the module of each kind."""
 
     def features(self, run: RunConfig) -> tuple[Feature, ...]:
-        """The record contract, which needs neither the corpus nor a tokenizer."""
+        """Returns the features of a record; needs neither corpus nor tokenizer."""
         ...
 
     def make_records(
         self, batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
     ) -> Records:
-        """The records of one part of one split, a function of its arguments alone."""
+        """Makes the records of one part of one split, as a pure function."""
         ...
 
 
@@ -64,7 +64,7 @@ _MODULES: ByKind[RecordMaker] = {
 
 
 def contract(run: RunConfig) -> tuple[Feature, ...]:
-    """The features of the records that a configuration asks for."""
+    """Returns the features of the records for a configuration."""
     return _MODULES[run.objective.kind].features(run)
 
 

@@ -1,4 +1,4 @@
-"""Multi-label classification: `[CLS] text [SEP]`, and for each label if it applies."""
+"""Multi-label classification: `[CLS] text [SEP]`, and a 0/1 target per label."""
 
 import json
 
@@ -39,7 +39,7 @@ def make_records(
 
 
 def label_names(label: str, separator: str) -> list[str]:
-    """The names in a label: a JSON list of them, or a text with separators.
+    """Parses label names: a JSON list of them, or a text with separators.
 
     Example:
     >>> label_names('["sport", "law"]', ","), label_names("sport, law", ",")

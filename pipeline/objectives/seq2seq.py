@@ -119,9 +119,10 @@ def pair_records(
         pairs: The pairs; those without a token on one side are left out and counted.
         reasons: Why a document of the batch cannot be used; reasons for pairs that are
             too long are added.
-        tokenizer: Has the special tokens.
-        run: Has the encoder's length.
-        config: Has the decoder's length and the rules for packing and long pairs.
+        tokenizer: The tokenizer, for the special tokens.
+        run: The run's configuration, for the encoder's length.
+        config: Configuration with the decoder's length and the rules for packing and
+            long pairs.
     """
     lengths = run.data.sequence_length, config.decoder_length
     source_over = pairs.sources.lengths > lengths[0] - 1

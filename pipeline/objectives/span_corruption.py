@@ -93,7 +93,7 @@ def corrupt(
         ids: int32. All texts, concatenated.
         chunks: The ranges of the N texts.
         sentinels: int (S,). The ids for the first span of a text, the second, …
-        config: Has the noise density and the mean span length.
+        config: Configuration with the noise density and the mean span length.
         seed: The run's seed.
 
     Returns:

@@ -4,8 +4,8 @@
 
 A long text is split into overlapping windows, one record each. If a window does not
 contain the whole answer, or there is none, the target is the position of `[CLS]`, 0
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). Of several
-answers the first is the target.
+([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). The first of
+several answers is the target.
 """
 
 from dataclasses import dataclass

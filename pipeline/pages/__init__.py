@@ -1,1 +1,1 @@
-"""Pages of HTML and their pictures, which need no script, network or other file."""
+"""HTML pages and their charts, without scripts, network access or other files."""

@@ -1,4 +1,4 @@
-"""Pictures for pages, drawn by matplotlib as SVG."""
+"""Charts for HTML pages, drawn by matplotlib as SVG."""
 
 import io
 import re
@@ -17,10 +17,10 @@ COLORS += ("#2a9d8f", "#c2a12b", "#d1477a", "#8a7a6a")
 
 
 def new_figure(height: float) -> "tuple[Figure, Axes]":
-    """Returns a figure of the width of a page, and axes with whole numbers below.
+    """Returns a figure of a page's width, and axes with integer ticks on the x axis.
 
     Args:
-        height: Its height in inches.
+        height: The figure's height in inches.
     """
     from matplotlib.figure import Figure
 
@@ -36,11 +36,11 @@ def new_figure(height: float) -> "tuple[Figure, Axes]":
 
 
 def as_svg(figure: "Figure", what: str) -> Markup:
-    """Returns an `<svg>` element without background, whose texts a page's style colors.
+    """Returns an `<svg>` element without background; CSS sets the color of its text.
 
     Args:
         figure: What is drawn.
-        what: Says in words what the picture shows.
+        what: Description of the chart in words.
     """
     from matplotlib import rc_context
 

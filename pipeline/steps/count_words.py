@@ -50,7 +50,7 @@ def count_part(
 def countable_texts(
     documents: DocumentBatch, config: RunConfig
 ) -> Iterator[Sequence[bytes] | np.ndarray]:
-    """Yields the texts of which records will be made."""
+    """Yields the texts from which records will be made."""
     if isinstance(config.objective, TextToTextConfig):
         yield from usable_texts(documents, config.objective)
         return
@@ -88,8 +88,9 @@ class CorpusWords:
 def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
     """Counts the words in all texts of `data`, of both splits.
 
-    The texts are those of which the data job makes records, cleaned by the same rules,
-    but without deduplication. Filtered and quarantined documents are skipped, as there.
+    The texts are those from which the data job makes records, cleaned by the same
+    rules, but without deduplication. Filtered and quarantined documents are skipped, as
+    there.
 
     Args:
         config: The run's configuration: `data` selects texts, `objective` their fields.

@@ -1,9 +1,9 @@
 """Samples sentences as negatives for the `next_sentence` task.
 
 A work unit may have only one document of a split, and then no other for a negative
-second segment. So a sample of the whole split is drawn by the documents' keys, after
-deduplication. It is a function of the corpus and the configuration, and its size does
-not grow with the corpus.
+second segment. So a sample of the whole split is drawn, in the order of the documents'
+keys, after deduplication. It is a function of the corpus and the configuration, and its
+size does not grow with the corpus.
 """
 
 import heapq

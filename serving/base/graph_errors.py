@@ -25,7 +25,7 @@ def plain_message(message: str) -> str:
     r"""Removes graph locations from an error message: they are of no use to a client.
 
     Removes node and function names and Python stack traces. Of several root errors the
-    first is kept, and of an assertion its message.
+    first one is returned; of an assertion, its message.
 
     Example:
     >>> plain_message(

@@ -103,7 +103,7 @@ def training_record(
 
     Args:
         run_folder: The run's folder.
-        config: The configuration that it must have been trained with.
+        config: The configuration that the run must have been trained with.
         command: The command to suggest in the error message.
 
     Raises:

@@ -39,7 +39,7 @@ class Exported:
     Attributes:
         folder: The parent of the version folders.
         version: The version that is exported.
-        size: Of the version's files, in bytes.
+        size: Total size of the version's files, in bytes.
         tensorflow: The version of TensorFlow that wrote it.
         signatures: The signatures that clients can call.
     """
@@ -58,7 +58,7 @@ class Exported:
 
     @property
     def memory_sum(self) -> str:
-        """Describes the terms of the sum that `memory` is."""
+        """Describes the terms of the sum in `memory`."""
         size = math.ceil(self.size / _MEBIBYTE)
         versions = f"{_VERSIONS:g} x {size} MiB for the model"
         return f"{_PROGRAM} MiB for the server and {versions}"

@@ -100,7 +100,7 @@ def count_bytes(path: Path) -> int:
 
 
 def input_kind(trained: TrainedRun) -> str:
-    """The kind of input that the model reads: `image` or `text`."""
+    """Returns the kind of input that the model takes: `image` or `text`."""
     is_image = isinstance(trained.config.objective, ImageObjective)
     return "image" if is_image else "text"
 

@@ -79,8 +79,9 @@ def sample_images() -> list[bytes]:
 def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
     """Yields a few requests with the outputs of the Keras model.
 
-    Tokens and pixels have to be equal. Of other outputs only floats are compared: which
-    of two equally probable words, spans or tokens is first may depend on rounding.
+    Token ids and pixels have to be equal. Of other outputs only floats are compared:
+    which of two equally probable words, spans or tokens is first may depend on
+    rounding.
 
     Args:
         task: Has the signatures.
@@ -105,7 +106,7 @@ def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Go
 
 
 def _golden_inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:
-    """Returns images, or texts: each input has the samples in another order."""
+    """Returns sample images, or sample texts in a different order for each input."""
     found: dict[str, np.ndarray] = {}
     for place, spec in enumerate(endpoint.inputs):
         name: Any = spec.name  # is given to each
@@ -169,7 +170,7 @@ def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
 
 
 def _texts(task: SignatureTask) -> dict[int, str]:
-    """Returns a text for each bucket width, whatever special tokens are added."""
+    """Returns a text for each bucket width, for any set of special tokens."""
     known = widths(task.max_length)
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
     tokenize = task.endpoints()["tokenize"]

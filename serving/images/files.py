@@ -6,10 +6,10 @@ from transbeam.configs.base.errors import DataError
 
 
 def read_image(file: str | Path) -> bytes:
-    """Reads an image file, without checking its contents: the model does.
+    """Reads an image file without checking its contents; the model checks them.
 
     Raises:
-        DataError: It cannot be read.
+        DataError: The file cannot be read.
     """
     try:
         return Path(file).read_bytes()

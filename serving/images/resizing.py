@@ -19,7 +19,7 @@ def resize(image: tf.Tensor, size: int) -> tf.Tensor:
 
     Args:
         image: uint8 (H, W, C).
-        size: Of the square, in pixels.
+        size: Side of the square, in pixels.
 
     Returns:
         uint8 (size, size, C).

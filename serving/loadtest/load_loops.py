@@ -2,8 +2,8 @@
 
 A closed loop has a fixed number of clients, each of which sends its next request when
 the last one is answered: it measures throughput, but sends less while the server is
-slow. An open loop has requests arrive at random at a given rate, whatever the server
-does; latency is measured from the time at which a request was due, so that a stalled
+slow. An open loop has requests arrive at random at a given rate, independent of the
+server; latency is measured from the time at which a request was due, so that a stalled
 server does not reduce the load (Tene, "How NOT to Measure Latency": coordinated
 omission).
 """
@@ -29,8 +29,8 @@ class Sample:
     """One request.
 
     Attributes:
-        due: The time at which it was due, in seconds after the beginning.
-        seconds: Latency from then on.
+        due: Time at which the request was due, in seconds since the start of the loop.
+        seconds: Latency, measured from the time at which it was due.
         error: The gRPC status code of the error; empty if there was none.
     """
 

@@ -20,7 +20,7 @@ class ServerCounts:
 
     Attributes:
         batches: Executed batches.
-        rows: Rows in these batches.
+        rows: Number of rows in these batches.
         queued: Seconds that the first request of each batch waited.
         computed: Seconds of computation in TensorFlow.
         memory: Resident memory of the process at present, in bytes.
@@ -39,11 +39,11 @@ def read_counts(
     """Reads a server's metrics.
 
     Args:
-        address: Of its REST API.
+        address: Address of the server's REST API.
         model: The model's name.
         token: The access token, if the server requires one.
-        certificate: Of the issuer of the server's certificate, if this machine does not
-            trust it by default.
+        certificate: PEM file of the issuer of the server's certificate, if this machine
+            does not trust it by default.
 
     Returns:
         The counters; None if the server does not provide them.

@@ -26,8 +26,8 @@ class LoadStage:
         answers_per_second: Successful responses per second.
         milliseconds: Latency percentiles of successful requests, from the time at which
             they were due; None if there are none.
-        rows_per_batch: From the server's metrics, like the following; None if it
-            provides none.
+        rows_per_batch: Mean rows per batch, from the server's metrics like the
+            following values; None if it provides none.
         queue_ms: Mean waiting time of the first request of a batch.
         compute_ms: Mean computation time of a batch.
         memory_mb: Before and after.
@@ -57,7 +57,7 @@ def summarize(
         load: The description of the load.
         samples: Its requests.
         seconds: Its duration.
-        before: The server's metrics before.
+        before: The server's metrics before the stage.
         after: And after.
     """
     good = np.array([s.seconds for s in samples if not s.error]) * 1000

@@ -40,7 +40,8 @@ def make_parity_checker(trained: TrainedRun, run_folder: Path) -> ParityChecker:
 
     Args:
         trained: The Keras model.
-        run_folder: Its validation records are among the compared texts.
+        run_folder: The run's folder; its validation records are among the compared
+            texts.
     """
     objective = trained.config.objective
     if isinstance(objective, FillsObjective):

@@ -196,7 +196,7 @@ class GenerationParityChecker:
     def _written_on_phone(
         self, writer: PhoneWriter, one: ExpectedGeneration
     ) -> tuple[ExpectedGeneration, TFLiteGeneration]:
-        """Generates with a TFLite file, from the last tokens that it can read."""
+        """Generates with a TFLite file, from the last tokens that fit its cache."""
         number = self._phone_number(writer)
         room = min(writer.longest_prompt, writer.slots - number)
         one = replace(one, before=one.before[-room:])

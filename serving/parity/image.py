@@ -1,4 +1,4 @@
-"""Holds exported models of images against Keras.
+"""Compares exported image models with Keras.
 
 The data job decodes images with Pillow; a SavedModel decodes them in its graph. So the
 pixels must be equal, and then the outputs.

@@ -159,7 +159,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
-    """Returns logits at the first masks, as many as the file has: float32 (M', V)."""
+    """Returns logits at as many masks as the file supports: float32 (M', V)."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
     inputs = {**row_inputs(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]

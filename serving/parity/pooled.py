@@ -1,4 +1,4 @@
-"""Parity of exported models with one answer for each input."""
+"""Parity of exported models with one prediction per input."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from transbeam.serving.runtimes.saved_model import AskTexts, Texts
 
 @dataclass(frozen=True)
 class PooledExample:
-    """An input with the answer of the Keras model.
+    """An input with the Keras model's prediction.
 
     Attributes:
         given: Value of each input of `serving_default`: a text or the bytes of a file.
@@ -60,7 +60,7 @@ class PooledParityChecker(ABC):
 
     @abstractmethod
     def input_row(self, form: str, ask: AskTexts, given: Texts) -> ParityCheck:
-        """Compares what a SavedModel makes of its inputs with the training's."""
+        """Compares a SavedModel's preprocessed inputs with those of training."""
 
     @property
     def size(self) -> int:
@@ -90,7 +90,7 @@ class PooledParityChecker(ABC):
 
     @cached_property
     def _reference(self) -> np.ndarray:
-        """Keras's answers, float64 (N, C) or (N,)."""
+        """Keras's predictions, float64 (N, C) or (N,)."""
         return np.array([one.answer for one in self.expected])
 
     def _phone_answer(self, model: TFLiteRunner, one: PooledExample) -> np.ndarray:
@@ -106,7 +106,7 @@ class PooledParityChecker(ABC):
 
     @staticmethod
     def _given(*examples: PooledExample) -> dict[str, list[Any]]:
-        """Returns the columns that a SavedModel is given for several examples."""
+        """Returns the input columns of a SavedModel for several examples."""
         return {
             name: [one.given[name] for one in examples] for name in examples[0].given
         }

@@ -58,7 +58,7 @@ def our_server(saved_model: Path) -> Iterator[Served]:
         Functions that call it, over REST and over gRPC.
 
     Raises:
-        ArtifactError: It cannot be loaded, or a warm-up request fails.
+        ArtifactError: The SavedModel cannot be loaded, or a warm-up request fails.
     """
     settings = ServerSettings(
         models=(_one_version(saved_model),),

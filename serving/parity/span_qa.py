@@ -63,7 +63,7 @@ class ExpectedAnswers:
 
     Attributes:
         texts: Context and question.
-        ids: int32 (T,), the context's.
+        ids: int32 (T,), the token ids of the context.
         windows: At least one.
     """
 

@@ -89,7 +89,7 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
 
 
 def _names(config: RunConfig) -> list[str]:
-    """The files without which the folder is made anew: all models, and the README."""
+    """Files whose absence causes a new export: all models, and the README."""
     variants = config.export.tflite
     names = [README, *phone_files(config)]
     if config.export.tflite_text:

@@ -49,14 +49,14 @@ def answer_file(
     Args:
         client: Called by several threads.
         texts: The inputs.
-        output: The `.jsonl`; written when all predictions are there.
+        output: The `.jsonl` file; written when all predictions are complete.
         console: Shows the progress.
 
     Returns:
         The number of predictions.
 
     Raises:
-        UserError: As `predict`, or the file cannot be written.
+        UserError: See `predict`; or the file cannot be written.
     """
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
 

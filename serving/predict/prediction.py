@@ -42,9 +42,9 @@ def predict(
         second_texts: The second texts, for a model that reads pairs.
 
     Returns:
-        For each text `text`; `second_text` of a pair; the values of the matching
-        module of `transbeam.serving.predict.formatting`, or the `score` of a
-        regression model; and `truncated`, whether the input was cut. For images see
+        For each text, `text`; `second_text` for a pair; the values of the matching
+        module of `transbeam.serving.predict.formatting`, or the `score` of a regression
+        model; and `truncated`, whether the input was cut. For images see
         `predict_images`.
 
     Raises:
@@ -90,7 +90,7 @@ def predict_images(
         formatter: Reads the outputs.
 
     Returns:
-        For each file `image`, its path, and what the formatter reads.
+        For each file, `image` with its path, and the values of the formatter.
 
     Raises:
         DataError: A file cannot be read, or the model cannot decode it.
@@ -120,7 +120,7 @@ def stream(
     second_texts: Sequence[str],
     listen: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Generates texts one after the other and passes their parts on as they arrive.
+    """Generates texts one after another and passes on parts as they arrive.
 
     Args:
         client: A client of our server.

@@ -1,7 +1,7 @@
 """Greedy decoding with a TFLite file, the same loop as in an app on a phone.
 
-The prompt is read in chunks of the sizes of the file's `prefill` signatures. Then the
-most probable next token is appended, one at a time.
+The prompt is processed in chunks of the sizes of the file's `prefill` signatures. Then
+the most probable next token is appended, one at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -103,7 +103,7 @@ class PhoneWriter:
         )
 
     def begin(self, token_ids: Ids, source: Ids | None = None) -> np.ndarray:
-        """Resets the cache and reads a prompt.
+        """Resets the cache and processes a prompt.
 
         Args:
             token_ids: As in `write`.
@@ -131,7 +131,7 @@ class PhoneWriter:
         return self.read(int(ids[-1]))
 
     def read(self, token: int) -> np.ndarray:
-        """Reads one more token and returns the logits of the next, float32 (V,).
+        """Processes one more token and returns the next logits, float32 (V,).
 
         Raises:
             DataError: The cache is full.
@@ -156,7 +156,7 @@ class PhoneWriter:
     def _call(
         self, signature: str, ids: np.ndarray, first: int, size: int = 1
     ) -> dict[str, np.ndarray]:
-        """Reads tokens into the cache at positions from `first` on."""
+        """Processes tokens and writes them to the cache from position `first` on."""
         # Positions of padding are 0, as in LiteRT-LM.
         positions = _padded(np.arange(first, first + len(ids)), size)[0]
         inputs = {"tokens": _padded(ids, size), "input_pos": positions}

@@ -199,4 +199,4 @@ class ServeArguments(
     AddressArguments,
     ServedModelArguments,
 ):
-    """Arguments of `transbeam serve`; its help lists the last of these first."""
+    """Arguments of `transbeam serve`; the help lists the last base class first."""

@@ -126,7 +126,7 @@ def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
 
 
 def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tokenizes texts for the model, as an app on a phone must do itself.
+    """Tokenizes texts for the model; apps on phones must do this themselves.
 
     Args:
         encoder: Has the tokenizer and the maximum length.
@@ -134,7 +134,7 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
     Returns:
         `token_ids`: int32 (B, T), padded with the id of `[PAD]`. `length`: int32 (B,),
-        the real ones of each row. `truncated`: bool (B,).
+        the number of real tokens in each row. `truncated`: bool (B,).
     """
     encoded = encoder.text(encoder.tokenizer.tokenize(text))
     return {

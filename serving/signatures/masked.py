@@ -72,8 +72,8 @@ class MaskedTask:
         Returns:
             `fills`: string (B, M, K), the best first; a piece that continues a word
             begins with `##`. `scores`: float32 (B, M, K), their probabilities over
-            the whole vocabulary. `truncated`: bool (B,); a `[MASK]` that was cut off
-            has no place in M. Texts with fewer than M masks are padded with `""` and 0.
+            the whole vocabulary. `truncated`: bool (B,); a `[MASK]` that was cut off is
+            not counted in M. Texts with fewer than M masks are padded with `""` and 0.
         """
         tokens = tokenize_with_masks(self.tokenizer, text)
         encoded = self.encoder.text(tokens)

@@ -1,4 +1,4 @@
-"""Signatures of models with one answer for each input."""
+"""Signatures of models with one prediction per input."""
 
 from typing import Any, Protocol
 
@@ -28,15 +28,15 @@ class PooledInputs(Protocol):
         ...
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Signatures that show what the model reads."""
+        """Signatures that return the model's inputs, for inspection."""
         ...
 
     def tensor_specs(self, batch: int | None) -> list[tf.TensorSpec]:
-        """Of the model's inputs, ids or pixels."""
+        """Specs of the model's inputs, ids or pixels."""
         ...
 
     def read(self, *inputs: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """The model's inputs, and outputs of `serving_default` beside the answer."""
+        """The model's inputs, and outputs of `serving_default` besides predictions."""
         ...
 
     def ask(self, *tensors: tf.Tensor) -> dict[str, Any]:
@@ -49,12 +49,12 @@ class PooledInputs(Protocol):
 
 
 class PooledTask:
-    """The signatures of a model that gives each input one answer.
+    """The signatures of a model with one prediction per input.
 
-    Shapes: `B` inputs; those of answers are in `pooled_answers`.
+    Shapes: `B` inputs; those of predictions are in `pooled_answers`.
 
-    - `serving_default`: `text`, of pairs also `second_text`, or `image_bytes`, string
-      (B,) → the answer; of texts `truncated` bool (B,).
+    - `serving_default`: `text`, for pairs also `second_text`, or `image_bytes`, string
+      (B,) → the prediction; for texts also `truncated` bool (B,).
     - `classify` or `regress`: `inputs`, serialized `tf.train.Example`s with these
       features → what TF Serving's method of this name returns.
     - `classify_ids`, `regress_pixels` and so on: ids or pixels → the model's scores.

@@ -1,4 +1,4 @@
-"""Outputs of signatures that give one answer for each input: label, labels, number."""
+"""Outputs of signatures with one prediction per input: label, labels, number."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
@@ -32,7 +32,7 @@ class PooledAnswer(Protocol):
 
 
 class ChoiceAnswer:
-    """The class of each input.
+    """Single-label classification: the class of each input.
 
     Shapes: `B` inputs, `C` classes.
 
@@ -65,7 +65,7 @@ class ChoiceAnswer:
 
 
 class LabelSetAnswer:
-    """The labels that apply to each input.
+    """Multi-label classification: the labels that apply to each input.
 
     Shapes: `B` inputs, `C` labels.
 
@@ -101,7 +101,7 @@ class LabelSetAnswer:
 
 
 class NumberAnswer:
-    """The number of each input.
+    """Regression: the predicted number for each input.
 
     Shapes: `B` inputs.
 
@@ -119,7 +119,7 @@ class NumberAnswer:
 
 
 def make_pooled_answer(objective: LabeledObjective | NumberObjective) -> PooledAnswer:
-    """Makes the answer of an objective with one answer for each input.
+    """Makes the output converter of an objective with one prediction per input.
 
     Example:
     >>> from transbeam.configs.schema.objectives.supervised import RegressionConfig

@@ -105,7 +105,7 @@ def entities(
 
     Args:
         text: string (B,).
-        words: The words of these texts, N in all.
+        words: The words of the texts, N in total.
         tag_ids: int64 (N,).
         tags: The meaning of the tags.
         strict: Whether to drop entities that are invalid in the tagging scheme.

@@ -47,8 +47,8 @@ class WordsTask:
     """The signatures of a model that gives each word of a text an answer.
 
     A text longer than the model's maximum continues in a further row, split between two
-    words as in the training records, so that each word has an answer. Of a word of more
-    than 16 tokens the model reads the first 16.
+    words as in the training records, so that each word has an answer. The model
+    processes only the first 16 tokens of a longer word.
 
     Shapes: `B` texts, `W` words of the text with most words, `T` tokens; those of
     answers are in `word_answers`. Rows are padded with `""` and 0.

@@ -34,8 +34,8 @@ class Stretch(NamedTuple):
     """One span of each text.
 
     Attributes:
-        begin: int32 (B,), the offset of its begin.
-        end: int32 (B,), the offset after its end.
+        begin: int32 (B,), the offset of the span's first character.
+        end: int32 (B,), the offset after its last character.
     """
 
     begin: tf.Tensor

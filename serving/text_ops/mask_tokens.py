@@ -28,7 +28,7 @@ def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTens
     See `tokenize_with_marks`.
 
     Args:
-        tokenizer: Has a mask token, which may be written differently.
+        tokenizer: A tokenizer with a mask token, whose own literal may differ.
         texts: string (N,).
 
     Returns:

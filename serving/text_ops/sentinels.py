@@ -22,11 +22,11 @@ _NO_GAP = -1
 def tokenize_with_gaps(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
     """Tokenizes texts in which a literal `<extra_id_0>` is the sentinel of that name.
 
-    Literals with a number that the tokenizer has no sentinel for are ordinary text. See
+    Literals whose number has no sentinel in the tokenizer are ordinary text. See
     `tokenize_with_marks`.
 
     Args:
-        tokenizer: Has at least one sentinel.
+        tokenizer: A tokenizer with at least one sentinel.
         texts: string (N,).
 
     Returns:

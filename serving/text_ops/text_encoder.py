@@ -46,7 +46,7 @@ class TextEncoder:
     """Adds special tokens to texts and pairs of texts, and truncates them.
 
     Args:
-        tokenizer: Has a token before a text and one after it.
+        tokenizer: A tokenizer with a token before a text and one after it.
         max_length: The maximum number of tokens of a row.
     """
 

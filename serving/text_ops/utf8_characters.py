@@ -35,7 +35,7 @@ class Characters(NamedTuple):
 
         Args:
             texts: string (B,), any bytes.
-            silent: Another byte that is not counted.
+            silent: A further byte value that is not counted.
         """
         lengths = tf.cast(tf.strings.length(texts), tf.int64)
         values = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
@@ -51,7 +51,7 @@ class Characters(NamedTuple):
 
         Args:
             text: int64 (P,), the index of the text.
-            bytes_before: int64 (P,), the byte offset in it.
+            bytes_before: int64 (P,), the byte offset in that text.
 
         Example:
         >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))

@@ -43,7 +43,7 @@ class SplitWords(NamedTuple):
         texts: string (B, None), as written.
         starts: int32 (B, None), the offset of each word's first character, in
             Unicode code points as in Python.
-        ends: int32 (B, None), the offset after its last.
+        ends: int32 (B, None), the offset after each word's last character.
     """
 
     texts: tf.RaggedTensor

@@ -1,4 +1,4 @@
-"""Training some of a model's weights, or adapters beside them."""
+"""Trains only some of a model's weights, or LoRA adapters."""
 
 from pathlib import Path
 from typing import assert_never
@@ -30,7 +30,7 @@ ADAPTERS = "adapters.safetensors"
 
 
 def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
-    """Freezes weights or adds LoRA adapters, as a run's configuration says.
+    """Freezes weights or adds LoRA adapters, as configured.
 
     Call it after the initial weights are loaded, and before the optimizer, the moving
     averages and the update are built for the trainable variables.

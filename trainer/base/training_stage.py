@@ -1,4 +1,4 @@
-"""The training stage of a run: what decides it, and its model."""
+"""The training stage of a run: its inputs and its model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +52,7 @@ _OF_THE_BEST = {"training.evaluate_every", "training.validation_batches"}
 def training_inputs(
     config: RunConfig, records_sha256: str, there: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Collects what decides the trained weights: keys, records, initial weights.
+    """Collects the inputs that determine the weights: keys, records, initial weights.
 
     Args:
         config: The run.
@@ -113,7 +113,7 @@ def initial_weights(training: TrainingConfig) -> Path | None:
 
 
 def is_as_imported(run_folder: Path) -> bool:
-    """Tells if a run still has its imported weights and has started no training."""
+    """Returns whether a run has its imported weights and has not started a training."""
     stage = training_stage(run_folder)
     if stage.exists:
         return (stage.path / "stage.json").is_file() and not was_trained(run_folder)

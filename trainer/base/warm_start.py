@@ -74,7 +74,7 @@ def find_initial_weights(folder: Path) -> Origin:
     """Finds the weights of a run; trained ones take precedence over imported ones.
 
     Raises:
-        ArtifactError: The run has neither.
+        ArtifactError: The run has no weights.
     """
     files = find_model_files(folder)
     config = load_run(files.config, with_model=True)
@@ -99,8 +99,8 @@ def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> Non
         manifest: The manifest of its records.
 
     Raises:
-        ArtifactError: There is no such model, it has another architecture or tokenizer,
-            or it is in this run's own folder, where this training would move it aside.
+        ArtifactError: The model does not exist, has another architecture or tokenizer,
+            or is in this run's own folder, where this training would move it aside.
     """
     training = config.training
     teacher = training.distillation and training.distillation.teacher
@@ -137,8 +137,8 @@ def begin(
         belong to a head that the source lacks; None for a training from random weights.
 
     Raises:
-        ArtifactError: There are no weights, or they are of another model or tokenizer;
-            the message names what differs.
+        ArtifactError: The weights are missing, or belong to another model or tokenizer;
+            the message names the differences.
     """
     training = config.training
     if training.init_from is not None:

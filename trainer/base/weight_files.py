@@ -67,7 +67,7 @@ def copy_to_host(variable: keras.Variable) -> np.ndarray:
 
 
 def _is_in_parts(variable: keras.Variable) -> bool:
-    """Tells if JAX cannot read a value at once, as other workers' devices share it."""
+    """Returns whether JAX cannot read a value at once, as other workers hold shards."""
     if keras.backend.backend() != "jax":
         return False
     value: Any = variable.value

@@ -81,7 +81,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
         what: The name's suffix, a participle such as `trimmed`.
 
     Raises:
-        ArtifactError: It is the folder of the source run.
+        ArtifactError: The folder is that of the source run.
 
     Example:
     >>> str(folder_for(Path("models/bert"), None, "trimmed"))
@@ -148,7 +148,7 @@ def build_smaller(
         pieces: Vocabulary size of its tokenizer.
         old: All weights of the source run, by path.
         weights: The remaining weights, by path.
-        where: Their source, for messages.
+        where: Source of the weights, for messages.
 
     Raises:
         ArtifactError: The weights do not fit the model of `config`.
@@ -175,7 +175,7 @@ class DerivedRun:
         origin: The source run.
         config: The new run.
         stage: The stage that holds the new run's initial weights.
-        inputs: Everything that decides these weights.
+        inputs: All inputs that determine these weights.
     """
 
     origin: Origin
@@ -192,14 +192,14 @@ class DerivedRun:
         verb: str,
         **decided_by: Any,
     ) -> "DerivedRun":
-        """Collects everything that decides the weights.
+        """Collects all inputs that determine the weights.
 
         Args:
             origin: The source run.
             config: The new run.
             run_folder: Its folder.
             verb: The command's name, `trim` or `prune`.
-            decided_by: Further inputs that decide the weights, as JSON values.
+            decided_by: Further inputs that determine the weights, as JSON values.
         """
         folder = origin.folder
         inputs = {
@@ -229,7 +229,7 @@ class DerivedRun:
     def is_exportable(
         self, smaller: DerivedModel, tokenizer: TokenizerModel | None
     ) -> bool:
-        """Tells if the run can be exported without further training."""
+        """Returns whether the run can be exported without further training."""
         return is_ready(self.config, tokenizer, smaller.new)
 
     def write(

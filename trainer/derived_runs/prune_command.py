@@ -1,9 +1,10 @@
 """`transbeam prune`: derives a run with fewer heads and fewer feed-forward units.
 
-The folder's layout is in `transbeam.trainer.derived_runs.derived_run`. Heads and units
-are removed whose removal changes the loss on the run's own training records least, to
-first order; see `transbeam.model.adaptation.structured_pruning`. The predictions of the
-pruned model differ: train it further, for example with the source run as its teacher.
+The folder's layout is in `transbeam.trainer.derived_runs.derived_run`. Removes the
+heads and units whose removal changes the loss on the run's own training records least,
+to first order; see `transbeam.model.adaptation.structured_pruning`. The predictions of
+the pruned model differ: train it further, for example with the source run as its
+teacher.
 """
 
 import dataclasses
@@ -136,8 +137,8 @@ def prune_run(
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
     """Derives the new run's configuration, with the remaining weights as initial ones.
 
-    A teacher and the records of other runs stay, as all use the same tokenizer. The
-    teacher's blocks are not copied into the student again.
+    A teacher and the data sets of other runs are kept, as all use the same tokenizer.
+    The teacher's blocks are not copied into the student again.
     """
     if not isinstance(old.objective, ImageObjective):
         path = str(run_folder / IMPORTED / TOKENIZER)
@@ -193,7 +194,8 @@ def _importance(
 ) -> dict[str, np.ndarray]:
     """Measures importance by the run's own loss, on the first batches of its training.
 
-    The loss is the task's alone, without a teacher: what the task does not need may go.
+    Only the task's loss is used, without a teacher: parts that the task does not need
+    may be removed.
     """
     config = origin.config
     training = dataclasses.replace(config.training, precision="float32")

@@ -43,8 +43,8 @@ def learn_from_teacher(
 
     Args:
         config: The run.
-        student: Its model; for a new training it is initialized with blocks of the
-            teacher.
+        student: The student's model; for a new training it is initialized with blocks
+            of the teacher.
         loss: The task loss.
         vocabulary: The records' vocabulary, from their manifest.
         say: Prints a line to the user.
@@ -55,7 +55,7 @@ def learn_from_teacher(
         minimize.
 
     Raises:
-        ArtifactError: There is no such teacher, or it has another tokenizer.
+        ArtifactError: The teacher does not exist, or has another tokenizer.
         ConfigError: The teacher does not fit the student.
     """
     distillation = config.training.distillation
@@ -105,7 +105,7 @@ class DistillationLoss(Loss):
     """The loss of a student on the targets and on its teacher's outputs.
 
     The teacher runs without dropout, before gradients are taken, and its outputs are
-    then features of the batch (`prepare`). Checkpoints hold nothing of the teacher.
+    then features of the batch (`prepare`). Checkpoints do not contain the teacher.
 
     Attributes:
         student: The model that is trained, with the outputs that are compared.
@@ -181,7 +181,7 @@ class DistillationLoss(Loss):
 
         Args:
             outputs: The student's outputs for these records.
-            batch: Their features, with the teacher's outputs (`prepare`).
+            batch: The records' features, with the teacher's outputs (`prepare`).
             counts: Counts of the whole batch that the records are part of.
 
         Returns:

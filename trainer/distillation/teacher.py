@@ -36,9 +36,10 @@ def load_teacher(
         The trained model; it computes in the student's precision.
 
     Raises:
-        ArtifactError: There is no finished run, its weights are damaged, or it has
+        ArtifactError: The teacher is not finished, its weights are damaged, or it has
             another tokenizer.
-        ConfigError: It was trained for another objective, or cannot read the records.
+        ConfigError: The teacher was trained for another objective, or cannot read the
+            records.
     """
     origin = find_initial_weights(Path(distillation.teacher).expanduser())
     there = origin.config

@@ -17,7 +17,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Splits HOST:PORT.
 
     Raises:
-        ValueError: It is not of that form.
+        ValueError: The text does not have this form.
 
     Example:
     >>> parse_address("train-0.train:2222")

@@ -1,8 +1,8 @@
-"""Log of C++ libraries, held back until it is known how a process ends.
+"""Buffers the log of C++ libraries until it is known how the process ends.
 
 TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` does not keep
-its lines on a lost connection from stderr. After a crash they must be shown all the
-same, so a helper process, which outlives this one, holds them.
+its lines on a lost connection from stderr. After a crash these lines must still be
+shown, so a helper process, which outlives this one, buffers them.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ _STDERR = 2
 class NativeLog:
     """Captures what C++ libraries write to stderr from now on.
 
-    It is shown when the process ends, unless `drop` is called before. What Python
-    writes to `sys.stderr` is not captured. If `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, nothing
-    is captured and the log is shown at once.
+    The captured log is shown when the process ends, unless `drop` is called before.
+    What Python writes to `sys.stderr` is not captured. If `TF_CPP_MIN_LOG_LEVEL` is 0
+    or 1, nothing is captured and the log is shown at once.
     """
 
     def __init__(self) -> None:

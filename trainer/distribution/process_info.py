@@ -1,6 +1,7 @@
 """Rank and number of workers of this process, from its environment.
 
-Imports nothing heavy, so that a command knows at once if it is the chief, which writes.
+Imports nothing heavy, so that a command can quickly check if it is the chief, which
+writes.
 """
 
 import json
@@ -15,7 +16,7 @@ _JAX = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 @dataclass(frozen=True)
 class ProcessInfo:
-    """A worker among the others.
+    """A worker's rank, the number of workers, and their addresses.
 
     Attributes:
         number: Its rank, from 0; worker 0 is the chief.
@@ -141,7 +142,7 @@ def one_process_only(
         instead: Advice on what to run instead.
 
     Raises:
-        ConfigError: This is one of several workers.
+        ConfigError: The process is one of several workers.
 
     Example:
     >>> one_process_only({}, "transbeam run", "Take one stage after another")

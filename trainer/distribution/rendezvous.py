@@ -3,7 +3,7 @@
 TensorFlow and JAX wait in C++ for missing workers: without a message, and without
 handling signals. Here all workers connect to the chief over plain sockets first. Each
 reports the missing workers, and all compare their configurations before anything is
-written. The port on which the backend will listen is held until then.
+written. The port on which the backend will listen is reserved until then.
 """
 
 import queue
@@ -169,7 +169,7 @@ class SeveralRendezvous(Rendezvous):
         """Runs posted actions until a condition is true.
 
         Raises:
-            LostWorkerError: The time limit is over.
+            LostWorkerError: The time limit is exceeded.
         """
 
         def gave_up() -> str:
@@ -184,11 +184,11 @@ class SeveralRendezvous(Rendezvous):
     def run(self, start: Callable[[], T]) -> T:
         """Runs the start of the backend, while the other workers stay connected.
 
-        It runs in its own thread, so that signals are handled meanwhile. The port is
-        released for it.
+        The start runs in a separate thread, so that signals are handled meanwhile. The
+        port is released for it.
 
         Raises:
-            LostWorkerError: A worker is gone, or the time limit is over.
+            LostWorkerError: A worker is gone, or the time limit is exceeded.
         """
         self.leave_port()
         started = begin_aside(start, "start of the backend")

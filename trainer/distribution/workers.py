@@ -164,7 +164,7 @@ class Workers:
         return [int(x) for x in keras.ops.convert_to_numpy(sums)]
 
     def is_loss(self, error: BaseException) -> bool:
-        """Tells if an error of the backend means that another worker is gone."""
+        """Returns whether an error of the backend means that another worker is gone."""
         return False
 
 

@@ -4,7 +4,7 @@ Bits per byte compare models with different vocabularies, if the tokens encode t
 text and the bytes are those of the target tokens. A token of byte-level BPE is a
 sequence of bytes, one of SentencePiece a sequence of characters with a sign for a
 space; so their lengths add up to the text's. WordPiece loses spaces: its tokens decode
-to another, shorter text. This is checked on every text.
+to another, shorter text. This property is checked on every text.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from transbeam.trainer.objectives.targets import make_targets
 def added_bytes(
     texts: Sequence[bytes], tokenizer: Tokenizer, table: np.ndarray
 ) -> np.ndarray:
-    """Bytes that the tokens of each text have in excess of the text: int64 (N,).
+    """Number of bytes by which the tokens of each text exceed the text: int64 (N,).
 
-    One for example for a space that the tokenizer puts before the text. -1 if the
-    tokens do not decode to the exact text.
+    For example 1 for a space that the tokenizer prepends; -1 if the tokens do not
+    decode to the exact text.
     """
     added = [np.zeros(0, np.int64)]
     for block in blocks(texts):

@@ -40,9 +40,9 @@ class EvaluatedRecord:
     """A record with its targets and predictions.
 
     Attributes:
-        number: Its row, counted over all batches.
+        number: The record's row, counted over all batches.
         cost: Summed loss of its targets: nats, or squared errors of numbers.
-        targets: (n,). The real targets of the objective's first kind.
+        targets: (n,). The real targets of the objective's first output.
         guesses: (n,). The predictions.
         costs: float (n,). The loss of each target.
         tokens: int (T,). The model's input, without padding; empty for an image.
@@ -104,8 +104,8 @@ def make_evaluated_record(
 
     Args:
         target: The target.
-        number: Its row, counted over all batches.
-        row: Its row in the batch.
+        number: The record's row, counted over all batches.
+        row: The record's row in the batch.
         answers: The result of `Loss.answers` for the batch.
         batch: The batch's features.
     """

@@ -58,7 +58,7 @@ class ErrorAnalysis:
     """Results of the error analysis.
 
     Attributes:
-        scores: Scores beside those of the targets.
+        scores: Scores in addition to those of the targets.
         examples: The model's worst examples.
         confusions: The confusion matrix of classes or tags.
         answered: The texts that the model generated.

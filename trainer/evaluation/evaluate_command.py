@@ -103,8 +103,8 @@ def evaluate_run(
         that model has not been evaluated.
 
     Raises:
-        UserError: There is no model, its files are damaged, it cannot be scored, or
-            the test set cannot be read.
+        UserError: The model is missing, damaged or cannot be evaluated, or the test set
+            cannot be read.
     """
     config, console = invocation.config, invocation.console
     check_libraries(config)

@@ -148,8 +148,8 @@ def _of_all_tokens(
     Args:
         path: The export.
         signature: Its signature.
-        vocabulary_size: Of the run's tokenizer.
-        sides: What the names of its inputs begin with; the last side's are scored.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
+        sides: Prefixes of the inputs' names; the logits are those of the last side.
     """
 
     def outputs(batch: Batch) -> Arrays:

@@ -104,7 +104,7 @@ class Evaluation:
             input.
         variance: Variance of the targets, which is the loss of the best input-free
             prediction: their mean.
-        predictions: Number of targets of the first kind.
+        predictions: Number of targets of the first output.
         parts: The loss of each target, if there are several.
         scores: The objective's metrics, each with its 95% confidence interval.
     """
@@ -304,7 +304,7 @@ def evaluate_split(
         forward: From `build_evaluation`.
         manifest: The records.
         masking: Dynamic masking, for records without static masks.
-        more: Metrics beside those of the objective.
+        more: Metrics in addition to those of the objective.
         collectors: See `evaluate`.
     """
     batches = validation_batches(manifest, config.training.batch_size, masking)

@@ -69,7 +69,7 @@ class Answered:
 
 
 def writes_answers(config: RunConfig) -> bool:
-    """Tells if an evaluation of the run generates texts and scores them."""
+    """Returns whether an evaluation of the run generates texts and scores them."""
     is_pair = isinstance(config.objective, TextPairObjective)
     return is_pair and bool(config.evaluation.text_scores)
 

@@ -106,7 +106,7 @@ _ENDS = {
 
 
 def _bar(name: str, of: Interval) -> tuple[float, float, float] | None:
-    """Places an interval, and its score, on a line of 200 for all possible scores."""
+    """Scales a score and its interval to an axis of length 200."""
     end = _ENDS.get(name, 1.0)
     if end is None or not np.isfinite([*of]).all() or of.low < 0:
         return None
@@ -129,7 +129,7 @@ def _confusions(found: Confusions) -> dict[str, Any]:
 
 
 def _pairs(labels: Sequence[str], table: np.ndarray) -> list[tuple[str, str, str]]:
-    """Returns the most frequent mistakes: the right class, the guess and the count."""
+    """Returns the most frequent errors: target class, predicted class and count."""
     wrong = table * (1 - np.eye(len(labels), dtype=np.int64))
     order: list[int] = np.argsort(-wrong, axis=None, kind="stable").tolist()
     cells = [divmod(cell, len(labels)) for cell in order[:_MOST_PAIRS]]

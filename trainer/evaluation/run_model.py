@@ -1,8 +1,8 @@
 """Loads the model of a run for an evaluation: the trained or the imported one.
 
-An imported model has weights and a tokenizer, and no records. It can be evaluated on a
-test set, whose records are made for it, and on the validation split of records that
-were made later with its tokenizer.
+An imported model has weights and a tokenizer, and no records. Such a model can be
+evaluated on a test set, whose records are made for it, and on the validation split of
+records that were made later with its tokenizer.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class RunModel:
         """Loads its tokenizer.
 
         Raises:
-            ArtifactError: It is missing or damaged.
+            ArtifactError: The tokenizer is missing or damaged.
         """
         folder = self.texts / TOKENIZER
         if self.is_imported and not folder.is_dir():
@@ -109,8 +109,8 @@ def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
         on_test: True for an evaluation on a test set, which needs no existing records.
 
     Raises:
-        ArtifactError: There is no model, it is of another configuration, or there are
-            no records to evaluate it on.
+        ArtifactError: The model is missing or of another configuration, or there are no
+            records to evaluate it on.
     """
     config, run_folder = invocation.config, invocation.run_folder
     if is_as_imported(run_folder):

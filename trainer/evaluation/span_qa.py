@@ -35,7 +35,7 @@ class AnswerWindows:
         first: int64. The answer's first token, by its index in the whole text.
         last: int64. Its last token.
         score: float64. The sum of start and end logit.
-        none: float64. The same sum for no answer.
+        none: float64. The sum of start and end logit for no answer.
     """
 
     first: np.ndarray
@@ -87,8 +87,8 @@ def best_of_windows(
         windows: The best answer in each window.
         question: int64 (R,). The question of each window.
         count: Number of questions; each has a window.
-        may_be_none: If true, a question may have no answer. None is predicted if its
-            score is, in every window, higher than that of the best answer.
+        may_be_none: If true, a question may have no answer. No answer is predicted if
+            its score is, in every window, higher than that of the best answer.
 
     Returns:
         int64 (count,) twice: first and last token in the whole text; -1 for none.

@@ -188,7 +188,7 @@ def image_differences(folder: Path, image_size: int) -> list[str]:
 
 
 def _is_all(value: Any, wanted: float) -> bool:
-    """Tells if a number, or every number of a list, has a given value.
+    """Returns whether a number, or every number of a list, has a given value.
 
     Example:
     >>> _is_all([0.5, 0.5], 0.5), _is_all(0.5, 0.5), _is_all([0.5, 0.4], 0.5)

@@ -273,7 +273,7 @@ def finish_stages(
 
 
 def can_export(config: RunConfig, tokenizer: TokenizerModel | None) -> bool:
-    """Tells if this version of Transbeam can export a trained model of the run."""
+    """Returns whether this version can export a trained model of the run."""
     try:
         check_export(config)
     except ConfigError:
@@ -288,13 +288,13 @@ def is_ready(
     *,
     has_vectors: bool = True,
 ) -> bool:
-    """Tells if a run can be exported without training.
+    """Returns whether a run can be exported without training.
 
     A body below a newly initialized head can be exported too, for text embeddings.
 
     Args:
         config: The run.
-        tokenizer: Its tokenizer; None if there was none.
+        tokenizer: The imported tokenizer; None if there was none.
         new: Paths of newly initialized weights, all of them in the head.
         has_vectors: True if our embeddings would equal those of the checkpoint.
     """
@@ -304,7 +304,7 @@ def is_ready(
 
 
 def reads_images(config: RunConfig) -> bool:
-    """Tells a run whose model needs no tokenizer."""
+    """Returns whether a run's model needs no tokenizer."""
     return isinstance(config.objective, ImageObjective)
 
 
@@ -321,7 +321,7 @@ def next_step(
 
     Args:
         config: The run.
-        tokenizer: Its tokenizer; None if there was none.
+        tokenizer: The imported tokenizer; None if there was none.
         file: The run's configuration.
         run_folder: Its folder.
         new: Paths of newly initialized weights, all of them in the head.

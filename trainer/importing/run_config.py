@@ -138,7 +138,7 @@ def _without_defaults(objective: Objective) -> dict[str, Any]:
 
 
 def _place_for(objective: Objective) -> Source:
-    """A source that is not there, in the format that most examples are in."""
+    """A placeholder source, in a common file format for the objective's data."""
     if isinstance(objective, ImageObjective):
         return ImagesSourceConfig(path=f"{_PLACE}/*/*", image_size=objective.image_size)
     if isinstance(objective, TokenChoiceObjective):

@@ -188,7 +188,7 @@ def score_activation(folder: Path) -> str | None:
         folder: The checkpoint's folder, with the `config.json` of a `CrossEncoder`.
 
     Returns:
-        Its name; `Sigmoid` is the default. None for the identity.
+        Name of the activation; `Sigmoid` is the default. None for the identity.
     """
     settings = HFConfig.of_file(folder / "config.json")
     newer = settings.section("sentence_transformers").values.get("activation_fn")

@@ -141,7 +141,7 @@ def _mix(bits: tf.Tensor) -> tf.Tensor:
 def _bits(key: int, places: tf.Tensor, length: int) -> tf.Tensor:
     """Draws the bits of `transbeam.pipeline.documents.randomness.uniform`.
 
-    The record's position takes the place of the document, the column of the counter.
+    The record's position is used as the document, and the column as the counter.
     """
     by_record = _mix(tf.bitwise.bitwise_xor(tf.cast(places, tf.uint64), _uint64(key)))
     by_column = np.arange(1, length + 1, dtype=np.uint64) * GOLDEN

@@ -247,7 +247,7 @@ def check_rows(path: Path, rows: Sequence[int]) -> None:
         rows: Records per batch of each stream.
 
     Raises:
-        ArtifactError: They differ, so that records would be read twice or skipped.
+        ArtifactError: The sizes differ, so that records would be read twice or skipped.
     """
     there = json.loads((path / _REST).read_text("utf-8")).get("rows")
     if there and list(rows) != there:

@@ -28,8 +28,8 @@ class TrainingLog:
     """Shows a training's metrics, and writes `metrics.jsonl` and TensorBoard files.
 
     Steps are added without waiting for their results. These are fetched for several
-    steps at a time, while the device continues to compute. A line holds the means over
-    all targets since the previous line, without skipped steps.
+    steps at a time, while the device continues to compute. A line contains the means
+    over all targets since the previous line, without skipped steps.
 
     Args:
         folder: Folder of the files.

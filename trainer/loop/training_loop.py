@@ -16,7 +16,7 @@ from transbeam.trainer.step.state import TrainState
 
 
 class Stop:
-    """A request to stop the training, which may arrive at any worker.
+    """A request to stop the training, which any worker may receive.
 
     Args:
         workers: All workers of the training.
@@ -95,7 +95,7 @@ def run_steps(
 def stop_on_signals(
     say: Callable[[str], None], workers: Workers
 ) -> Generator[Stop, None, None]:
-    """A context in which a first SIGINT or SIGTERM requests a stop, and a second stops.
+    """A context in which a first SIGINT or SIGTERM requests a stop; a second one exits.
 
     Args:
         say: Prints to the user that the training will stop.

@@ -18,8 +18,8 @@ from transbeam.trainer.metrics.counts import (
 class ClassificationScores:
     """Accuracy, macro F1 and Matthews' correlation of one or more targets per unit.
 
-    They need no confusion matrix, only three counts per class: correct predictions,
-    predictions, and targets.
+    The scores need no confusion matrix, only three counts per class: correct
+    predictions, predictions, and targets.
 
     Args:
         labels: The names of the classes; an id is an index into them.
@@ -38,7 +38,8 @@ class ClassificationScores:
         Args:
             predictions: Class ids: (n,), or (n, T) with several targets per unit.
             targets: Ids of the same shape.
-            weights: Of the same shape, 0 for padding; None if all targets are real.
+            weights: Weights of the same shape, 0 for padding; None if all targets are
+                real.
 
         Returns:
             float64 (n, 3C).
@@ -157,7 +158,7 @@ class LabelSetScores:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Computes the counts of each text, which `scores` takes the sums of.
+        """Computes the counts of each text; `scores` takes their sums.
 
         Args:
             predictions: int (n, C), 1 for each label that is predicted.

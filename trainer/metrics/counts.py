@@ -30,7 +30,7 @@ def real_pairs(
     Args:
         predictions: Integers (n,), or (n, T) for units with several targets.
         targets: Integers of the same shape.
-        weights: Of the same shape, 0 for padding; None if all targets are real.
+        weights: Weights of the same shape, 0 for padding; None if all targets are real.
 
     Raises:
         ValueError: The shapes differ.

@@ -85,7 +85,8 @@ class TokenAccuracy:
         Args:
             predictions: Ids (n,) or (n, P).
             targets: Ids of the same shape.
-            weights: Of the same shape, 0 for padding; None if all targets are real.
+            weights: Weights of the same shape, 0 for padding; None if all targets are
+                real.
 
         Returns:
             float64 (n, 2).

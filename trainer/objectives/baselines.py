@@ -69,7 +69,7 @@ def variance(sums: np.ndarray) -> float:
 def target_counts(
     targets: str, weights: str | None, batch: Mapping[str, np.ndarray]
 ) -> np.ndarray:
-    """int64 (C',): how often each id is the right answer.
+    """int64 (C',): the number of targets with each id.
 
     Args:
         targets: Name of the feature.

@@ -1,4 +1,4 @@
-"""Divergence of a student's choices from a teacher's."""
+"""Divergence of a student's predictions from a teacher's."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from keras import ops
 
 
 def divergence(student: Any, teacher: Any, temperature: float) -> Any:
-    """KL(teacher || student) of softened answers, in nats: `(B, ..., C)` to `(B, ...)`.
+    """KL(teacher || student) at a temperature, in nats: `(B, ..., C)` to `(B, ...)`.
 
     Example:
     >>> import numpy as np

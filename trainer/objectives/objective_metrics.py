@@ -81,7 +81,7 @@ class RankScorer(Scorer):
 def make_scorers(
     objective: Objective, *, strict_entities: bool = False
 ) -> tuple[Scorer, ...]:
-    """The metrics that an evaluation of an objective reports beside the loss.
+    """The metrics that an evaluation of an objective reports in addition to the loss.
 
     Args:
         objective: The model's objective.

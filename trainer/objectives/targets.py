@@ -30,13 +30,13 @@ from transbeam.trainer.objectives.divergence import divergence
 
 
 class TargetCosts(NamedTuple):
-    """The cost of a model's answer to each target, all of the targets' shape.
+    """The loss of a model's prediction of each target; all have the targets' shape.
 
     Attributes:
-        guesses: The model's first guess.
-        costs: Nats of a choice, the squared error of a number.
-        extra: Cost added by smoothing and z-loss.
-        judged: Whether a choice is right; how far a number is off.
+        guesses: The predictions: the top-1 class, or the number.
+        costs: The loss: nats for a class, the squared error for a number.
+        extra: Loss added by label smoothing and z-loss.
+        judged: 1 for a correct class, else 0; the absolute error for a number.
     """
 
     guesses: Any
@@ -47,14 +47,14 @@ class TargetCosts(NamedTuple):
 
 @dataclass(frozen=True)
 class Target:
-    """One choice that records ask for: a token, a class, a position.
+    """A categorical target: a token, a class or a position.
 
     Attributes:
-        output: The model's output with the scores, `(B, ..., C)`.
-        targets: The feature with the right answers, int32 `(B, ...)`.
+        output: The model's output with the logits, `(B, ..., C)`.
+        targets: The feature with the target ids, int32 `(B, ...)`.
         weights: The feature that is 1 for a real target and 0 elsewhere, `(B, ...)`;
             None where every record has one target.
-        judged: The sum that is kept beside the cost of the answers.
+        judged: The name of the metric's sum, which is kept beside the loss.
     """
 
     judged: ClassVar[str] = "correct"
@@ -85,7 +85,7 @@ class Target:
         label_smoothing: float = 0.0,
         z_loss: float = 0.0,
     ) -> TargetCosts:
-        """The cost of answers to targets; see `Loss` for what is added to it."""
+        """Computes the loss of predictions; see `Loss` for the terms that are added."""
         logits = ops.cast(answers, "float32")
         targets = ops.cast(targets, "int32")
         nats, log_sum = cross_entropy(logits, targets)
@@ -102,15 +102,15 @@ class Target:
     def divergence(
         self, student: Any, teacher: Any, temperature: float
     ) -> tuple[Any, float]:
-        """Distance of a student's answers from its teacher's, and its factor."""
+        """Divergence of a student's predictions from its teacher's, and its factor."""
         return divergence(student, teacher, temperature), temperature**2
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Sums over targets from which the best guess without any input is known."""
+        """Sums over targets that determine the best input-free prediction."""
         return target_counts(self.targets, self.weights, batch)
 
     def input_free_loss(self, sums: np.ndarray) -> float:
-        """The cost per target of that guess."""
+        """The loss per target of the best input-free prediction."""
         return unigram_entropy(sums)
 
 
@@ -119,9 +119,9 @@ class NumberTarget(Target):
     """A numeric target, for regression.
 
     Attributes:
-        output: The model's output with the numbers, float32 `(B, ...)`.
-        targets: The feature with the right numbers, float32 of the same shape.
-        weights: As for a choice.
+        output: The model's output with the predicted numbers, float32 `(B, ...)`.
+        targets: The feature with the target numbers, float32 of the same shape.
+        weights: As in `Target`.
     """
 
     judged: ClassVar[str] = "absolute_error"
@@ -151,17 +151,17 @@ class NumberTarget(Target):
 
 @dataclass(frozen=True)
 class LabelSetTarget(Target):
-    """For each of several labels whether it applies, which records ask for.
+    """A multi-label target: for each label, whether it applies.
 
-    Each label is a choice of its own, with the cross-entropy of a logistic regression.
+    Each label has a separate binary cross-entropy, as in logistic regression.
 
     Attributes:
-        output: The model's output with the scores, `(B, C)`.
+        output: The model's output with the logits, `(B, C)`.
         targets: The feature that is 1 for each label that applies, int32 `(B, C)`.
-        threshold: A label is guessed from this probability on.
-        class_weights: The cost of a label that applies is multiplied by its weight;
-            none for 1 each. They are part of what is minimized, not of the loss that
-            is reported.
+        threshold: A label is predicted if its probability is at least the threshold.
+        class_weights: The loss of a label that applies is multiplied by its weight;
+            None for weights of 1. The weights affect the loss that is minimized, not
+            the one that is reported.
     """
 
     threshold: float = 0.5

@@ -65,10 +65,10 @@ SCORING = ["logits/", "classifier/", "regressor/"]
 
 
 def is_decayed(path: str, not_decayed: Sequence[str]) -> bool:
-    """Tells if weight decay applies to a weight.
+    """Returns whether weight decay applies to a weight.
 
     Args:
-        path: Its path, such as `encoder_layer_0/feedforward/output/kernel`.
+        path: The weight's path, such as `encoder_layer_0/feedforward/output/kernel`.
         not_decayed: Regular expressions; weights whose path matches one are excluded.
 
     Example:

@@ -1,4 +1,4 @@
-"""Numbers against the step as a picture."""
+"""Curves of values against the step, as an SVG chart."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Curve:
     """A curve of a chart.
 
     Attributes:
-        name: Stands in the legend, if it has one.
+        name: Name in the legend, if there is a legend.
         points: Step and value, in order.
         dots: If true, each point is marked. A single point always is, as it would be
             invisible otherwise.

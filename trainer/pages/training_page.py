@@ -35,9 +35,9 @@ def training_report(
     Args:
         config: The run.
         rows: The lines of `metrics.jsonl`.
-        result: What the training stage says of itself.
+        result: The result of the training stage.
         facts: Further facts, by name.
-        samples: What the model says of some documents.
+        samples: Sample predictions for some documents, as HTML.
     """
     limit = config.training.clip_norm
     clipped = "" if limit is None else f"; clipped to {limit:g}"
@@ -139,9 +139,9 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
         run: Any run.
 
     Returns:
-        Its name; and each key outside of `data` in which the run differs, with the
-        preset's value and the run's, or None for a key that one of them lacks. None if
-        no preset has the run's model kind.
+        The preset's name; and each key outside of `data` in which the run differs, with
+        the preset's value and the run's, or None for a key that one of them lacks. None
+        if no preset has the run's model kind.
 
     Example:
     >>> name, differences = nearest_preset(_presets()["gpt2_small"])
@@ -181,8 +181,8 @@ def write_report(
         folder: The training stage's folder.
         config: The run.
         rows: The lines of `metrics.jsonl`.
-        result: What the training stage says of itself.
-        samples: What the model says of some documents.
+        result: The result of the training stage.
+        samples: Sample predictions for some documents, as HTML.
 
     Returns:
         The paths of the files, by name.

@@ -13,7 +13,7 @@ _FIRST_LOSS_SCALE = 2.0**15
 
 
 class TrainState:
-    """Everything that an update changes and a checkpoint holds.
+    """All state that an update changes and a checkpoint contains.
 
     Attributes:
         model: The model, with the random state of its dropout.
@@ -64,7 +64,7 @@ class TrainState:
 
     @property
     def counters(self) -> list[keras.Variable]:
-        """The variables beside model, optimizer and averages."""
+        """The variables besides those of model, optimizer and averages."""
         return [
             self.loss_scale,
             self.since_skipped,

@@ -1,9 +1,10 @@
-"""`objective`: every kind of prediction, by the form of its answer.
+"""`objective`: the union of all kinds, grouped by the form of their predictions.
 
-Only this module maps kinds of objectives to forms of answers, which are unions of
+Only this module maps kinds of objectives to forms of predictions, which are unions of
 config classes. Code that depends on the form tests for these unions with `isinstance`
 and ends in `assert_never`; code that depends on the kind is a table `ByKind`. When a
-kind is added here, the type checker reports all code of both sorts that lacks it.
+kind is added here, the type checker reports all code of both sorts in which it is
+missing.
 """
 
 from typing import Generic, TypedDict, TypeVar

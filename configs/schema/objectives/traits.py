@@ -31,16 +31,16 @@ class ObjectiveTraits:
         sentence: Description of a trained model for those who use it; `{n}` is the
             number of its labels or tokens.
         model: `model.kind` that it trains.
-        fields: Fields that a document must have, by the names of `Document`. Those of
-            `text_to_text` are named by its templates: see `fields_needed`.
+        fields: Fields that a document must have, by the names of `Document`. The fields
+            of `text_to_text` depend on its templates: see `fields_needed`.
         pieces: Special pieces that the tokenizer must have, by the names of
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
         example: One value for each of `inputs`, for an example of a request.
         has_segments: Its records have two segments; else all tokens are of the first.
         in_buckets: Its records may have `data.layout.kind=bucketed`.
-        text_alone: It learns from texts and nothing that belongs to them, so documents
-            with nearly the same text may be dropped.
+        text_alone: True if it learns from texts alone, without labels, so that
+            near-duplicate documents may be dropped.
         outputs: Outputs of that signature that are always there, without `truncated`.
         activation: Converts scores to probabilities; None for models that predict
             numbers.

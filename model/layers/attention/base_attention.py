@@ -44,7 +44,8 @@ class Attention(SameShapeLayer):
         causal: bool. If true, a token does not attend to later ones.
         scale_scores: bool. If true, scores are divided by `sqrt(K)`.
         kernel_initializer: Keras initializer of the projections; None for BERT's.
-        output_initializer: The output projection's; None for the same.
+        output_initializer: Keras initializer of the output projection; None for the
+            same.
         rotary: layer or None. Called with `(B, T, H, K)` and the positions; rotates
             queries and keys.
         score_bias: layer or None. Called with the positions of queries and keys;
@@ -174,7 +175,7 @@ class Attention(SameShapeLayer):
 
         Args:
             inputs: float `(B, T, D)`.
-            position_ids: int `(B, T)` or None for 0, 1, 2, ... along each row.
+            position_ids: int `(B, T)`, or None for 0, 1, 2, ... in each row.
 
         Returns:
             `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.

@@ -44,7 +44,7 @@ class BlockSparseAttention(Attention):
     block of the row contains parts of two of their blocks: it is multiplied with five
     blocks around it instead of three, and with twice as many random ones. It overlaps
     at most two documents that are longer than two blocks: the one that it starts in and
-    the one that it ends in. Distant blocks are gathered for these.
+    the one that it ends in. Distant blocks are gathered for these documents.
 
     Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` random
     blocks for each.
@@ -53,9 +53,9 @@ class BlockSparseAttention(Attention):
         block_size: int. `b`.
         num_random_blocks: int. `r`. They are drawn once, for each head, from the seed,
             and depend on the number of blocks of the document. They exclude the blocks
-            that a block attends to anyway, and are fewer if there are not enough.
-        seed: int or None. None draws a seed, which the config stores: the layer must
-            have the same blocks when it is loaded.
+            that a block already attends to; fewer are drawn if there are not enough.
+        seed: int or None. With None a seed is drawn and stored in the config, so that
+            the loaded layer has the same random blocks.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
     `probabilities` is called twice: for all queries, `(N, B, H, b, keys)`, where the
@@ -71,8 +71,8 @@ class BlockSparseAttention(Attention):
     References:
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062), section 2 and
           appendix D
-        - Carter & Wegman, 1979, Universal classes of hash functions: how blocks are
-          drawn
+        - Carter & Wegman, 1979, Universal classes of hash functions: method for drawing
+          blocks
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class BlockSparseAttention(Attention):
         """Draws random blocks for a block that is not an outermost one.
 
         The candidates are the blocks between the outermost ones, without the block's
-        neighbors, in circular order from behind the neighbors. Each draw has its own
+        neighbors, in circular order starting after the neighbors. Each draw has its own
         section of the circle, so that no block is drawn twice.
 
         Args:
@@ -243,7 +243,7 @@ class BlockSparseAttention(Attention):
         return Scattered(look_up(query, index), key, value, index, allowed)
 
     def _outermost(self, documents, blocks: DocumentMasks, last, token):
-        """The first and the last block of the document that a token of a block is of.
+        """The first and last block of the document of one of a block's tokens.
 
         Returns:
             int32 `(N, B, 2 b)` twice: the index of their tokens, and their document, 0

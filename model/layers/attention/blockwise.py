@@ -1,7 +1,7 @@
 """Blockwise operations for local attention, with cost linear in the length.
 
 Each block of queries is multiplied with a window of key blocks: its own and some on
-either side. So there are `T` times a window's scores, never `T x T`.
+either side. So the number of scores is `T` times the window size, never `T x T`.
 
 Shapes: `B` batch, `T` length, `N` blocks of a row, `b` tokens of a block, `W` blocks of
 a window, `H` query heads, `G` key-value heads, `R = H / G`, `K` head width. The keys of
@@ -49,7 +49,7 @@ def block_starts(ids, size: int):
     """The index in the row at which each block starts.
 
     Args:
-        ids: `(N, ...)`, for its shape.
+        ids: `(N, ...)`; only its shape is used.
         size: `b`.
 
     Returns:

@@ -1,8 +1,8 @@
-"""Linear attention in chunks of tokens, with a state carried between chunks.
+"""Linear attention in chunks of tokens, with a state passed from chunk to chunk.
 
 Within a chunk all pairs of queries and keys are multiplied. Keys of other chunks enter
 as sums of features times values. Only the document in which a chunk starts has keys in
-earlier chunks, so one sum is carried from chunk to chunk, until its document ends.
+earlier chunks, so a single sum is passed from chunk to chunk, until its document ends.
 
 `attend_by_exponents` does so in log space, from the logarithms of features. Those of
 two keys may differ by so many orders of magnitude that one vanishes in float32.
@@ -12,7 +12,7 @@ pairs within a chunk by the largest feature of each of the two tokens and by the
 largest pair, and sums of earlier chunks by the largest value of each feature so far.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
-keys and values, `F` features, `V` numbers of a value.
+keys and values, `F` features, `V` value width.
 """
 
 from typing import Any, NamedTuple
@@ -58,8 +58,8 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
         ids: int32 `(B, T)`, the documents of packed rows; None if each row is one
             document.
         causal: If true, queries do not attend to later keys.
-        sums: float32 `(B, G, F, V)` of the keys before the row, if each row is one
-            document; None for none.
+        sums: float32 `(B, G, F, V)`, the sums over keys before the row, if each row is
+            one document; None if there are none.
 
     Returns:
         `(B, T, H, V)`, and the sums including the row's own; None for packed rows.
@@ -104,7 +104,7 @@ def _chunk_sums(keys, values):
 
 
 def _carry_all(chunk_sums, sums):
-    """The sums before each chunk, `(N, B, G, F, V)`, and those after the last."""
+    """The sums before each chunk, `(N, B, G, F, V)`, and after the last chunk."""
     first = ops.zeros_like(chunk_sums[0]) if sums is None else sums
     sums = ops.concatenate([ops.expand_dims(first, 0), chunk_sums], axis=0)
     sums = ops.cumsum(sums, axis=0)
@@ -112,14 +112,14 @@ def _carry_all(chunk_sums, sums):
 
 
 def _from_other_chunks(rows, keys, values, ids, reverse: bool):
-    """Computes the outputs from the chunks before, or in reverse from those after.
+    """Computes the outputs from the chunks before, or in reverse from the chunks after.
 
     Args:
         rows: `(N, B, G, R C, F)`.
         keys: `(N, B, G, C, F)`.
         values: `(N, B, G, C, V)`.
         ids: int32 `(N, B, C)`.
-        reverse: If true, sums are carried from the last chunk to the first.
+        reverse: If true, sums are passed from the last chunk to the first.
 
     Returns:
         `(N, B, G, R C, V)`.
@@ -141,7 +141,7 @@ def follow_documents(ids, reverse: bool) -> Links:
 
     Args:
         ids: int32 `(N, B, C)`.
-        reverse: Whether sums are carried from the last chunk to the first.
+        reverse: Whether sums are passed from the last chunk to the first.
     """
     enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
     if reverse:
@@ -156,7 +156,7 @@ def follow_documents(ids, reverse: bool) -> Links:
 
 
 def _carry(own, through, reverse: bool):
-    """Computes the state that each chunk passes on.
+    """Computes the state that each chunk passes to the next.
 
     This is a parallel scan with strides of 1, 2, 4, ... chunks: a loop over chunks
     would not compile with XLA on TensorFlow, and a difference of cumulative sums would

@@ -28,8 +28,8 @@ class CrossAttention(MultiHeadAttention):
         context: float `(B, S, D)`.
         sequence_info: Masks and positions of the inputs; see
             `transbeam.model.layers.sequence_info`.
-        context_info: The same for the context. In packed rows a document attends to
-            the context document of the same number.
+        context_info: The same for the context. In packed rows a document attends to the
+            context document with the same index.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -103,7 +103,7 @@ class CrossAttention(MultiHeadAttention):
 
         Args:
             inputs: float `(B, Q, D)`.
-            context_info: `padding_mask` `(B, S)` of the context.
+            context_info: Has the `padding_mask` `(B, S)` of the context.
             cache: The result of `fill_cache`.
 
         Returns:

@@ -20,10 +20,10 @@ class DocumentMasks(NamedTuple):
     """Document ids and positions of tokens; int32 `(B, T)` or `(N, B, b)`.
 
     Attributes:
-        ids: The number of a token's document in its row; 0 for padding.
+        ids: The 1-based index of a token's document in its row; 0 for padding.
         positions: A token's position in its document; 0 for padding, unless aligned.
-        starts: The index in the row of its document's first token; for padding the
-            token's own, unless aligned.
+        starts: The index in the row of its document's first token; for padding its own
+            index, unless aligned.
         packed: True if rows may hold several documents.
         aligned: True if every row is one document that starts at the row's start.
     """
@@ -66,7 +66,7 @@ def read_documents(sequence_info, length, name: str) -> DocumentMasks:
         name: The layer's name in an error.
 
     Raises:
-        ValueError: There is a prefix, which needs full attention.
+        ValueError: There is a prefix mask, which only full attention supports.
 
     Example:
     >>> import numpy as np
@@ -101,7 +101,8 @@ def look_up(x, index):
 
     Args:
         x: `(B, T, ...)`.
-        index: int32 `(N, B, Q)`; an index outside of the row gives some token of it.
+        index: int32 `(N, B, Q)`; an index outside of the row returns an arbitrary token
+            of it.
 
     Returns:
         `(N, B, Q, ...)`.

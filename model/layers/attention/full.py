@@ -16,10 +16,10 @@ from transbeam.model.layers.sequence_info import attention_mask, mask_bias, soft
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class MultiHeadAttention(Attention):
-    """Full attention: work and memory grow with the square of the length.
+    """Full attention: computation and memory are quadratic in the length.
 
-    If `probabilities` is not watched and dropout is inactive, the fused path runs,
-    which never stores the `T x T` probabilities and has the same outputs.
+    If `probabilities` is not being recorded and dropout is inactive, the fused path
+    runs, which never stores the `T x T` probabilities and has the same outputs.
 
     Args, call arguments and errors are those of `Attention`.
 
@@ -55,7 +55,7 @@ class MultiHeadAttention(Attention):
         )
 
     def _attend(self, query, key, value, row_bias, tables=(), training=None):
-        """Runs the fused path unless probabilities are watched or dropped."""
+        """Runs the fused path unless probabilities are recorded or dropped out."""
         scale = self.score_scale
         if self.compute_dtype == "float16":
             # float16 overflows at 65,504, which an unscaled score may exceed.
@@ -80,7 +80,7 @@ class MultiHeadAttention(Attention):
         return ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
 
     def _attend_in_the_open(self, scores, value, training):
-        """Computes the same unfused, with probabilities that can be watched."""
+        """Computes the same without fusion, with probabilities that can be recorded."""
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
@@ -144,5 +144,5 @@ class MultiHeadAttention(Attention):
 
 
 def _tables(sequence_info):
-    """The trained table of a score bias, if it has one."""
+    """The trained table of a score bias, if the bias has one."""
     return (sequence_info["bias_table"],) if "bias_table" in sequence_info else ()

@@ -1,8 +1,8 @@
 """Fused QKV projection: queries, keys and values from one product instead of three.
 
 The time of a generated token is dominated by reading the weights, and one large matrix
-is read faster than three small ones. They are concatenated once per text, outside of
-the decoding loop; in training that would cost more than it saves.
+is read faster than three small ones. They are concatenated once per generated text,
+outside of the decoding loop; in training that would cost more than it saves.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
         attention: A layer with the dense layers `query`, `key` and `value`.
 
     Returns:
-        Kernel and bias; None if a kernel is quantized, as its product is a different
-        one.
+        Kernel and bias; None if a kernel is quantized, as it has a different matrix
+        product.
 
     Example:
     >>> from transbeam.model.layers.attention.full import MultiHeadAttention

@@ -2,7 +2,7 @@
 
 The keys of such a query are in many blocks, and a block has keys of many documents. So
 each block of keys is multiplied with the queries that attend to it, and the results of
-one query are combined: its softmax is over all blocks.
+each query are combined in a softmax over all blocks.
 
 Shapes are those of `transbeam.model.layers.attention.blockwise`; `Q` queries attend to
 a block.
@@ -44,7 +44,7 @@ class Scattered(NamedTuple):
 
 
 def attend_from_scattered(attention, scattered, bias_table=None, training=None):
-    """Computes the attention of the scattered queries.
+    """Computes the attention of the queries that are scattered over the row.
 
     Args:
         attention: The `Attention` layer, for its score bias, `probabilities` and

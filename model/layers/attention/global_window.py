@@ -30,11 +30,11 @@ class GlobalWindowAttention(SlidingWindowAttention):
     """A sliding window, and global tokens: the first of each document (Longformer).
 
     A global token attends to its whole document, with separate projections, and all
-    tokens of the document attend to it. So information on the whole text, such as its
-    class, need not propagate from window to window.
+    tokens of the document attend to it. So information about the whole text, such as
+    its class, need not propagate from window to window.
 
     A block of queries overlaps at most one document that starts before its window, so a
-    block has few distant global tokens, for any number of documents.
+    block has few distant global tokens, however many documents a row has.
 
     Shapes: as in `Attention`, and `b` tokens of a block.
 
@@ -128,8 +128,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
-        They are of the document in which the block starts: all other documents of the
-        block start within it.
+        They belong to the document in which the block starts: all other documents of
+        the block start within it.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)

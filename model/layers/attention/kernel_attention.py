@@ -65,13 +65,13 @@ class KernelAttention(Attention):
 
     The similarity of a query and a key is a product of their features. So features
     times values can be summed over the keys first, and each query is multiplied with
-    the sums: a decoder caches the sums and not the keys.
+    the sums: a decoder caches these sums instead of the keys.
 
     The softmax's exponential is approximated by products of random features
     `exp(w q - |q|^2 / 2)` for normal vectors `w`: unbiased, with a variance that
-    decreases with their number, and further with orthogonal vectors, as here. A shift
-    in the exponent makes the largest feature that a query attends to one. The shift
-    cancels out, and prevents sums from vanishing or overflowing.
+    decreases with their number, and further with orthogonal vectors, as here. The
+    features are shifted in log space so that the largest one a query attends to is 1.
+    The shift cancels out, and prevents sums from vanishing or overflowing.
 
     Shapes: as in `Attention`, and `F` features.
 
@@ -79,8 +79,8 @@ class KernelAttention(Attention):
         feature_map: `"softmax"`; `"relu"` of random projections; or `"elu"`: `elu + 1`
             of the elements of queries and keys, without scaling or randomness.
         num_features: int. `F` of `"softmax"` and `"relu"`; `"elu"` has `K`.
-        seed: int or None. None draws a seed, which the config stores: the layer must
-            have the same features when it is loaded.
+        seed: int or None. With None a seed is drawn and stored in the config, so that
+            the loaded layer has the same features.
 
     The other arguments, the call arguments and the errors are those of `Attention`;
     there are no probabilities for dropout or inspection, and no scores for a
@@ -178,7 +178,7 @@ class KernelAttention(Attention):
         return outputs, {"sums": sums}
 
     def _mean(self, outputs):
-        """Divides the sums of values by those of ones: `(B, T, H, K)`.
+        """Divides the weighted sums of values by the sums of weights: `(B, T, H, K)`.
 
         Args:
             outputs: float32 `(B, T, H, K + 1)`.
@@ -314,7 +314,7 @@ def _marks(real):
 
 
 def with_ones(value):
-    """Appends a one to each value, whose weighted sum is the sum of the weights.
+    """Appends a 1 to each value; its weighted sum is the sum of the weights.
 
     Args:
         value: `(B, T, G, K)`.

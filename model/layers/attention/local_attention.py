@@ -85,9 +85,9 @@ class Far(NamedTuple):
 
 
 def visible_window(reach: tuple[int, int], size: int, length) -> LocalWindow:
-    """The window in which a query reaches the given tokens before and after it.
+    """The window that covers the given number of tokens before and after a query.
 
-    For a row that is known to be short the window is smaller.
+    If the row is known to be short, the window is smaller.
 
     Example:
     >>> visible_window((7, 0), size=4, length=100)
@@ -105,8 +105,8 @@ def attend_to_window(
 ):
     """Computes attention to the keys of windows and to distant keys, in one softmax.
 
-    If the probabilities are neither watched nor dropped, they are computed for some
-    blocks at a time, and recomputed for the gradient.
+    If the probabilities are neither recorded nor dropped out, they are computed for
+    some blocks at a time, and recomputed for the gradient.
 
     Args:
         attention: The `Attention` layer, for its score bias, `probabilities` and
@@ -216,7 +216,7 @@ def pair_bias(attention, ahead, length, bias_table=None):
     Args:
         attention: The `Attention` layer.
         ahead: int32 `(N, B, 1|H, Q, S)`, key position minus query position.
-        length: `T`; more distant keys are not used.
+        length: `T`; keys farther away are not used.
         bias_table: The score bias's table, if it has one.
 
     Returns:
@@ -245,7 +245,7 @@ def pass_seam(attention, probabilities, training=None):
         training: If true, dropout is active.
 
     Returns:
-        As `probabilities`, in the attention's compute dtype.
+        Like `probabilities`, in the attention's compute dtype.
     """
     probabilities = attention.probabilities(probabilities)
     probabilities = ops.cast(probabilities, attention.compute_dtype)

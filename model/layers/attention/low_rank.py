@@ -29,7 +29,7 @@ class LowRankAttention(Attention):
     Args:
         max_sequence_length: int. `P`.
         rank: int. `r`.
-        share_key_value: bool. If true, keys and values have the same projection.
+        share_key_value: bool. If true, keys and values share one projection.
         max_documents: int. `M`, the largest number of documents in a packed row.
 
     The other arguments, the call arguments and the errors are those of `Attention`;

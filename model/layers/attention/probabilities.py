@@ -18,12 +18,13 @@ _watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVa
 class Probabilities(keras.layers.Layer):
     """An identity layer, at which attention probabilities can be recorded.
 
-    If it is not watched, an attention layer need not compute them: its fused path has
-    the same outputs without a `T x T` tensor. Only the current thread is watched: calls
-    in others stay fused and are not recorded.
+    If it is not recorded, an attention layer need not compute the probabilities: its
+    fused path has the same outputs without a `T x T` tensor. Only the current thread is
+    recorded: calls in other threads stay fused and are not recorded.
 
     Call arguments:
-        inputs: float32, the probabilities; their shape is the attention kind's.
+        inputs: float32, the probabilities; their shape depends on the kind of
+            attention.
 
     Returns:
         `inputs`.
@@ -35,19 +36,19 @@ class Probabilities(keras.layers.Layer):
     >>> len(seen), layer.watched
     (1, False)
 
-    Masking: the Keras mask has no meaning here.
+    Masking: the Keras mask is ignored.
     """
 
     @property
     def watched(self) -> bool:
-        """True if this thread records the attention probabilities."""
+        """True if the current thread records the attention probabilities."""
         return any(layer is self for layer, _ in _watching.get())
 
     @contextmanager
     def watch(self) -> Iterator[list[Any]]:
         """Records the layer's inputs while the context is open.
 
-        Functions that were traced before record nothing: call the model itself, or
+        Functions that were traced before are not recorded: call the model itself, or
         trace again.
         """
         seen: list[Any] = []

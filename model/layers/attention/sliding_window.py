@@ -29,8 +29,8 @@ class SlidingWindowAttention(Attention):
 
     In an encoder half of the window is on each side of a token; in a decoder it ends at
     the token. The row is split into blocks of an eighth of the window, and a block of
-    queries is multiplied with the nine blocks of keys that overlap its window: a query
-    has `1.125 window_size` scores. Each layer extends a token's receptive field by a
+    queries is multiplied with the nine blocks of keys that overlap its window: `1.125
+    window_size` scores per query. Each layer extends a token's receptive field by a
     window.
 
     Distances are measured along the row. Documents are contiguous, so packing does not

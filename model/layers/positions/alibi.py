@@ -22,20 +22,20 @@ class LinearBias(ConfiguredLayer):
     are unbounded, so a decoder extrapolates beyond its training length.
 
     In an encoder a distance alone does not distinguish the tokens before and after.
-    With `directed`, heads form pairs of equal slopes, and one head of a pair prefers
-    the left side and the other the right. Such an encoder attends to its neighbors from
-    the first step on; an encoder with learned positions has to learn this.
+    With `directed`, heads form pairs of equal slopes, in which one head favors keys on
+    the left and the other keys on the right. Such an encoder attends to its neighbors
+    from the first step on; an encoder with learned positions has to learn this.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
     Args:
         num_heads: int. `H`; even when `directed`.
-        directed: bool. If true, each head prefers one side.
+        directed: bool. If true, each head favors keys on one side.
 
     Call arguments:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: Not used; other biases have one.
+        bias_table: Not used; other score biases have a table.
 
     Returns:
         float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.
@@ -56,7 +56,7 @@ class LinearBias(ConfiguredLayer):
            [-1.,  0., -5.],
            [-2., -1.,  0.]], dtype=float32)
 
-    Masking: the Keras mask has no meaning here.
+    Masking: the Keras mask is ignored.
 
     References:
         - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3, for

@@ -16,7 +16,7 @@ _TOO_LONG = (
 
 
 def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
-    """Adds to each token the table's row of its position.
+    """Adds the table row of its position to each token's vector.
 
     Args:
         inputs: float `(B, T, D)`.

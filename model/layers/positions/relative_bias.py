@@ -30,7 +30,7 @@ class RelativeBias(ConfiguredLayer):
 
     Args:
         num_buckets: int. Number of buckets.
-        max_distance: int. Distances from this on share the last bucket.
+        max_distance: int. Distances of at least this value share the last bucket.
         bidirectional: bool. If true, half of the buckets are for keys after the query,
             as in an encoder. Else all are for keys before it, and later keys, which a
             decoder masks, count as distance 0.
@@ -38,15 +38,14 @@ class RelativeBias(ConfiguredLayer):
     Call arguments:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: float32 `(num_buckets, H)`. Blocks and attention pass it without
-            rounding, also in half precision, so that it equals the table in a decoder's
-            `step`.
+        bias_table: float32 `(num_buckets, H)`. Blocks and attention pass it in float32,
+            also in half precision, so that it equals the table in a decoder's `step`.
 
     Returns:
         float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.
 
     Raises:
-        ConfigError: The sizes leave no room for buckets.
+        ConfigError: The sizes are too small to form buckets.
         ValueError: Positions are not integers, or the table has another shape.
 
     Example:
@@ -58,7 +57,7 @@ class RelativeBias(ConfiguredLayer):
             [1., 0., 3.],
             [1., 1., 0.]]], dtype=float32)
 
-    Masking: the Keras mask means nothing here.
+    Masking: the Keras mask is ignored.
 
     References:
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1, and
@@ -115,7 +114,8 @@ class RelativeBiasTable(ConfiguredLayer):
         seed: int or None. Seed of the initial table.
 
     Call arguments:
-        inputs: Any tensor. It only connects the table to a functional model.
+        inputs: Any tensor. Its values are not used; it only connects the table to a
+            functional model.
 
     Returns:
         float32 `(num_buckets, H)` for every dtype policy.
@@ -125,7 +125,7 @@ class RelativeBiasTable(ConfiguredLayer):
     >>> tuple(table(ops.ones((1, 3))).shape)
     (32, 8)
 
-    Masking: the Keras mask means nothing here.
+    Masking: the Keras mask is ignored.
 
     References:
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
@@ -182,7 +182,7 @@ def relative_buckets(
         int32, of the shape of `ahead`, in `[0, num_buckets)`.
 
     Raises:
-        ConfigError: The sizes leave no room for buckets.
+        ConfigError: The sizes are too small to form buckets.
 
     Example:
     >>> relative_buckets(np.array([0, -7, -8, -11, -12, -500, 1, 500]))

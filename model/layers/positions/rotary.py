@@ -23,8 +23,8 @@ class RotaryEmbedding(TokenwiseLayer):
     the i-th of its second half form a pair, which is rotated by
     `position / base ** (2 i / K)`: the layout of LLaMA's published weights.
 
-    A model can read texts longer than in training if the frequencies are scaled, either
-    all equally or each by its number of rotations in the training length.
+    A model can process texts longer than in training if the frequencies are scaled,
+    either all equally or each by its number of rotations in the training length.
 
     Shapes: `B` batch, `T` length, `H` heads, `K` head width, even.
 

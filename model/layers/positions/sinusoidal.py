@@ -19,8 +19,7 @@ class SinusoidalPositionEmbedding(TokenwiseLayer):
 
     Args:
         max_sequence_length: int. Number of positions.
-        max_wavelength: float. The limit of the last dimensions' wavelength, in units of
-            2 pi tokens.
+        max_wavelength: float. Upper bound of the wavelengths, in units of 2 pi tokens.
 
     Call arguments:
         inputs: float `(B, T, D)`.

@@ -61,7 +61,7 @@ class Checkpoint:
 
     @property
     def objective(self) -> Objective | None:
-        """Returns the objective of the model's head; None for a body alone."""
+        """Returns the objective of the head; None for a backbone without a head."""
         return self.description.objective
 
     def weights(self, shapes: Shapes) -> Iterator[tuple[str, np.ndarray]]:
@@ -82,9 +82,9 @@ class Checkpoint:
         return self._read(links)
 
     def check_size(self, config: Model) -> None:
-        """Checks, before a model is built, that it isn't far too large for the tensors.
+        """Checks, before a model is built, that it is not far larger than the tensors.
 
-        A wrong number in a config could require more memory than exists.
+        A wrong value in a config could require more memory than is available.
 
         Args:
             config: The checkpoint's own config, or one derived from it.
@@ -153,7 +153,7 @@ class Checkpoint:
         return "The configuration and the weights must be of one model"
 
     def _unknown_tensors(self, links: list[WeightMapping]) -> list[str]:
-        """Names that do not belong to this model, not even to an unused head."""
+        """Lists names that belong neither to this model nor to an unused head."""
         config = self.config
         deepest = config.num_layers
         if isinstance(config, Seq2SeqModelConfig):

@@ -45,7 +45,7 @@ class HFConfig:
         """Reads a file.
 
         Raises:
-            ArtifactError: It does not exist, or is not a JSON object.
+            ArtifactError: The file does not exist, or is not a JSON object.
         """
         refuse_lfs_pointer(path)
         try:
@@ -100,7 +100,7 @@ class HFConfig:
         return known[value]
 
     def only(self, key: str, value: Any, default: Any = None) -> None:
-        """Checks a setting of which our models support a single value.
+        """Checks a setting for which our models support only one value.
 
         Args:
             key: The setting.

@@ -22,9 +22,9 @@ class Description:
     Attributes:
         config: The `model` section of a run.
         vocabulary_size: Number of tokens; 0 for images.
-        objective: The objective of its head; None for a body without a head.
+        objective: The objective of its head; None for a backbone without a head.
         token_ids: Special ids for text generation, by their keys in `config.json`: some
-            of `TOKEN_IDS`. Several may end a text.
+            of `TOKEN_IDS`. Several ids may be end-of-text tokens.
     """
 
     config: Model
@@ -59,7 +59,7 @@ def wrappers(names: Collection[str], prefix: str) -> list[str]:
 
     Args:
         names: Names of the tensors.
-        prefix: The family's own prefix of a body's names.
+        prefix: The family's own prefix of the backbone's names.
 
     Example:
     >>> wrappers(["module.bert.a._orig_mod.weight", "module.head.weight"], "bert.")
@@ -81,7 +81,7 @@ def inner_prefix(names: Iterable[str], rows: Iterable[MappingRow]) -> str:
     """The common prefix of those names that are not in the table, if they have one.
 
     Args:
-        names: Names without a prefix that all of them share.
+        names: Tensor names, from which a common prefix was removed.
         rows: The table.
 
     Example:
@@ -117,12 +117,12 @@ class Family:
 
     Attributes:
         model_type: Its name in `config.json`.
-        prefix: Prefix of a body's names in a model with a head.
+        prefix: Prefix of the backbone's names in a model with a head.
         rows: Returns the table of names for a description.
         read: Returns a description from `config.json` and the tensor names.
         write: Returns `config.json` from a description.
         copies: Tensors that duplicate another, and are only in some checkpoints.
-        ignored: Pattern of the names of buffers, which are no weights.
+        ignored: Pattern of the names of buffers, which are not weights.
     """
 
     model_type: str

@@ -1,7 +1,7 @@
 """Sources of tensors on disk, which are read one at a time to save memory.
 
-Only formats that contain nothing but numbers are read. A pickle is a program: loading
-it runs it.
+Only formats that contain nothing but numbers are read. A pickle can contain code that
+is executed when it is loaded.
 """
 
 import json
@@ -46,7 +46,7 @@ class SafetensorsSource:
             `model.safetensors.index.json`.
 
     Raises:
-        ArtifactError: There is neither, or a file is missing or damaged.
+        ArtifactError: The folder has neither, or a file is missing or damaged.
 
     Example:
     >>> import tempfile
@@ -194,7 +194,7 @@ def refuse_pickles(folder: Path) -> None:
     """Raises an error for a folder whose weights are only in pickles.
 
     Raises:
-        ArtifactError: There are such files.
+        ArtifactError: The folder has weights only in pickle files.
     """
     pickles = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLES)
     if pickles:

@@ -239,7 +239,7 @@ class MappingRow:
         ours: Path of our weight, or of several that correspond to one tensor.
         theirs: Name of the tensor in the checkpoint.
         transform: The transform between them.
-        part: The tensor's part of the model.
+        part: The tensor's part of the model, such as its backbone or head.
     """
 
     ours: str | tuple[str, ...]
@@ -249,7 +249,7 @@ class MappingRow:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """`ours` as a tuple."""
+        """Returns `ours` as a tuple of paths."""
         return (self.ours,) if isinstance(self.ours, str) else self.ours
 
 

@@ -142,7 +142,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
-    """Reads if the output matrix is tied, and if logits are scaled.
+    """Reads whether the output matrix is tied, and whether logits are scaled.
 
     Transformers 4 has one key for both; 5 always declares tying, and ties unless there
     is a second table.

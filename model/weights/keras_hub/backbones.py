@@ -59,7 +59,7 @@ def read_preset(folder: Path) -> Checkpoint:
     """Reads a preset's folder: `config.json` and `model.weights.h5`.
 
     Raises:
-        ArtifactError: It is damaged, or of an unsupported model.
+        ArtifactError: The preset is damaged, or of an unsupported model.
     """
     for file in sorted(folder.glob("*.h5")):
         refuse_lfs_pointer(file)
@@ -83,10 +83,10 @@ def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
 
     Args:
         backbone: An instance of a `keras_hub.models.*Backbone`.
-        where: Its name, for messages.
+        where: The preset's name, for messages.
 
     Raises:
-        ArtifactError: Its class or one of its settings is not supported.
+        ArtifactError: The backbone's class or one of its settings is not supported.
     """
     name = type(backbone).__name__
     if name not in BACKBONES:

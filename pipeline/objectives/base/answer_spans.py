@@ -108,7 +108,7 @@ def _tokens_before(
     tokens: TokenRows,
     tokenizer: Tokenizer,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Counts the tokens before an offset; tells whether it is a token boundary.
+    """Counts tokens before an offset; also returns whether it is a token boundary.
 
     Args:
         texts: The texts, N.

@@ -175,7 +175,7 @@ def choose(
 
 
 def first_columns(order: np.ndarray, wanted: np.ndarray, slots: int) -> np.ndarray:
-    """Returns the first columns of each record's order, in the format of `choose`."""
+    """Returns the first `wanted` columns of each row's order, as `choose` does."""
     used = np.arange(slots) < wanted[:, np.newaxis]
     columns = np.where(used, order[:, :slots], order.shape[1])
     columns.sort(axis=1)

@@ -22,7 +22,7 @@ def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.nd
 
     Args:
         chunks: The texts, none of them empty.
-        config: Has the noise density and the mean span length.
+        config: Configuration with the noise density and the mean span length.
         seed: The run's seed.
     """
 

@@ -24,7 +24,7 @@ def fill_records(lengths: np.ndarray, capacity: int) -> np.ndarray:
 
     Returns:
         int64 (N,). The record of each chunk, numbered from 0. No two partly filled
-        records would fit into one, and of equal chunks the first goes into the first
+        records would fit into one, and among equal chunks the first is in the first
         record.
 
     Example:
@@ -113,7 +113,7 @@ class _Sums:
         return (self._sums & _up_to(most)).bit_length() - 1
 
     def leading_to(self, total: int, most: int) -> int:
-        """Returns the numbers up to `most` that differ from `total` by a sum."""
+        """Returns the numbers up to `most` that a reachable sum extends to `total`."""
         return (self._mirrored >> (self._capacity - total)) & _up_to(most)
 
 

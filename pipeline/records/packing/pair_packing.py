@@ -22,7 +22,7 @@ def pack_pairs(
 
     Args:
         first: int (N,). The size of each pair's first side, at least 1.
-        second: int (N,). The size of its second side, at least 1. Of equal pairs the
+        second: int (N,). The size of its second side, at least 1. Among equal pairs the
             first is used first.
         capacities: The sizes of both sides of a record; no pair is larger.
 

@@ -6,8 +6,8 @@ checksum has been verified; bzip2 has one for each block of some 900 kB. Damaged
 are skipped, and reading continues with the next one that can be decompressed.
 
 Only a limited amount of text is buffered until a checksum: beyond it text is released
-without verification, and damage makes an unknown amount doubtful. So does a file that
-ends inside a member.
+without verification, and damage makes an unknown amount doubtful. A file that ends
+inside a member has the same effect.
 """
 
 import bz2

@@ -78,7 +78,7 @@ def _listed(path: Path, name: str) -> SourceFile:
     """Returns a regular file with its size; reading other kinds may never end.
 
     Raises:
-        DataError: It is a FIFO, a socket, a device or a broken link.
+        DataError: The path is a FIFO, a socket, a device or a broken link.
     """
     try:
         mode = path.stat().st_mode

@@ -5,9 +5,9 @@ including line ends; a quote inside is doubled (RFC 4180). Real files violate th
 and an unclosed quote would swallow all rows up to the next quote, or to the end of the
 file. So parsing is strict, with backtracking: the first line of a row with broken
 quotes is rejected, and reading continues with the next line. A row whose number of
-fields differs from the first row is rejected. Both are counted, so wrong settings are
-noticed. A last row without a line end that ends inside quotes or has too few fields
-shows that the file is truncated.
+fields differs from the first row is rejected. Rejected lines and rows are counted, so
+wrong settings are noticed. A last row without a line end that ends inside quotes or has
+too few fields shows that the file is truncated.
 
 With `quoting: none` quotes are ordinary characters and a row is a line, so that the
 file can be split anywhere.
@@ -109,7 +109,7 @@ _ZIP = "PK\x03\x04"
 
 
 def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
-    r"""Returns whether a field looks like a row's end, rows, and a row's beginning.
+    r"""Returns whether a field looks like several rows, joined by a stray quote.
 
     Args:
         field: The text of the field.
@@ -258,7 +258,7 @@ class _Replay(Iterator[str]):
         return line.text
 
     def end_row(self) -> list[Line]:
-        """Forgets the lines of a row that is complete."""
+        """Discards the buffered lines of a complete row."""
         taken, self.taken = self.taken, []
         return taken
 

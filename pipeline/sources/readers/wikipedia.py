@@ -129,7 +129,7 @@ def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
 
 
 def _from_page(line: bytes, number: int) -> bytes:
-    """Returns a line from its `number`-th page tag on, from 0; empty without one."""
+    """Returns a line from its `number`-th page tag on (from 0); empty if none."""
     index = -1
     for _ in range(number + 1):
         index = line.find(_PAGE, index + 1)

@@ -210,7 +210,7 @@ def _numbers(tokens: tf.RaggedTensor) -> tf.Tensor:
 def _filled_up(
     values: tf.Tensor, positions: tf.Tensor, piece: int | None, splits: tf.Tensor
 ) -> Any:
-    """Makes rows of the values at new positions, and a token at all others."""
+    """Builds rows with the values at new positions, and a token everywhere else."""
     filled = tf.tensor_scatter_nd_update(
         tf.fill([splits[-1]], piece), tf.expand_dims(positions, 1), values
     )

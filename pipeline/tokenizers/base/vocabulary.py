@@ -56,7 +56,7 @@ def is_reserved(piece: str) -> bool:
 
 
 def name_blanks(pieces: Sequence[str]) -> tuple[str, ...]:
-    """Gives empty pieces of a file the names of reserved ones.
+    """Replaces empty pieces of a file by names of reserved pieces.
 
     A blank line has an id, like all lines, but no text is tokenized to it.
 
@@ -126,7 +126,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
 
 
 def _more_on_a_line(piece: str, vocabulary: Sequence[str]) -> str:
-    """Returns a hint about a line with more than a piece, such as its id."""
+    """Returns a hint about a line that contains more than a piece, such as an id."""
     lines = (line for line in vocabulary if line.split()[:1] == [piece])
     if (line := next(lines, None)) is None:
         return ""

@@ -59,9 +59,9 @@ class UniqueWords(NamedTuple):
 
     Attributes:
         values: uint8 (B,). The bytes of all words.
-        owners: int32 (B,). The word of each byte, ascending.
+        owners: int32 (B,). Index of the word of each byte, ascending.
         count: int32 (). The number of distinct words U.
-        index: int32 (W,). The distinct word of each word of the texts.
+        index: int32 (W,). Index of the distinct word for each word of the texts.
     """
 
     values: tf.Tensor
@@ -242,7 +242,7 @@ def _fill(positions: tf.Tensor, value: bool) -> tf.Tensor:
 def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the last bytes that are wrongly marked as starts, and the first."""
+    """Returns the positions to unmark as word starts, and those to mark instead."""
     white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]

@@ -45,7 +45,7 @@ class PairMerger(tf.Module):
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
-        merges: Pairs of pieces, by rank. Of duplicate pairs the last is used.
+        merges: Pairs of pieces, by rank. The last of duplicate pairs is used.
 
     Raises:
         ArtifactError: There are more than two million merges.
@@ -92,7 +92,7 @@ class PairMerger(tf.Module):
 
         Args:
             values: uint8 (B,). The concatenated bytes of all words.
-            owners: int32 (B,). The word of each byte, ascending.
+            owners: int32 (B,). Index of the word of each byte, ascending.
             count: The number of words.
 
         Returns:

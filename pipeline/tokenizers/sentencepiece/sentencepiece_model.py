@@ -34,7 +34,7 @@ class SentencePieceModel(SentencePieceProto):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special tokens, after the framing's rules."""
+        """The ids of the special tokens, with the framing's rules applied."""
         return self.framing.apply(super().special)
 
     def files(self) -> dict[str, bytes]:

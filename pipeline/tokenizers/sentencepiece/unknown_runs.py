@@ -51,8 +51,8 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
     rule replaces together by a known one are excluded.
 
     Args:
-        model: Has the pieces and rules. A model with byte pieces has no such
-            characters, and models with very long pieces are not searched.
+        model: The model, whose pieces and rules are used. A model with byte pieces has
+            no such characters, and models with very long pieces are not searched.
 
     Returns:
         int32 (2 N,), ascending: N ranges, each as its first code point and the first
@@ -84,7 +84,7 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
 
 
 def _nameless(pieces: Sequence[str]) -> np.ndarray:
-    """Returns a mask of characters of which alone no piece consists, by code points."""
+    """Returns a mask of characters; no piece consists of such characters alone."""
     nameless = np.ones([_CODE_POINTS], bool)
     nameless[[ord(c) for c in _SPACES]] = False
     # Shortest first: a longer piece with a known character is in no unknown run.

@@ -49,7 +49,7 @@ def train_pairs(
 
     Args:
         model: A model without pieces; it is modified.
-        trainer: Has the size of the vocabulary, and its first pieces.
+        trainer: Trainer with the vocabulary size and the first pieces.
         word_counts: The counts of words without white space.
 
     Raises:

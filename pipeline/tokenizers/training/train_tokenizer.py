@@ -65,7 +65,8 @@ _REMEDY = "Fix tokenizer.path"
 def word_splitter(config: LearnedConfig) -> WordSplitter:
     """Returns the pre-tokenizer for word counts.
 
-    It is the tokenizer itself without its pieces, so training and use are consistent.
+    The pre-tokenizer is the tokenizer itself without its pieces, so training and use
+    are consistent.
     """
     match config:
         case WordPieceConfig():

@@ -7,7 +7,7 @@ same. Intermediate selections count, too: the pieces before the position at whic
 WordPiece finds none and the whole word becomes [UNK], and the merges on which others
 depend.
 
-With fewer pieces than that, words are split into shorter ones.
+If more pieces are removed, words are split into shorter pieces.
 """
 
 import heapq

@@ -65,14 +65,15 @@ def agreement_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> ParityCheck:
-    """Checks how often a variant's top prediction is Keras's, up to ties.
+    """Checks how often a variant's top prediction agrees with Keras's, up to ties.
 
     Args:
         form: As in `ParityCheck`.
         check: As in `ParityCheck`.
         answer: Log-probabilities (N, C).
-        reference: The same, of Keras.
-        variant: Its tolerance is the largest difference that counts as a tie.
+        reference: Keras's log-probabilities, in the same shape.
+        variant: The variant; its tolerance is the largest difference that counts as a
+            tie.
         tolerance: Of the export.
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
@@ -86,7 +87,8 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
     Args:
         answer: Log-probabilities (N, C).
         reference: The same.
-        tie: How far a prediction may be below the reference's best, in the reference.
+        tie: Maximum by which the reference's score of a prediction may be below its
+            best score.
     """
     guesses = answer.argmax(axis=1)
     lost = reference.max(axis=1) - reference[np.arange(len(guesses)), guesses]
@@ -113,7 +115,7 @@ def probabilities_off(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def tokens_row(
     form: str, answers: dict[str, np.ndarray], expected: list[np.ndarray]
 ) -> ParityCheck:
-    """Counts the texts whose ids differ from those of the training's tokenizer.
+    """Counts the texts whose ids differ from those of the training tokenizer.
 
     Args:
         form: As in `ParityCheck`.

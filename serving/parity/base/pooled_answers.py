@@ -1,4 +1,4 @@
-"""Comparison of exports with Keras, for models with one answer for each input."""
+"""Comparison of exports with Keras, for models with one prediction per input."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ from transbeam.serving.parity.base.parity_checks import (
 
 
 class AnswerParity(ABC):
-    """Reads a model's outputs, and compares those of an export with Keras's.
+    """Compares the scores in an export's outputs with those of Keras.
 
     Attributes:
-        number: Name of the numbers that are compared.
+        number: Name of the compared quantity.
         target: Name of the records' feature with the right answers.
     """
 
@@ -39,13 +39,13 @@ class AnswerParity(ABC):
 
     @abstractmethod
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
-        """Reads the numbers to compare from a model's outputs, as float64."""
+        """Extracts the scores to compare from a model's outputs, as float64."""
 
     @abstractmethod
     def differences(
         self, answers: Mapping[str, np.ndarray], reference: np.ndarray
     ) -> np.ndarray:
-        """Subtracts Keras's numbers from those in outputs of `serving_default`."""
+        """Subtracts Keras's scores from those in outputs of `serving_default`."""
 
     def saved_model_rows(
         self,
@@ -54,7 +54,7 @@ class AnswerParity(ABC):
         reference: np.ndarray,
         limit: float,
     ) -> list[ParityCheck]:
-        """Compares outputs of `serving_default` with Keras's answers."""
+        """Compares outputs of `serving_default` with Keras's predictions."""
         off = largest(self.differences(answers, reference))
         return [at_most(form, f"{self.number}, largest difference", off, limit)]
 
@@ -66,12 +66,12 @@ class AnswerParity(ABC):
         reference: np.ndarray,
         tolerance: ToleranceConfig,
     ) -> list[ParityCheck]:
-        """Compares the result of `read` for a TFLite file with Keras's answers."""
+        """Compares the result of `read` for a TFLite file with Keras's predictions."""
         return [phone_row(form, self.number, answer - reference, variant, tolerance)]
 
 
 class LabelParity(AnswerParity):
-    """The same of models whose numbers lead to labels, which must be equal, too.
+    """Comparison for models whose scores yield labels, which must also be equal.
 
     Args:
         labels: Names of the classes, by id.
@@ -92,11 +92,11 @@ class LabelParity(AnswerParity):
 
     @abstractmethod
     def wrong(self, answers: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Tells which labels do not follow from the scores, bool (N, ...)."""
+        """Marks the labels that are inconsistent with the scores: bool (N, ...)."""
 
     @abstractmethod
     def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
-        """The share of equal labels, where numbers apart by `tie` decide nothing."""
+        """The share of equal labels; scores within `tie` count as equal."""
 
     def saved_model_rows(
         self,
@@ -130,7 +130,7 @@ class LabelParity(AnswerParity):
 
 
 class ChoiceParity(LabelParity):
-    """Log-probabilities of classes in nats, (N, C), of which the largest is chosen."""
+    """Log-probabilities of classes in nats, (N, C); the largest gives the label."""
 
     number = "log-probability"
 
@@ -154,7 +154,7 @@ class ChoiceParity(LabelParity):
 
 
 class LabelSetParity(LabelParity):
-    """Probabilities of labels, (N, C), of which those from a threshold on apply."""
+    """Probabilities of labels, (N, C); labels at or above a threshold apply."""
 
     number = "probability"
 
@@ -191,7 +191,7 @@ class LabelSetParity(LabelParity):
 
 
 class NumberParity(AnswerParity):
-    """The numbers of regression models, (N,)."""
+    """The scores of regression models, (N,)."""
 
     number = "number"
 
@@ -205,7 +205,7 @@ class NumberParity(AnswerParity):
 
 
 def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
-    """Makes the comparison for an objective with one answer for each input."""
+    """Makes the comparison for an objective with one prediction per input."""
     if isinstance(objective, LabelSetObjective):
         return LabelSetParity(objective.labels, objective.threshold)
     if isinstance(objective, ChoiceObjective):

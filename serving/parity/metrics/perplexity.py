@@ -79,7 +79,7 @@ def of_masks(
 def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None:
     """Returns the perplexity of a generative model, at each token after the given ones.
 
-    Given are the first token, or the whole prefix of a prefix language model.
+    The given tokens are the first one, or the whole prefix of a prefix language model.
     """
     texts = list(_bounded(trained, run_folder))
     if not texts:

@@ -44,7 +44,7 @@ _ONE_SIDED = 1.645
 
 
 class TaskMetric(Protocol):
-    """A task metric of Keras, and its loss in TFLite files."""
+    """A task metric of the Keras model, and its loss in TFLite files."""
 
     @property
     def name(self) -> str:
@@ -59,17 +59,17 @@ class TaskMetric(Protocol):
     def measured(
         self, model: TFLiteRunner
     ) -> tuple[float, Callable[[str], ParityCheck]]:
-        """Returns a file's score, and a function from a form to the loss check."""
+        """Returns a file's score, and a function from a variant to its loss check."""
         ...
 
 
 class TaskAccuracy:
-    """The share of predictions that are correct, each counted separately.
+    """The share of correct predictions, each one counted separately.
 
-    A file may lose `export.tolerance.metric_loss`. With few records a single prediction
-    is more than that, so a larger loss fails only if it is significant: by a one-sided
-    sign test on the predictions that only one of the models has right (McNemar, 1947,
-    https://doi.org/10.1007/BF02295996), at 5%.
+    A file's metric may be lower by up to `export.tolerance.metric_loss`. With few
+    records a single prediction exceeds this, so a larger loss fails only if it is
+    significant: by a one-sided sign test on the predictions that only one of the models
+    gets right (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
     """
 
     name = "accuracy"
@@ -124,7 +124,7 @@ class TaskAccuracy:
 class Explained:
     """The coefficient of determination of regression scores (R squared).
 
-    A file may lose `export.tolerance.metric_loss` of it.
+    In a file it may be lower by up to `export.tolerance.metric_loss`.
     """
 
     name = "R squared"
@@ -167,7 +167,7 @@ def _joined(numbers: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def make_task_metric(trained: TrainedRun, run_folder: Path) -> TaskMetric | None:
-    """Makes the metric of a run's task; None if its records lack right answers."""
+    """Makes the metric of a run's task; None if its records have no targets."""
     objective = trained.config.objective
     if isinstance(objective, TextObjective):
         return of_writing(trained, run_folder)

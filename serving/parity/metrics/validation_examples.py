@@ -106,7 +106,7 @@ def _of_words(
 
 
 def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
-    """Documents with hidden tokens: the record's own, or else every seventh."""
+    """Documents with masked tokens: those of the record, or else every seventh."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()
     selected = np.zeros(len(right), bool)

@@ -48,7 +48,7 @@ def file_name(variant: str, prefix: str = "model") -> str:
 
 
 def phone_files(config: RunConfig) -> list[str]:
-    """The names of all files that hold the model, of the variants of a run."""
+    """Returns the names of all model files, for the variants of a run."""
     variants = config.export.tflite
     bundles = [bundle_name(each) for each in variants if config.export.litert_lm]
     return [*map(file_name, variants), *bundles]
@@ -220,8 +220,8 @@ def convert(
     """Converts functions to the signatures of a float32 TFLite file.
 
     Args:
-        endpoints: Of one text each. A size that is None can be resized by users of the
-            file.
+        endpoints: Endpoints for one text each. A size that is None can be resized by
+            users of the file.
         max_length: The initial value of such a size.
         folder: Temporarily holds a SavedModel of the same size. Created if it does not
             exist.

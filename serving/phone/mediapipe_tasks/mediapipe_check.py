@@ -99,7 +99,7 @@ def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
 def advice(model: TokenizerModel) -> str | None:
     """Returns a warning about accents, or None.
 
-    A vocabulary whose accents are stripped does not show whether texts have accents.
+    From a vocabulary with stripped accents one cannot infer whether texts have any.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe")

@@ -81,8 +81,8 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
     """Replaces the weights of a 4-bit model by quantized ones.
 
     Args:
-        model: Of the schema's object API; it is changed in place.
-        source: The same in float32.
+        model: Model in the TFLite schema's object API; it is changed in place.
+        source: The same model in float32.
         weights: The result of `round_weights` for `source`, or for another file with
             the same weights.
     """

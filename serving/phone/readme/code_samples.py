@@ -164,7 +164,7 @@ def _of_rows(signature: TFLiteSignatureEntry) -> dict[str, Any]:
 
 
 def _of_images(signature: TFLiteSignatureEntry) -> dict[str, Any]:
-    """Returns the code that gives the file's input an image."""
+    """Returns the code that assigns an image to the file's input."""
     shape = signature.inputs["image"].shape[1:]
     pixels, yours = int(np.prod(shape)), "/* take a decoded image of yours */"
     return {

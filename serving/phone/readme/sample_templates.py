@@ -30,7 +30,7 @@ def filled(name: str, values: Mapping[str, str]) -> str:
     """Renders a template.
 
     Args:
-        name: Of the file in `templates`.
+        name: Name of the file in `templates`.
         values: The values of all its placeholders.
     """
     return Template(template(name)).substitute(values)

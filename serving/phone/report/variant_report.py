@@ -48,7 +48,7 @@ class Measured:
 
     Attributes:
         size: Bytes.
-        milliseconds: By the number of threads, then by the number of tokens.
+        milliseconds: Duration of a call by number of threads, then by number of tokens.
         score: The task metric; None if the records have no targets.
     """
 
@@ -65,7 +65,7 @@ class Report:
         name: Of the run.
         unit: The unit of lengths, such as `tokens`.
         variants: By name.
-        metric: Its name, such as `accuracy`.
+        metric: Name of the task metric, such as `accuracy`.
         of_keras: The Keras model's score.
         rows: All parity checks.
     """

@@ -9,7 +9,8 @@ of their ids. A field is one of
 - a tuple of names, for a union. It takes two ids: its value comes after its type;
 - None, for an unused field, which still takes an id.
 
-A value is a dict of a table's fields. That of a union names its table: `(name, value)`.
+A value is a dict of a table's fields. The value of a union is a pair with its table's
+name: `(name, value)`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ def write_table(
     """Writes a flatbuffer with one table at its root.
 
     Args:
-        schema: Of all its tables.
+        schema: Schema of all its tables.
         name: The root table's name.
         value: Its fields; missing ones are not written.
         mark: The file identifier, four characters.

@@ -22,7 +22,7 @@ _ALIGNMENT = 16  # bytes
 
 
 def list_ops(content: bytes) -> tuple[set[str], set[str]]:
-    """The builtin ops that a model uses, and those that are none of TFLite's own."""
+    """The builtin ops that a model uses, and its custom ops."""
     model = unpacked(content)
     codes = model.operatorCodes
     custom = {code.customCode.decode() for code in codes if code.customCode}
@@ -37,11 +37,11 @@ def check_flatbuffer(
 
     Args:
         content: The model.
-        where: Its name in messages.
+        where: The model's name in messages.
         allowed: Custom ops that it may use.
 
     Raises:
-        ArtifactError: It has other custom ops, or variables in place of weights.
+        ArtifactError: The model has other custom ops, or variables in place of weights.
     """
     builtin, custom = list_ops(content)
     if refused := sorted((custom - allowed) | (builtin & VARIABLE_OPS)):
@@ -56,10 +56,10 @@ def with_shapes(
 ) -> bytes:
     """Sets the initial shapes of resizable tensors.
 
-    The converter writes 1 for a dynamic size. Then a program that does not resize
-    inputs reads texts of one token, and runtimes that plan memory from the file plan
-    for that. With all shapes set, such programs and runtimes see a file of fixed
-    shapes, and others can still resize it.
+    The converter writes 1 for a dynamic size. As a result, a program that does not
+    resize inputs processes texts of one token, and runtimes that plan memory from the
+    file plan for that length. With all shapes set, such programs and runtimes treat the
+    file as one of fixed shapes, and others can still resize it.
 
     Args:
         content: The model.
@@ -135,8 +135,8 @@ def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:
     """Yields the ops of a kind, each with its subgraph and the subgraph's index.
 
     Args:
-        model: Of the schema's object API.
-        name: Of the builtin op, such as `FULLY_CONNECTED`.
+        model: Model in the schema's object API.
+        name: Name of the builtin op, such as `FULLY_CONNECTED`.
     """
     for number, graph in enumerate(model.subgraphs):
         for operator in graph.operators:

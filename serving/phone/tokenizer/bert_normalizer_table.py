@@ -37,7 +37,7 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
     around them.
 
     Args:
-        tokenizer: Of the model's graph.
+        tokenizer: The tokenizer in the model's graph.
     """
     pool, offsets, packed = bytearray(), {}, {}
     for c, text in _changes(tokenizer):
@@ -69,7 +69,7 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     a block, so a whole plane of deleted code points takes nearly no space.
 
     Args:
-        values: Of each key, below 2 to the 31st.
+        values: The value of each key, below 2 to the 31st.
 
     Example:
     >>> trie = double_array({b"a": 7})

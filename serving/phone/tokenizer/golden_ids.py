@@ -55,7 +55,7 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any]]:
-    """Returns the test cases for texts that all have mask tokens, or none."""
+    """Returns the test cases for texts all with, or all without, mask tokens."""
     texts = tf.constant([each.text for each in inputs])
     masked = any(each.masks for each in inputs)
     tokens = (
@@ -97,7 +97,7 @@ def _rows(
 
 
 def _as_lists(encoded: Encoded) -> list[dict[str, Any]]:
-    """Converts rows to lists; all are as wide as the longest of the call: `_LENGTH`."""
+    """Converts rows to lists, all of width `_LENGTH`, that of the longest row."""
     parts = {
         "token_ids": encoded.token_ids,
         "padding_mask": encoded.padding_mask,

@@ -32,10 +32,10 @@ _CONTINUES = 0b10  # the first bits of a UTF-8 continuation byte
 class GraphWordPiece(tf.Module):
     """Tokenizes one text as the model's own tokenizer does.
 
-    The only exception are texts with marks that are kept when accents are stripped
-    (some 80 rare ones), on one letter in another order than Unicode's: the
-    normalization op processes single code points. A text has to be UTF-8. A `[MASK]` in
-    it is ordinary text.
+    The only exceptions are texts in which a letter has combining marks in another order
+    than Unicode's, among them one that is kept when accents are stripped (some 80 rare
+    marks): the normalization op processes single code points. A text has to be UTF-8. A
+    `[MASK]` in it is ordinary text.
 
     Args:
         tokenizer: The model's own.
@@ -85,7 +85,7 @@ class GraphWordPiece(tf.Module):
 
         Args:
             text: string (1,), UTF-8.
-            length: Of the row, at least 2.
+            length: Length of the row, at least 2.
 
         Returns:
             `token_ids` and `padding_mask`, int32 (1, length).

@@ -123,8 +123,8 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
     """Returns dropped marks that block reordering, and ranks of marks that are kept.
 
     The marks of one letter are sorted by Unicode's combining classes. Most are dropped
-    afterwards, so their order does not matter. A few are kept; and some that are
-    dropped have no class: marks before them stay before them.
+    afterwards, so their order does not matter. A few are kept; and some of the dropped
+    ones have no class: marks before them stay before them.
     """
     dropped = set(_members(unicode_classes.MARK))
     texts = [chr(c) for c in kept]

@@ -17,7 +17,7 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one text or image to JSON values.
 
     Args:
-        text: The input; the answer does not repeat it.
+        text: The input, which the result does not contain.
         answer: The row of each output.
 
     Returns:

@@ -14,7 +14,7 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Converts the embedding of one text to JSON values.
 
     Args:
-        text: The input; the answer does not repeat it.
+        text: The input, which the result does not contain.
         answer: The row of each output.
 
     Returns:

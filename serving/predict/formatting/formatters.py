@@ -1,4 +1,4 @@
-"""The formatter of each kind of answer, found by the outputs of a signature."""
+"""Finds the formatter of a prediction by the outputs of its signature."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -16,16 +16,16 @@ from transbeam.serving.predict.formatting import (
 
 
 class Formatter(Protocol):
-    """Contents of a module of this folder."""
+    """The interface of the modules in this folder."""
 
     @property
     def KEY(self) -> str:
-        """A key that only its predictions have, or that those before it lack."""
+        """A key that only its predictions have, or that earlier formatters lack."""
         ...
 
     @property
     def OUTPUTS(self) -> tuple[frozenset[str], ...]:
-        """Sets of outputs that it reads, without `truncated`."""
+        """Sets of outputs that the formatter reads, without `truncated`."""
         ...
 
     def read(self, text: str, answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one text to JSON values.
 
     Args:
-        text: The input; the answer does not repeat it.
+        text: The input, which the result does not contain.
         answer: The row of each output.
 
     Returns:
         `generated_text`; `num_tokens`, its number of tokens; and `finished`, whether
-        generation ended by itself.
+        generation ended at an end token or a stop string.
 
     Example:
     >>> read("", {"generated_text": b" and so on", "length": 3, "finished": False})

@@ -32,7 +32,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> "Deadline":
-        """Creates a deadline that many seconds from now."""
+        """Creates a deadline the given number of seconds from now."""
         return cls(seconds, time.monotonic() + seconds)
 
     @classmethod

@@ -31,7 +31,7 @@ _BY_NUMBER = {code.value[0]: code for code in StatusCode}
 
 
 class StatusError(Exception):
-    """An error that a request is answered with.
+    """An error that is returned as the response to a request.
 
     Attributes:
         code: The gRPC status code.

@@ -47,7 +47,8 @@ def read_models(file: Path) -> list[ModelSettings]:
         file: A `ModelServerConfig` in text format.
 
     Raises:
-        ConfigError: It cannot be read, or uses a feature that is not supported here.
+        ConfigError: The file cannot be read, or uses a feature that is not supported
+            here.
     """
     config = config_pb2.ModelServerConfig()
     try:
@@ -71,7 +72,8 @@ def parse_models(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
         config: Read from a file or received in a reload request.
 
     Raises:
-        ConfigError: It has no models, or uses a feature that is not supported here.
+        ConfigError: The configuration has no models, or uses a feature that is not
+            supported here.
     """
     if config.WhichOneof("config") != "model_config_list":
         raise ConfigError("there is no model_config_list, the only kind that is served")
@@ -144,7 +146,7 @@ def read_batching(file: Path) -> BatchingParameters:
         file: TF Serving's `BatchingParameters` in text format.
 
     Raises:
-        ConfigError: It cannot be read, a key is unknown, a value is invalid, or
+        ConfigError: The file cannot be read, a key is unknown, a value is invalid, or
             padding is enabled, which would change a Transformer's predictions.
     """
     text = re.sub(r"#.*", "", _text(file))

@@ -45,9 +45,10 @@ _v1: Any = tf.compat.v1
 def _options() -> config_pb2.ConfigProto:
     """Returns session options that shorten the first run of each set of fetches.
 
-    Graph optimization takes three quarters of that run. Disabled are passes that do not
-    speed up inference: a second iteration, shape optimizers that convert to MLIR and
-    back, and memory planning for devices. The rest takes a little over half the time.
+    Graph optimization takes three quarters of that run. The options disable passes that
+    do not speed up inference: a second iteration, shape optimizers that convert to MLIR
+    and back, and memory planning for devices. The remaining passes take a little over
+    half the time.
     """
     config = config_pb2.ConfigProto()
     rewriting = config.graph_options.rewrite_options
@@ -67,7 +68,7 @@ class Servable:
         folder: The version folder.
 
     Raises:
-        StatusError: It cannot be loaded.
+        StatusError: The SavedModel cannot be loaded.
     """
 
     def __init__(self, folder: Path):

@@ -48,7 +48,8 @@ class Loaded:
             warm-up, including versions loaded at the same time; None if unknown.
 
     Raises:
-        StatusError: It cannot be loaded, or fails a warm-up request or golden request.
+        StatusError: The version cannot be loaded, or fails a warm-up request or golden
+            request.
     """
 
     def __init__(

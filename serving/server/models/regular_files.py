@@ -28,7 +28,7 @@ def check_regular_files(folder: Path) -> None:
         folder: The version folder.
 
     Raises:
-        StatusError: There is one; the message names it.
+        StatusError: The folder contains such a file; the message names it.
     """
     paths = [folder / name for name in _FILES]
     for name in _FOLDERS:

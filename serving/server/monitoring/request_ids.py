@@ -89,7 +89,7 @@ Over = Callable[[RequestContext], None]
 
 
 def current() -> RequestContext:
-    """Returns the call of the current task; outside of a call, a discarded one."""
+    """Returns the current task's call; outside of a call, a temporary one."""
     return _CURRENT.get() or RequestContext("", None, "")
 
 

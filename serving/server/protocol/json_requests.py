@@ -86,7 +86,7 @@ def signature_name(document: Mapping[str, Any]) -> str:
     """Returns the signature name in a request; empty if there is none.
 
     Raises:
-        StatusError: It is not a string, or contains an unpaired surrogate.
+        StatusError: The name is not a string, or contains an unpaired surrogate.
     """
     name = document.get("signature_name", "")
     if not isinstance(name, str):

@@ -126,7 +126,7 @@ class Column:
         """Appends the value of the next instance.
 
         Raises:
-            StatusError: As `to_array`, or the shape differs from that of earlier
+            StatusError: See `to_array`; or the shape differs from that of earlier
                 values.
         """
         shape = _shape(value)

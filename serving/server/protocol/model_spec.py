@@ -1,4 +1,4 @@
-"""Conversion between `ModelSpec` messages and targets."""
+"""Conversion between `ModelSpec` messages and the addressed models."""
 
 from tensorflow_serving.apis import model_pb2
 

@@ -113,7 +113,7 @@ class Service:
 
     @contextmanager
     def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts the body of the context as one request."""
+        """Counts the body of the `with` statement as one request."""
         began = time.perf_counter()
         status = "OK"
         # Unknown names from clients must not create series in the metrics.

@@ -1,7 +1,7 @@
 """The signature `attention`: attention weights for visualization.
 
 Other signatures never materialize these weights: attention is fused. While this
-signature is traced the weights are requested, so its graph computes them.
+signature is traced, the weights are recorded, so its graph computes them.
 """
 
 import re
@@ -68,8 +68,8 @@ def attention_endpoint(
     that of padding to 0. Pairs also have `segment_ids` int32 (B, T): 1 for the second
     text.
 
-    A sequence-to-sequence model has `encoder_tokens` and `decoder_tokens`, ids and
-    lengths likewise, and `encoder_attention`, `decoder_attention` and, from the
+    A sequence-to-sequence model has `encoder_tokens` and `decoder_tokens`, the ids and
+    lengths of both, and `encoder_attention`, `decoder_attention` and, from the
     decoder's tokens to the encoder's, `cross_attention`.
 
     Args:

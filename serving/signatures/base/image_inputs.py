@@ -15,12 +15,12 @@ IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 class ImageInputs:
     """Reads files, serialized examples or pixels, for `PooledTask`.
 
-    Shapes: `B` images, `S` their height and width, `P` numbers of a pixel.
+    Shapes: `B` images, `S` their height and width, `P` channels of a pixel.
 
     - `pixels`: `image_bytes` string (B,), JPEG or PNG files → `image` uint8
       (B, S, S, P), what the model reads.
 
-    A file that cannot be decoded as the training's were is an `InvalidArgument`.
+    A file that cannot be decoded as in training fails with `InvalidArgument`.
 
     Args:
         trained: The model.
@@ -36,7 +36,7 @@ class ImageInputs:
         self.max_length = trained.config.model.max_sequence_length
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """The signature that shows what the model reads."""
+        """The signature that returns the model's inputs, for inspection."""
         return {"pixels": Endpoint(self.pixels, self.specs)}
 
     def tensor_specs(self, batch: int | None) -> list[tf.TensorSpec]:
@@ -45,7 +45,7 @@ class ImageInputs:
         return [tf.TensorSpec(shape, tf.uint8, name="image")]
 
     def read(self, *files: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """The model's input for files; nothing is said of them beside the answer."""
+        """Returns the model's inputs for files; there are no further outputs."""
         return [*self.pixels(*files).values()], {}
 
     def pixels(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:

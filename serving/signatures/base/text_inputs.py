@@ -48,7 +48,7 @@ class TextInputs:
         return {"tokenize": self.tokenize_endpoint(), **self.attention_endpoint()}
 
     def tokenize_endpoint(self) -> Endpoint:
-        """Makes the signature of the model's ids of a text, which phones reproduce."""
+        """Makes the signature of a text's ids, which apps must reproduce."""
 
         def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             encoded = self.encode(*texts)
@@ -75,7 +75,7 @@ class TextInputs:
         return [ids_spec(name, batch, None) for name in self.id_inputs]
 
     def read(self, *texts: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns the model's inputs for texts, and the outputs that describe them."""
+        """Returns the model's inputs for texts, and further outputs (`truncated`)."""
         encoded = self.encode(*texts)
         inputs = [getattr(encoded, name) for name in self.id_inputs]
         return inputs, {"truncated": encoded.truncated}

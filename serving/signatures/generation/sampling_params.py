@@ -144,7 +144,8 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
     Args:
         wanted: int32 (B,), the requested numbers, `LEFT_OUT` for the default.
         room: int32 (B,), the number of tokens that fit after each prompt.
-        most: The room after the shortest prompt, of one token.
+        most: The number of new tokens that fit after the shortest prompt, which has one
+            token.
         default: The default number.
 
     Example:

@@ -58,7 +58,8 @@ class StreamingSignatures:
       state, and for each text `token_id` int32 (B,), the newest token; `num_tokens`
       int32 (B,), the number of new tokens; `generated_text` string (B,), their text,
       bytes that may end within a character; `ended` bool (B,), whether generation is
-      over; `finished` bool (B,), whether it ended by itself; and `truncated` bool (B,).
+      over; `finished` bool (B,), whether it ended at an end token; and `truncated` bool
+      (B,).
     - `stream_step`: a state → the state with one more token in each row, and the
       outputs above. The buffers of the old state may be overwritten.
     - `stream_join`: a state and another one, named `other_state_…` → both concatenated.
@@ -153,7 +154,7 @@ class _Form:
 
     Args:
         one: A state.
-        other: A state of other sizes, on all axes whose size may vary.
+        other: A state with other sizes, on all axes whose size may vary.
     """
 
     def __init__(self, one: Running, other: Running):

@@ -60,7 +60,7 @@ class GeneratedTexts(NamedTuple):
         generated_text: string (B,), UTF-8; continues the prompt when appended to it.
         token_ids: int32 (B, N), including the end token, then padding.
         length: int32 (B,).
-        finished: bool (B,), whether generation ended by itself.
+        finished: bool (B,), whether generation ended at an end token or a stop string.
     """
 
     generated_text: tf.Tensor
@@ -81,7 +81,7 @@ class TextGenerator:
     Args:
         tokenizer: The run's tokenizer.
         evaluation: The decoding method of `write`, as in the evaluation of the run.
-        max_new_tokens: The default for clients that set none.
+        max_new_tokens: The default number of new tokens, for clients that set none.
         seed: The sampling seed of `write`.
     """
 
@@ -210,9 +210,9 @@ class TextGenerator:
         return ends
 
     def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-        """Returns the bytes of texts that their last token, int32 (B,), left unchanged.
+        """Returns the numbers of bytes of texts that their last token left unchanged.
 
-        Only stop strings that end after them have not been searched for yet.
+        Only stop strings that end after these bytes have not been searched for yet.
         """
         pieces = written_text(split_rows(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))

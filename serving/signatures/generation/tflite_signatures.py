@@ -59,12 +59,12 @@ def prefix_endpoints(
 ) -> dict[str, Endpoint]:
     """Returns the signatures of a decoder with bidirectional attention on the prompt.
 
-    Such a prompt cannot be read in chunks, and its last token cannot be read later. So
-    these are not prefills as defined by LiteRT-LM, and have another name.
+    Such a prompt cannot be processed in chunks, nor its last token later. So these are
+    not prefills as defined by LiteRT-LM, and have another name.
 
     - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32
       (1, N), 0 after it → the cache.
-    - `decode`: as in a decoder's file. The first call reads the last token of the
+    - `decode`: as in a decoder's file. The first call processes the last token of the
       prompt again.
 
     Args:
@@ -119,7 +119,7 @@ def seq2seq_endpoints(
 def _reading(
     calls: ExternalCacheModel, size: int, context: Sequence[tf.TensorSpec] = ()
 ) -> Endpoint:
-    """Returns a signature that reads tokens; for a single token it returns logits."""
+    """Returns a signature that processes tokens; for a single one also logits."""
     cache = _specs(CACHE, calls.empty(1))
     specs = [ids_spec("tokens", 1, size), ids_spec("input_pos", size), *cache, *context]
 

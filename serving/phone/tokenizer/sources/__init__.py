@@ -1,1 +1,1 @@
-"""The tokenizer for phones in Python, Kotlin and Swift: the same, thrice."""
+"""The tokenizer for phones in Python, Kotlin and Swift, with equal results."""

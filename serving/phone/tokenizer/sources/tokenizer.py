@@ -3,7 +3,7 @@
 One data file contains the vocabulary, the tokenization rules and the Unicode tables,
 because those of a phone depend on the version of its operating system. This file needs
 only Python. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the same order;
-whoever changes one changes all three.
+a change to one has to be made in all three.
 
     tokenizer = Tokenizer.load("phone_tokenizer.json")
     row = tokenizer.frame(tokenizer.encode("a text"), length=128)
@@ -130,7 +130,7 @@ class Tokenizer:
         """Returns the text unchanged.
 
         Raises:
-            ValueError: It is too long.
+            ValueError: The text is too long.
         """
         size = len(text.encode("utf-8", "replace"))
         if size > LONGEST:
@@ -335,7 +335,7 @@ class _WordPiece:
         return words
 
     def _folded(self, c: int) -> Ids:
-        """Normalizes a character as the vocabulary needs it, such as to lowercase."""
+        """Normalizes a character as the vocabulary requires, such as to lowercase."""
         if self._has_hangul and 0xAC00 <= c < 0xAC00 + 11172:
             # The code point of a syllable encodes its two or three letters.
             first, rest = divmod(c - 0xAC00, 588)
@@ -664,7 +664,7 @@ class _Normalizer:
 
 
 class _CodePoints:
-    """A set of code points as intervals: begins and ends in turn."""
+    """A set of code points, stored as alternating begins and ends of intervals."""
 
     def __init__(self, edges: Sequence[int]) -> None:
         self._edges = edges
@@ -705,7 +705,7 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
 
     Args:
         symbols: The initial pieces of a word: texts or bytes.
-        fixed: Whether each of them must not be merged.
+        fixed: Whether each of them is excluded from merging.
         rank: The rank of a pair; None if it cannot be merged.
     """
     symbols = list(symbols)
@@ -740,7 +740,7 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
 
 
 def _longest_of(own: set[bytes], text: bytes, place: int) -> int:
-    """Returns the length of the longest given text that comes next; 0 if none does."""
+    """Returns the length of the longest given text that matches here, or 0."""
     fitting = [len(one) for one in own if text.startswith(one, place)]
     return max(fitting, default=0)
 
