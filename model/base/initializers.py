@@ -8,9 +8,9 @@ import keras
 def derive_seed(seed: int | None, *names: str) -> int | None:
     """Derives the seed of a named part of a model.
 
-    Two layers of one shape with the same seed would start with equal weights and drop
-    the same units. Seeds from names, unlike those from a counter, do not change when a
-    part is added elsewhere.
+    Two layers of the same shape and seed would start with equal weights and drop the
+    same units. Seeds derived from names, unlike those from a counter, do not change
+    when a part is added elsewhere.
 
     Args:
         seed: Seed of the model, or None for a different model each time.

@@ -171,7 +171,7 @@ def adjust(
         scores: float32 `(B, V)`, logits.
         wanted: The processors of the rows.
         read: Returns the tokens so far; called only if needed.
-        some: `wanted.any()`, which a loop computes once.
+        some: `wanted.any()`, computed once before the loop.
 
     Example:
     >>> texts = GeneratedRows(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
@@ -254,7 +254,7 @@ def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
         return ops.any(wanted)
 
     def one_further_back(back, repeated):
-        """Keeps positions whose `back` preceding tokens equal those at the end."""
+        """Keeps positions whose `back` preceding tokens equal the row's last tokens."""
         place = columns - 1 - back
         last = length - 1 - back
         same = ops.equal(_at(token_ids, place), _at(token_ids, last))

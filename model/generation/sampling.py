@@ -22,7 +22,7 @@ def random_bits(
         seeds: int `(B,)`, one for each row.
         position: int or int32 tensor, scalar or `(B,)`: the index of the new token.
         purpose: The purpose of the numbers, such as `CHOICE`.
-        size: Numbers for each row; None for a single one.
+        size: How many numbers per row; None for a single one.
 
     Returns:
         uint32 `(B, size)`, or `(B,)`.

@@ -17,7 +17,7 @@ Three = tuple[Any, Any, Any]
 def plain_adam_update(
     values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
 ) -> Three:
-    """As `adam_update`, in `keras.ops`: the reference."""
+    """Reference implementation of `adam_update` in `keras.ops`."""
     (weight, mean, square), (rate, decay, epsilon) = values, rates
     mean = mean + (gradient - mean) * (1.0 - betas[0])
     square = square + (ops.square(gradient) - square) * (1.0 - betas[1])
@@ -26,7 +26,7 @@ def plain_adam_update(
 
 
 def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
-    """As `dropout`, in `keras.ops`: the reference."""
+    """Reference implementation of `dropout` in `keras.ops`."""
     size = ops.size(x)
     indices = ops.cast(ops.arange(size, dtype="int32"), "uint32") * _number(0x9E3779B1)
     bits = _hash(ops.bitwise_xor(indices, _hash(seed[0] + _hash(seed[1]))))
@@ -58,12 +58,12 @@ def _number(value):
 def gelu(x: Any, approximate: bool = False) -> Any:
     """`x` times the normal distribution function of `x`.
 
-    The error function has neither an exact nor a fast half-precision kernel on a CPU.
-    With TensorFlow, half precision is widened and narrowed inside one XLA kernel, if
-    there are enough tokens for that to pay off; float32 uses TensorFlow's op, which is
-    fused into the preceding matrix product (see `transbeam.model.kernels.dense`). The
-    gradient is one kernel for both, and keeps only `x`, where TensorFlow's keeps three
-    tensors of that size.
+    The error function has neither an exact nor a fast half-precision kernel on CPUs.
+    With TensorFlow, half precision is converted to float32 and back inside one XLA
+    kernel, if there are enough tokens for that to be faster; float32 uses TensorFlow's
+    op, which is fused into the preceding matrix product (see
+    `transbeam.model.kernels.dense`). The gradient is one kernel for both dtypes and
+    stores only `x`, where TensorFlow's stores three tensors of that size.
 
     Args:
         x: float tensor of any shape.
@@ -87,7 +87,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 
 
 def plain_gelu(x: Any, approximate: bool = False) -> Any:
-    """As `gelu`, in `keras.ops`: the reference."""
+    """Reference implementation of `gelu` in `keras.ops`."""
     wide = ops.cast(x, "float32")
     return ops.cast(ops.gelu(wide, approximate=approximate), x.dtype)
 
@@ -124,7 +124,7 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
 
 
 def plain_layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """As `layer_normalization`, in `keras.ops`: the reference."""
+    """Reference implementation of `layer_normalization` in `keras.ops`."""
     wide = ops.cast(x, "float32")
     centred = wide - ops.mean(wide, axis=-1, keepdims=True)
     variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
@@ -155,7 +155,7 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
 
     References:
         - [Srivastava et al., 2014](https://jmlr.org/papers/v15/srivastava14a.html)
-        - the mixing steps: MurmurHash3's finalizer, by Austin Appleby (public domain)
+        - Mixing steps: MurmurHash3's finalizer, by Austin Appleby (public domain)
     """
     if None not in x.shape and math.prod(x.shape) >= 2**31:
         raise ValueError(
@@ -181,8 +181,8 @@ def adam_update(
         values: The weight, the mean of gradients and the mean of their squares, all of
             one shape.
         gradient: The gradient, of the same shape.
-        rates: float32 scalars: the step size, the decayed share of the weight, and the
-            epsilon added to the root.
+        rates: float32 scalars: the step size, the weight decay factor, and the epsilon
+            added to the root.
         betas: The decay rates of the two means, two floats.
 
     Returns:

@@ -20,7 +20,7 @@ def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
     """Returns the dtype options of a layer for a dense layer inside it.
 
     Args:
-        layer: The layer, in its constructor.
+        layer: The calling layer, in its constructor.
         name: The dense layer's name, unique in the layer.
 
     Returns:
@@ -46,8 +46,8 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
         layer: A layer that made its dense layers with `part_options`.
 
     Returns:
-        The serialized dtype policy; if parts are quantized, a map with their policies
-        by name.
+        The serialized dtype policy; if inner layers are quantized, a map with their
+        policies by name.
 
     Example:
     >>> policy_config(keras.layers.Layer(dtype="float32"))["config"]

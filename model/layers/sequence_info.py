@@ -12,8 +12,8 @@ stack receive no `T x T` mask but these few tensors, int32 `(B, T)`:
 - `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.
 - `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
 
-In the attention masks, True means *may attend*, everywhere. A mask stays boolean until
-the softmax needs a number.
+In the attention masks, True means that a query may attend to a key. Masks stay boolean
+until the softmax, where they become additive biases.
 """
 
 from keras import ops
@@ -200,5 +200,5 @@ def mask_bias(mask):
 
 
 def forbidden() -> float:
-    """Returns the constant that is subtracted from masked scores in this trace."""
+    """Returns the constant subtracted from masked scores; int8 models have another."""
     return FORBIDDEN_IN_INT8 if is_in_int8() else FORBIDDEN

@@ -71,7 +71,7 @@ def take_over(
     Args:
         model: A model of `transbeam.model`.
         weights: Values by path. Unused ones, such as another head's, are ignored.
-        where: Their source, for messages.
+        where: Source of the weights, for messages.
 
     Returns:
         Paths of the model's weights that are missing in `weights`.

@@ -110,8 +110,8 @@ class Records:
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.
         rejected: Row in the batch and reason of each document that lacks what the
             objective requires, for the quarantine.
-        filtered: The same for valid documents that the objective cannot use; they are
-            only counted.
+        filtered: The same for valid documents that the objective does not use; these
+            are only counted.
     """
 
     arrays: dict[str, np.ndarray]

@@ -235,8 +235,8 @@ def tokenize_words(
 ) -> TokenRows:
     """Tokenizes the words of sentences, one row per word.
 
-    Each word but the first of a sentence gets the tokenizer's `word_prefix`, so that it
-    has the same tokens as inside the sentence. A word without any token, such as a
+    Each word except the first of a sentence gets the tokenizer's `word_prefix`, so that
+    it has the same tokens as inside the sentence. A word without any token, such as a
     control character, becomes the unknown token: every row has at least one token.
 
     Raises:

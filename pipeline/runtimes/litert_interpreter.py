@@ -62,8 +62,7 @@ class TFLiteRunner:
     """Runs the signatures of a TFLite file in the LiteRT interpreter.
 
     Accepts texts up to the length that the file was converted for. Some models could
-    read longer ones; others would return values from beyond their table of position
-    embeddings.
+    process longer ones; others would read beyond their table of position embeddings.
 
     Args:
         file: The `.tflite` file, or its contents.
@@ -131,7 +130,7 @@ class TFLiteRunner:
         Args:
             signature: Its name.
             **inputs: Rows (N,), not padded; none longer than the input's size. Or
-                images, all of the input's size.
+                images, all of them of the input's size.
 
         Raises:
             ArtifactError: As `run`.

@@ -117,7 +117,7 @@ class EmbeddingTask:
 
 
 def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
-    """Makes the signature of the model's ids of a text, which phones reproduce."""
+    """Makes the signature of a text's ids, which apps must reproduce."""
 
     def tokenize(text: tf.Tensor) -> dict[str, tf.Tensor]:
         return tokenized(encoder, text)

@@ -21,7 +21,7 @@ def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
 
     Args:
         texts: int32 (B, None): the texts, or the first and the second texts of pairs.
-        special: Has a token before a text and one after it.
+        special: A tokenizer with a token before a text and one after it.
 
     Example:
     >>> special = SpecialIds(pad=0, begin=1, end=2)

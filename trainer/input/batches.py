@@ -279,7 +279,7 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
 
     Args:
         config: The run.
-        own: Its own records, whose weight is 1.
+        own: The run's own records, whose weight is 1.
 
     Raises:
         ArtifactError: A run of `training.datasets` has no records, or its records

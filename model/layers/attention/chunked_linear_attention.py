@@ -7,9 +7,10 @@ earlier chunks, so a single sum is passed from chunk to chunk, until its documen
 `attend_by_exponents` does so in log space, from the logarithms of features. Those of
 two keys may differ by so many orders of magnitude that one vanishes in float32.
 Scaled by the largest feature of a row, early keys would vanish because of a later key
-that their queries do not attend to. So everything is scaled by what a query attends to:
-pairs within a chunk by the largest feature of each of the two tokens and by the query's
-largest pair, and sums of earlier chunks by the largest value of each feature so far.
+that their queries do not attend to. So everything is scaled by factors that depend only
+on what a query attends to: pairs within a chunk by the largest feature of each of the
+two tokens and by the query's largest pair, and sums of earlier chunks by the largest
+value of each feature so far.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
 keys and values, `F` features, `V` value width.
@@ -299,8 +300,8 @@ def _carry_exponents(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums
     Args:
         own: The sums of each chunk.
         first: The sums before the row; None for none.
-        through: bool `(N, B, 1)`, true for chunks that pass on the sums before them;
-            None if all do.
+        through: bool `(N, B, 1)`, true for chunks that also pass the sums of earlier
+            chunks to the next chunk; None if all do.
     """
     if first is None:
         first = Sums(ops.full_like(own.peak[0], LOWEST), ops.zeros_like(own.sums[0]))

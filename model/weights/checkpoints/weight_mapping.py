@@ -1,8 +1,8 @@
 """Mapping tables between our weights and the tensors of other libraries.
 
-A table maps the paths of weights to names of tensors, with a transform of each. Every
-transform only rearranges numbers. Dtypes are converted when weights are assigned
-or written.
+A table maps the paths of weights to names of tensors, with a transform of each.
+Transforms only rearrange values. Dtypes are converted when weights are assigned or
+written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -127,7 +127,7 @@ class _Reader:
             raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
-        """Reads as much text again as is unprocessed, so that total work is linear."""
+        """Reads as much text as is still unprocessed, so that total work is linear."""
         self._text, self._place = self._text[self._place :], 0
         size = max(len(self._text), _BLOCK_BYTES)
         raw = self._stream.read(size)
