@@ -244,7 +244,7 @@ def of_kind(trained, objective, segments=False):
 
 def listed(question):
     inputs = {name: of.tolist() for name, of in question.inputs.items()}
-    return inputs, np.asarray(question.right).tolist(), question.places
+    return inputs, np.asarray(question.right).tolist(), question.positions
 
 
 def test_masks_of_a_record_are_those_of_its_documents(trained, tmp_path):
@@ -338,9 +338,9 @@ def test_tags_are_those_of_each_document_where_one_is_asked_for(trained, tmp_pat
     objective = TokenClassificationConfig(labels=tuple("abcdef"))
     first, last = labelled(of_kind(trained, objective), tmp_path)  # none of the second
     assert first.inputs["token_ids"].tolist() == [2, 9, 8, 3]
-    assert (first.right.tolist(), first.places.tolist()) == ([1, 2], [1, 2])
+    assert (first.right.tolist(), first.positions.tolist()) == ([1, 2], [1, 2])
     assert last.inputs["token_ids"].tolist() == [2, 6, 6, 3]
-    assert (last.right.tolist(), last.places.tolist()) == ([3], [1])
+    assert (last.right.tolist(), last.positions.tolist()) == ([3], [1])
 
 
 def test_a_span_has_two_places(trained, tmp_path):
