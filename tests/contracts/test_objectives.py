@@ -129,7 +129,7 @@ def test_records_have_what_the_loss_reads_and_the_metrics_are_known(kind: str) -
     config = config_of(kind)
     records = {feature.name for feature in contract(config)}
     loss = make_loss(config)
-    for target in loss.asks:
+    for target in loss.targets:
         assert {target.targets, target.weights or target.targets} <= records
     assert make_scorers(config.objective)
     assert make_collectors(config)
@@ -137,7 +137,7 @@ def test_records_have_what_the_loss_reads_and_the_metrics_are_known(kind: str) -
 
 def test_the_model_answers_each_target(trained: TrainedRun) -> None:
     config = trained.config
-    assert {target.output for target in make_loss(config).asks} == set(
+    assert {target.output for target in make_loss(config).targets} == set(
         trained.model.output
     )
     weights = {weight.path for weight in trained.model.weights}

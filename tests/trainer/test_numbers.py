@@ -132,7 +132,7 @@ def test_an_evaluation_is_held_against_the_mean() -> None:
         return loss.answers({"score": guesses}, batch)
 
     batches = tf.data.Dataset.from_tensor_slices({"label": targets}).batch(2)
-    found = evaluate(forward, loss.asks, make_scorers(REGRESSION), batches, seed=1)
+    found = evaluate(forward, loss.targets, make_scorers(REGRESSION), batches, seed=1)
     assert found.loss == pytest.approx(5 / 3)
     assert found.variance == pytest.approx(14 / 3)
     assert found.predictions == 3

@@ -69,7 +69,7 @@ def learn_from_teacher(
     if distillation.cosine_weight:
         student, teacher = with_vectors(student), with_vectors(teacher)
     return student, DistillationLoss(
-        loss.asks,
+        loss.targets,
         loss.label_smoothing,
         loss.z_loss,
         student=student,
@@ -163,7 +163,7 @@ class DistillationLoss(Loss):
         return [*super().counts(batch), *tokens]
 
     def no_sums(self) -> Sums:
-        beside = [f"teacher_{target.output}" for target in self.asks]
+        beside = [f"teacher_{target.output}" for target in self.targets]
         beside += [_cosine(name) for name in self._vectors]
         nothing = {
             name: {part: ops.zeros((), "float32") for part in ("cost", "count")}
@@ -190,11 +190,11 @@ class DistillationLoss(Loss):
             (for regression the squared difference); and `cosine`, or `encoder_cosine`
             and `decoder_cosine`.
         """
-        of_targets, of_tokens = counts[: len(self.asks)], counts[len(self.asks) :]
+        of_targets, of_tokens = counts[: len(self.targets)], counts[len(self.targets) :]
         task, sums = super().__call__(outputs, batch, of_targets)
         config = self.config
         total = config.task_weight * task
-        for target, count in zip(self.asks, of_targets, strict=True):
+        for target, count in zip(self.targets, of_targets, strict=True):
             answers = outputs[target.output], batch[_TEACHER + target.output]
             apart, scale = target.divergence(*answers, config.temperature)
             _, real = target.read(batch)

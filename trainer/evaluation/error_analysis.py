@@ -80,7 +80,7 @@ def make_collectors(config: RunConfig) -> tuple[Collector, ...]:
         return (CostsByDocument(targets),)
     if isinstance(objective, FillsObjective | TextObjective | SentencePairsConfig):
         return (WorstRows(targets[0], most, wrong_only=False, per_target=True),)
-    worst = WorstRows(targets[0], most, wrong_only=targets[0].judged == "correct")
+    worst = WorstRows(targets[0], most, wrong_only=targets[0].metric_name == "correct")
     if isinstance(objective, ChoiceObjective | TokenChoiceObjective):
         return Confusions(targets[0], objective.labels), worst
     if isinstance(objective, PooledObjective | WordsObjective):

@@ -29,7 +29,7 @@ class Loss:
     """The training loss: cross-entropy of classes, squared error of numbers.
 
     Attributes:
-        asks: The targets; the loss of each is a mean over its real targets, and the
+        targets: The targets; the loss of each is a mean over its real targets, and the
             means are added.
         label_smoothing: Share of a target that is spread evenly over all classes
             ([Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7).
@@ -38,7 +38,7 @@ class Loss:
             ([Chowdhery et al., 2022](https://arxiv.org/abs/2204.02311), section 5).
     """
 
-    asks: tuple[Target, ...]
+    targets: tuple[Target, ...]
     label_smoothing: float = 0.0
     z_loss: float = 0.0
 
@@ -57,16 +57,17 @@ class Loss:
         return batch
 
     def counts(self, batch: Mapping[str, Any]) -> list[Any]:
-        """Number of real targets per entry of `asks`: float32 scalars."""
-        return [ops.sum(ask.read(batch)[1]) for ask in self.asks]
+        """Number of real targets per entry of `targets`: float32 scalars."""
+        return [ops.sum(target.read(batch)[1]) for target in self.targets]
 
     def no_sums(self) -> Sums:
         """The sums of an empty batch: zeros in the structure of `Sums`."""
         return {
-            ask.output: {
-                name: ops.zeros((), "float32") for name in ("cost", ask.judged, "count")
+            target.output: {
+                name: ops.zeros((), "float32")
+                for name in ("cost", target.metric_name, "count")
             }
-            for ask in self.asks
+            for target in self.targets
         }
 
     def __call__(
@@ -98,15 +99,15 @@ class Loss:
         (1.3863, 0.0)
         """
         total, sums = ops.zeros((), "float32"), {}
-        for ask, count in zip(self.asks, counts, strict=True):
-            targets, weights = ask.read(batch)
-            answers = outputs[ask.output]
-            cost, reported, metric = self._of_all(ask, answers, targets, weights)
+        for target, count in zip(self.targets, counts, strict=True):
+            targets, weights = target.read(batch)
+            answers = outputs[target.output]
+            cost, reported, metric = self._of_all(target, answers, targets, weights)
             # A batch without targets has the loss 0.
             total = total + cost / ops.maximum(count, 1.0)
-            sums[ask.output] = {
+            sums[target.output] = {
                 "cost": reported,
-                ask.judged: metric,
+                target.metric_name: metric,
                 "count": ops.sum(weights),
             }
         return total, sums
@@ -128,19 +129,19 @@ class Loss:
             `absolute_error`.
         """
         found = {}
-        for ask in self.asks:
-            targets, weights = ask.read(batch)
-            each = self._of_each(ask, outputs[ask.output], targets)
-            found[ask.output] = {
+        for target in self.targets:
+            targets, weights = target.read(batch)
+            each = self._of_each(target, outputs[target.output], targets)
+            found[target.output] = {
                 "guesses": each.guesses,
                 "costs": each.costs * weights,
                 "cost": _per_record(each.costs * weights),
-                ask.judged: _per_record(each.judged * weights),
+                target.metric_name: _per_record(each.metric * weights),
                 "count": _per_record(weights),
             }
         return found
 
-    def _of_all(self, ask: Target, scores, targets, weights) -> tuple[Any, Any, Any]:
+    def _of_all(self, target: Target, scores, targets, weights) -> tuple[Any, Any, Any]:
         """Sums of the training loss, of the reported loss, and of the metric."""
         if isinstance(scores, DeferredLogits):
             width = scores.vectors.shape[-1]
@@ -153,15 +154,15 @@ class Loss:
                 label_smoothing=self.label_smoothing,
                 z_loss=self.z_loss,
             )
-        each = self._of_each(ask, scores, targets)
+        each = self._of_each(target, scores, targets)
         return (
             ops.sum((each.costs + each.extra) * weights),
             ops.sum(each.costs * weights),
-            ops.sum(each.judged * weights),
+            ops.sum(each.metric * weights),
         )
 
-    def _of_each(self, ask: Target, answers, targets) -> TargetCosts:
-        return ask.cost(answers, targets, self.label_smoothing, self.z_loss)
+    def _of_each(self, target: Target, answers, targets) -> TargetCosts:
+        return target.cost(answers, targets, self.label_smoothing, self.z_loss)
 
 
 def _per_record(x):

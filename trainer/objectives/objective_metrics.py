@@ -118,30 +118,30 @@ def make_scorers(
     assert_never(objective)
 
 
-def _perplexity(ask: Target) -> Scorer:
+def _perplexity(target: Target) -> Scorer:
     metric = Perplexity()
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
-        answer = answers[ask.output]
+        answer = answers[target.output]
         return metric.statistics(answer["cost"], answer["count"])
 
     return Scorer(metric, statistics)
 
 
-def _guesses(metric: Any, ask: Target, prefix: str = "") -> Scorer:
+def _guesses(metric: Any, target: Target, prefix: str = "") -> Scorer:
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
-        weights = None if ask.weights is None else batch[ask.weights]
+        weights = None if target.weights is None else batch[target.weights]
         return metric.statistics(
-            answers[ask.output]["guesses"], batch[ask.targets], weights
+            answers[target.output]["guesses"], batch[target.targets], weights
         )
 
     return Scorer(metric, statistics, prefix)
 
 
-def _numbers(ask: Target) -> tuple[Scorer, Scorer]:
+def _numbers(target: Target) -> tuple[Scorer, Scorer]:
     def statistics_by(metric: RegressionScores | RankCorrelation):
         return lambda answers, batch: metric.statistics(
-            answers[ask.output]["guesses"], batch[ask.targets]
+            answers[target.output]["guesses"], batch[target.targets]
         )
 
     errors, ranks = RegressionScores(), RankCorrelation()
@@ -157,7 +157,8 @@ def _both_places(start: Target, end: Target) -> Scorer:
 
     def statistics(answers: Answers, batch: Batch) -> np.ndarray:
         right = [
-            answers[ask.output]["guesses"] == batch[ask.targets] for ask in (start, end)
+            answers[target.output]["guesses"] == batch[target.targets]
+            for target in (start, end)
         ]
         both = (right[0] & right[1]).astype(int)
         return metric.statistics(both, np.ones_like(both))

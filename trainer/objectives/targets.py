@@ -36,13 +36,13 @@ class TargetCosts(NamedTuple):
         guesses: The predictions: the top-1 class, or the number.
         costs: The loss: nats for a class, the squared error for a number.
         extra: Loss added by label smoothing and z-loss.
-        judged: 1 for a correct class, else 0; the absolute error for a number.
+        metric: 1 for a correct class, else 0; the absolute error for a number.
     """
 
     guesses: Any
     costs: Any
     extra: Any
-    judged: Any
+    metric: Any
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Target:
         targets: The feature with the target ids, int32 `(B, ...)`.
         weights: The feature that is 1 for a real target and 0 elsewhere, `(B, ...)`;
             None where every record has one target.
-        judged: The name of the metric's sum, which is kept beside the loss.
+        metric_name: The name of the metric's sum, which is kept beside the loss.
     """
 
-    judged: ClassVar[str] = "correct"
+    metric_name: ClassVar[str] = "correct"
 
     output: str
     targets: str
@@ -124,7 +124,7 @@ class NumberTarget(Target):
         weights: As in `Target`.
     """
 
-    judged: ClassVar[str] = "absolute_error"
+    metric_name: ClassVar[str] = "absolute_error"
 
     def cost(
         self,

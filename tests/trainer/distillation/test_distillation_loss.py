@@ -126,7 +126,7 @@ def test_a_student_that_is_its_teacher_has_only_the_task_left(kind) -> None:
     inputs = {tensor.name: batch[tensor.name] for tensor in student.inputs}
     counts = loss.counts(batch)
     value, sums = loss(loss.student(inputs), batch, counts)
-    plain, _ = Loss(loss.asks)(student(inputs), batch, counts[:1])
+    plain, _ = Loss(loss.targets)(student(inputs), batch, counts[:1])
     assert float(value) == pytest.approx(2.0 * float(plain), rel=1e-5)
     beside = {name for name in sums if name not in student.output}
     cosines = {"encoder_cosine", "decoder_cosine"} if kind == "seq2seq" else {"cosine"}
@@ -244,7 +244,7 @@ def test_vectors_of_other_widths_cannot_be_compared() -> None:
     with pytest.raises(ConfigError, match="are 8 wide, the teacher's 16"):
         loss_on("causal", student, teacher)
     without = DistillationConfig(teacher="runs/teacher", cosine_weight=0)
-    assert len(loss_on("causal", student, teacher, without).asks) == 1
+    assert len(loss_on("causal", student, teacher, without).targets) == 1
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,9 @@ def test_what_reads_images_needs_no_tokenizer(imported, tmp_path) -> None:
 def test_a_head_that_nobody_trained_is_refused(imported, tmp_path) -> None:
     (tmp_path / "test.txt").write_text("the model")
     test = f"evaluation.test={{kind: text, path: {tmp_path}/test.txt}}"
-    with pytest.raises(ArtifactError, match=r"head_dense.*objective\.kind=masked has learned nothing"):
+    with pytest.raises(
+        ArtifactError, match=r"head_dense.*objective\.kind=masked has learned nothing"
+    ):
         evaluate_run(imported("body", test), on_test=True)
 
 
