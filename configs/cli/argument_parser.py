@@ -45,7 +45,8 @@ def argument(
             An option without a default is None, a switch False; anything else is
             required.
         group: The part of the help that it belongs to.
-        options: For `ArgumentParser.add_argument`, in place of what the field's type
+        options: Arguments of `ArgumentParser.add_argument` that replace those that the
+            field's type
             implies: a path is local, an integer is at least 1, and an option with a
             tuple type may be repeated.
 

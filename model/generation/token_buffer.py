@@ -71,7 +71,7 @@ class TokenBuffer(NamedTuple):
         return self.write(ops.expand_dims(tokens, 1))._replace(length=self.length + 1)
 
     def write(self, tokens: Any) -> "TokenBuffer":
-        """Writes tokens `(B, Q)` to the next columns, which do not count as filled."""
+        """Writes tokens `(B, Q)` to the next columns; `length` does not change."""
         token_ids = update_slice(self.token_ids, self.length, tokens, axis=1)
         return self._replace(token_ids=token_ids)
 

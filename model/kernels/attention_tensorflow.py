@@ -70,11 +70,11 @@ class _Rows:
         return isinstance(self.pieces, int) and self.pieces == 1
 
     def start(self, number):
-        """The first row of a piece."""
+        """The index of the first row of a block of queries."""
         return tf.minimum(number * self.size, self.length - self.size)
 
     def take(self, x, number):
-        """The rows of a piece: from `(B, H, T, K)` to `(B, H, C, K)`."""
+        """The rows of a block: from `(B, H, T, K)` to `(B, H, C, K)`."""
         some = tf.slice(x, (0, 0, self.start(number), 0), (-1, -1, self.size, -1))
         return tf.ensure_shape(some, self.shape(x))
 

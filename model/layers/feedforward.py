@@ -30,7 +30,8 @@ class FeedForward(TokenwiseLayer):
         dropout: float in `[0, 1)`. Share of the intermediate vector that is dropped in
             training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
-        output_initializer: Keras initializer of the last kernel; None for the same.
+        output_initializer: Keras initializer of the last kernel; None for
+            `kernel_initializer`.
         seed: int or None. Seed of the initial weights and of the dropout.
 
     Call arguments:
@@ -139,7 +140,8 @@ class GatedFeedForward(FeedForward):
         use_bias: bool. Whether the dense layers add a bias.
         dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
-        output_initializer: Keras initializer of the last kernel; None for the same.
+        output_initializer: Keras initializer of the last kernel; None for
+            `kernel_initializer`.
         seed: int or None. Seed of the initial weights and of the dropout.
 
     Call arguments:

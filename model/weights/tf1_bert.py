@@ -24,7 +24,7 @@ _BLOCK = "bert/encoder/layer_{i}"
 
 
 def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[MappingRow]:
-    """Rows for two weights whose names have the same suffixes on both sides."""
+    """Maps weights whose names end alike in Keras and in TensorFlow 1."""
     return [
         MappingRow(f"{ours}/{end}", f"{theirs}/{end}", part=part)
         for end in ends.split()

@@ -80,7 +80,7 @@ class JobStep(beam.DoFn):
 
 
 class Prepare(JobStep):
-    """Reads and cleans a unit; yields its parts."""
+    """Reads and cleans a work unit; yields the document parts that it wrote."""
 
     def setup(self) -> None:
         use_options(self.job.beam_options)
@@ -118,7 +118,7 @@ class FindEdges(JobStep):
 
 
 class CountWords(JobStep):
-    """Yields the word counts of a part's training documents, by slice."""
+    """Yields word counts of a part's training documents, by slice of words."""
 
     def __init__(self, job: Job, tokenizer: LearnedConfig):
         super().__init__(job)

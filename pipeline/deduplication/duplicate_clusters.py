@@ -142,7 +142,7 @@ def kept_out(
     """Returns a mask of training documents that duplicate a validation document.
 
     Such documents have the same text as a validation document, or one that is linked
-    with it. All copies of a text count.
+    with it. All copies of such a text are marked.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.

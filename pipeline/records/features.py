@@ -22,7 +22,7 @@ class Feature:
         dtype: `"int32"` (stored as an int64 list), `"float32"`, or `"uint8"` (stored
             as one string of bytes).
         shape: Shape of one record's value.
-        meaning: A description for readers.
+        meaning: A description for people.
     """
 
     name: str

@@ -36,7 +36,7 @@ _ON_PHONES: dict[str, dict[str, bool]] = {
 
 def check_parity(
     trained: TrainedRun,
-    judge: ParityChecker,
+    checker: ParityChecker,
     saved_model: Path,
     in_python: AskTexts,
     tflite: Mapping[str, Path],
@@ -45,7 +45,7 @@ def check_parity(
 
     Args:
         trained: The Keras model.
-        judge: The parity checker.
+        checker: The parity checker.
         saved_model: The version folder of the SavedModel.
         in_python: Calls the SavedModel of that folder, loaded in Python.
         tflite: The TFLite file of each variant, such as `dynamic_int8`.
@@ -55,7 +55,7 @@ def check_parity(
     """
     rows: list[ParityCheck] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
-        rows += judge.saved_model_rows(form, in_python)
+        rows += checker.saved_model_rows(form, in_python)
         rows += attention_rows(form, in_python, trained)
     for server in (our_server, stock_server):
         # A server loads the model in C++, without the help of Python code, and runs the
@@ -65,16 +65,16 @@ def check_parity(
             server(saved_model) as served,
         ):
             for form, ask in served.asks.items():
-                rows += judge.saved_model_rows(form, ask)
+                rows += checker.saved_model_rows(form, ask)
                 rows += attention_rows(form, ask, trained)
-            if isinstance(judge, GenerationParityChecker):
+            if isinstance(checker, GenerationParityChecker):
                 for form, ask in served.streams.items():
-                    rows += judge.written_rows(form, ask)
-    return rows + check_phone_files(judge, tflite)
+                    rows += checker.written_rows(form, ask)
+    return rows + check_phone_files(checker, tflite)
 
 
 def check_phone_files(
-    judge: ParityChecker, tflite: Mapping[str, Path]
+    checker: ParityChecker, tflite: Mapping[str, Path]
 ) -> list[ParityCheck]:
     """Compares TFLite files with Keras."""
     rows: list[ParityCheck] = []
@@ -85,7 +85,7 @@ def check_phone_files(
                     file, delegate=ways["delegate"], resized=ways["resized"]
                 )
                 if ways["resized"] or model.is_resizable:
-                    rows += judge.phone_rows(form, variant, model)
+                    rows += checker.phone_rows(form, variant, model)
     return rows
 
 

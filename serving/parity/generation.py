@@ -40,7 +40,9 @@ from transbeam.serving.signatures.generation.sampling_params import (
 )
 
 NEW_TOKENS = 12
-_WISHES = {name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])}
+_SAMPLING_PARAMS = {
+    name: DEFAULTS[name] for name in (str(s.name) for s in [*SPECS[1:], STOP])
+}
 _SEARCH = {"num_beams": 3, "length_penalty": 1.0}
 
 
@@ -108,7 +110,9 @@ class GenerationParityChecker:
     def written_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         """Checks the outputs of `generate`."""
         columns = self._columns(self.prompts)
-        answers = ask("generate", {**columns, **self._wishes(_WISHES)})
+        answers = ask(
+            "generate", {**columns, **self._parameter_columns(_SAMPLING_PARAMS)}
+        )
         lost, badly_ended, other_text = 0.0, 0, 0
         for row, one in enumerate(self.prompts):
             length = answers["length"][row]
@@ -128,7 +132,7 @@ class GenerationParityChecker:
     def _search_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         """Checks beam search: scores must match, the best hypothesis may differ."""
         columns = self._columns(self.prompts)
-        answers = ask("search", {**columns, **self._wishes(_SEARCH)})
+        answers = ask("search", {**columns, **self._parameter_columns(_SEARCH)})
         off, badly_ended = 0.0, 0
         for row, one in enumerate(self.prompts):
             new = answers["token_ids"][row, : answers["length"][row]]
@@ -311,7 +315,7 @@ class GenerationParityChecker:
         """Returns targets to score: the first 60 characters of each text."""
         return [one.texts[0][:60] for one in self.expected]
 
-    def _wishes(self, other: Mapping[str, Any]) -> dict[str, Any]:
+    def _parameter_columns(self, other: Mapping[str, Any]) -> dict[str, Any]:
         params = {"max_new_tokens": self.number, **other}
         return {name: [value] * self.size for name, value in params.items()}
 

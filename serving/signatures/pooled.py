@@ -93,6 +93,6 @@ class PooledTask:
         return {**self.answer.default_outputs(self.inputs.ask(*tensors)), **more}
 
     def answer_examples(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature for TF Serving's method."""
+        """The signature that TF Serving's Classify or Regress calls."""
         tensors, _ = self.inputs.read(*self.inputs.parse(inputs))
         return self.answer.method_outputs(self.inputs.ask(*tensors))

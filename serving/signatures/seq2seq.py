@@ -199,8 +199,8 @@ class Seq2SeqTask(GenerationTask):
         """
         special = self.tokenizer.special
         answers = self.read(target)
-        begun = with_piece_before(answers[:, : longest - 1], self._first)
-        rows = with_piece_behind(begun, special.end)
+        started = with_piece_before(answers[:, : longest - 1], self._first)
+        rows = with_piece_behind(started, special.end)
         ids, length, _ = right_padded(rows, longest + 1, special.pad)
         return ids, length, answers.row_lengths() > longest - 1
 

@@ -22,6 +22,8 @@ GONE = re.compile(
     r"what came of|gone on with|goes on with|stands? for |asked of|the one who",
     re.IGNORECASE,
 )
+# A reason in manifests, and the seed of a sample: other words would change records.
+KEPT = ('"encoding cannot be told"', 'f"strangers/{name}"')
 # Shipped to users as they are.
 SAMPLES = ROOT / "serving/phone/tokenizer/sources"
 
@@ -88,6 +90,6 @@ def test_words_of_a_dialect_are_gone():
         for file in sorted((ROOT / room).rglob("*.py"))
         if SAMPLES not in file.parents
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
-        if GONE.search(line)
+        if GONE.search(line) and not any(kept in line for kept in KEPT)
     ]
     assert found == []

@@ -74,7 +74,7 @@ class Workers:
         """Waits for all workers, and raises an error if a number differs among them.
 
         Args:
-            fact: This worker's number, below 2^31.
+            fact: The integer that this worker reports, less than 2^31.
             meaning: The meaning of the number, for the error message.
 
         Raises:

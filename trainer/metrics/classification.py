@@ -33,7 +33,7 @@ class ClassificationScores:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The counts of each unit.
+        """The counts of each unit, the record or text that the bootstrap draws.
 
         Args:
             predictions: Class ids: (n,), or (n, T) with several targets per unit.

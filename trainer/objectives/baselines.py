@@ -21,7 +21,7 @@ class Baseline(NamedTuple):
 
 
 def read_baseline(evaluation: Mapping[str, Any]) -> Baseline:
-    """Reads the baseline of a training's losses from its evaluation.
+    """Reads the loss of an input-free baseline from the result of an evaluation.
 
     Args:
         evaluation: The result of `Evaluation.as_json`.

@@ -1,10 +1,9 @@
 """`objective`: the union of all kinds, grouped by the form of their predictions.
 
 Only this module maps kinds of objectives to forms of predictions, which are unions of
-config classes. Code that depends on the form tests for these unions with `isinstance`
-and ends in `assert_never`; code that depends on the kind is a table `ByKind`. When a
-kind is added here, the type checker reports all code of both sorts in which it is
-missing.
+config classes. Code that differs by form checks these unions with `isinstance` and ends
+in `assert_never`. Code that differs by kind uses a table `ByKind`. When a kind is added
+here, the type checker reports all code of both sorts in which it is missing.
 """
 
 from typing import Generic, TypedDict, TypeVar

@@ -148,7 +148,7 @@ class _Cuts:
     """Parts of sentences, each at most a record long; all arrays (N,).
 
     Attributes:
-        sentences: int64. The sentence of each part.
+        sentences: int64. The index of the sentence that each part belongs to.
         starts: int64. The part's first token within the sentence.
         lengths: int64. The part's number of tokens.
     """

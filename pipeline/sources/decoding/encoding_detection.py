@@ -178,7 +178,7 @@ def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
 
 
 def _is_rival(best: _Reading, other: _Reading) -> bool:
-    """Returns whether another decoding is plausible, by the differing characters."""
+    """Returns whether a second decoding is plausible where it differs."""
     if best.text == other.text:
         return False
     indices = _differences(best.text, other.text)
@@ -217,7 +217,7 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
 
 
 def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
-    """Returns the minimum of two ratios: for the score and for the lead."""
+    """Returns the smaller confidence, by the score or by the lead over the second."""
     lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
     fit = best.score / (best.score + lowest)
     if second is None:

@@ -65,11 +65,10 @@ class VocabularyReport:
         words: The number of words, separated by white space.
         tokens: The number of tokens.
         unknown_tokens: The number of unknown tokens.
-        uncovered_characters: The occurrences of characters that are unknown when
-            tokenized alone, or lose an essential mark.
+        uncovered_characters: Occurrences of characters that become the unknown token
+            when tokenized alone, or lose a mark that their script needs.
         uncovered_examples: The most frequent of these with their counts.
-        stripped_characters: The number of those that lose an essential mark; see
-            `stripped_marks`.
+        stripped_characters: The number of those that lose a mark; see `stripped_marks`.
         pieces: The number of the vocabulary's ordinary pieces.
         unused_pieces: The number of ordinary pieces that did not occur.
         longest_pieces: The longest pieces that occurred, by characters.

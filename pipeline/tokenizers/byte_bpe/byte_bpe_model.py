@@ -45,7 +45,7 @@ class ByteBPEModel:
         pieces: The pieces in the order of their ids, in GPT-2's alphabet of bytes.
         merges: The pairs of pieces to merge, by rank.
         add_prefix_space: Whether a space is prepended to texts.
-        framing: Rules besides the pieces.
+        framing: The special tokens around a text.
     """
 
     kind: ClassVar[str] = "byte_bpe"

@@ -71,7 +71,7 @@ def train_pairs(
 
 
 def lines_of_words(word_counts: Mapping[str, int], maximum_total: int) -> Iterator[str]:
-    """Yields lines of text in which words occur by their counts, scaled if needed.
+    """Yields lines that repeat each word by its count, scaled down if needed.
 
     Example:
     >>> list(lines_of_words({"the": 2, "cat": 1}, 100))

@@ -76,8 +76,8 @@ def attention_endpoint(
         trained: Has the tokenizer.
         model: Takes the inputs that `read` returns.
         texts: The text inputs of the signature.
-        read: From texts to the model's inputs, `LONGEST` tokens at most, and to whether
-            each text was cut.
+        read: Converts texts to model inputs of at most `LONGEST` tokens; also returns
+            whether each text was truncated.
     """
     if not isinstance(trained.config.model.attention, FullAttentionConfig):
         return {}

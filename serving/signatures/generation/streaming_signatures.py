@@ -89,9 +89,9 @@ class StreamingSignatures:
         self.steps = example(1, 1).steps
         # The decoder of an encoder-decoder starts with one column, whatever the text,
         # but a request that joins later meets states with more columns.
-        others = _begun(example(2, 2))
+        others = _start(example(2, 2))
         self.form = _Form(
-            _begun(example(1, 1)), continuous_batching.join(others, others)
+            _start(example(1, 1)), continuous_batching.join(others, others)
         )
 
     def endpoints(self) -> dict[str, Endpoint]:
@@ -108,13 +108,13 @@ class StreamingSignatures:
         """The signature `stream_begin`."""
         texts, params = inputs[: len(self.texts)], inputs[len(self.texts) :]
         prepared = self.prepare(texts, self.read(params, texts[0]))
-        return {**self._told(_begun(prepared)), "truncated": prepared.truncated}
+        return {**self._outputs(_start(prepared)), "truncated": prepared.truncated}
 
     def step(self, *state: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_step`."""
         with updating_in_place():
             running = continuous_batching.advance(self.steps, self.form.running(state))
-        return self._told(running)
+        return self._outputs(running)
 
     def join(self, *states: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `stream_join`."""
@@ -127,7 +127,7 @@ class StreamingSignatures:
         *state, rows = inputs
         return self.form.named(continuous_batching.keep(self.form.running(state), rows))
 
-    def _told(self, running: Running) -> dict[str, tf.Tensor]:
+    def _outputs(self, running: Running) -> dict[str, tf.Tensor]:
         columns = tf.range(running.columns)[None]
         # A request for no tokens generates one, which is not returned.
         wanted: Any = running.requests.max_new_tokens > 0
@@ -192,7 +192,7 @@ class _Form:
         return Running(**{**found, "requests": requests})
 
 
-def _begun(prepared: EncodedPrompts) -> Running:
+def _start(prepared: EncodedPrompts) -> Running:
     """Returns the state after prefill and the first generated tokens."""
     prompts = prepared.prompts
     return continuous_batching.start(

@@ -138,7 +138,7 @@ class TextGenerator:
         # All rows are generated to one length; no token depends on later ones.
         lengths = tf.minimum(lengths, most)
         ids = tf.where(tf.sequence_mask(lengths, tf.shape(ids)[1]), ids, self.pad)
-        return self._told(prompts, ids, lengths, self._ended(ids, lengths), None)
+        return self._outputs(prompts, ids, lengths, self._ended(ids, lengths), None)
 
     def write_requests(
         self, steps: DecodeFunctions, prompts: PromptRows, params: SamplingParams
@@ -154,7 +154,7 @@ class TextGenerator:
             pad_token_id=self.pad,
             ends=self._ends(prompts, params.stops),
         )
-        return self._told(prompts, *found, params.stops)
+        return self._outputs(prompts, *found, params.stops)
 
     def search(
         self,
@@ -175,7 +175,7 @@ class TextGenerator:
         )
         ids, lengths, scores = (part[:, 0] for part in found.first(1, self.pad))
         ended = self._ended(ids, lengths)
-        return self._told(prompts, ids, lengths, ended, None), scores
+        return self._outputs(prompts, ids, lengths, ended, None), scores
 
     def _ended(self, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         """Returns whether each row ends with an end token: bool (B,)."""
@@ -233,7 +233,7 @@ class TextGenerator:
         rest = tf.strings.length(whole) - beginning
         return tf.strings.substr(whole, beginning, rest)
 
-    def _told(
+    def _outputs(
         self,
         prompts: PromptRows,
         ids: tf.Tensor,
