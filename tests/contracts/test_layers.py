@@ -478,7 +478,13 @@ CASES = [
     ),
 ]
 # What others are built on: they have no answer of their own.
-BASES = {"Attention", "Int8Table"}
+BASES = {
+    "Attention",
+    "ConfiguredLayer",
+    "Int8Table",
+    "SameShapeLayer",
+    "TokenwiseLayer",
+}
 
 
 def main_answer(answer: Any) -> Any:

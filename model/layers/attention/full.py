@@ -84,9 +84,7 @@ class MultiHeadAttention(Attention):
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
-        probabilities = pass_seam(self, softmax(scores), training)
-        probabilities = ops.cast(probabilities, self.compute_dtype)  # (B, H, T, S)
-        probabilities = self.probabilities_dropout(probabilities, training=training)
+        probabilities = pass_seam(self, softmax(scores), training)  # (B, H, T, S)
         probabilities = ops.reshape(
             probabilities, (batch, groups, heads // groups * length, keys)
         )

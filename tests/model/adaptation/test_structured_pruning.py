@@ -264,7 +264,7 @@ def test_heads_or_units_alone():
     ("config", "asked", "said"),
     [
         ({}, {}, "nothing is to go"),
-        ({}, {"heads": 4}, "heads=4: model.attention.num_heads is 4, so that nothing"),
+        ({}, {"heads": 4}, "heads=4: model.attention.num_heads is 4, so nothing"),
         ({}, {"heads": 0}, "heads=0: one at least must be left"),
         ({}, {"intermediate": 12}, "model.feedforward.intermediate_dim is 12, so"),
         (

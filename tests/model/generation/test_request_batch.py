@@ -107,7 +107,8 @@ def test_compiled_it_is_the_same():
 
 def test_what_else_ends_a_text():
     def three_tokens(history):
-        return ops.broadcast_to(history.num_new >= 3, (history.rows,))
+        rows = ops.shape(history.token_ids)[0]
+        return ops.broadcast_to(history.num_new >= 3, (rows,))
 
     result = written(PROMPTS, WISHES, ends=three_tokens)
     texts = texts_of(result)

@@ -187,6 +187,10 @@ def test_dropout_is_of_the_probabilities_and_in_training_only():
     np.testing.assert_array_equal(at_rest, layer(x, mask, training=False))
     np.testing.assert_array_equal(trained, twin(x, mask, training=True))
     assert np.abs(trained - at_rest).max() > 1e-3 * np.abs(at_rest).max()
+    # A second dropout of the same probabilities would draw a second seed.
+    assert (
+        ops.convert_to_numpy(layer.probabilities_dropout.seed_generator.state)[1] == 1
+    )
 
 
 def test_uneven_heads_are_refused():
