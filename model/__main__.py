@@ -130,7 +130,7 @@ def _matmul_choice() -> "MatmulChoice":
 
 
 def _differences(config: RunConfig, run_folder: Path) -> list[str] | None:
-    """Lists keys that differ from an existing run's; None if there is no run."""
+    """Lists config keys that differ from an existing run's; None if there is no run."""
     if not run_folder.is_dir():
         return None
     try:

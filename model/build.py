@@ -65,10 +65,12 @@ def build_model(
     Args:
         config: The `model` section of a run.
         objective: The `objective` section of the run. None, as for a checkpoint without
-            a head, is an error: there is nothing to predict.
+            a head, raises an error: a model without an objective has no outputs to
+            train.
         vocabulary_size: `V`.
         packed: See `build_encoder`.
-        segments: See `build_encoder`; other architectures have none.
+        segments: See `build_encoder`; ignored for other architectures, which have no
+            segments.
         dtype: See `build_encoder`.
         seed: See `build_encoder`.
 

@@ -44,8 +44,9 @@ def build_seq2seq(
 
     Returns:
         A functional model. Inputs, all int32, by name: `encoder_token_ids` with
-        `encoder_padding_mask`, or `encoder_document_ids` and `encoder_position_ids`
-        when `packed`, `(B, S)`; the same of `decoder_`, `(B, T)`. Outputs:
+        `encoder_padding_mask`, or with `encoder_document_ids` and
+        `encoder_position_ids` when `packed`, each `(B, S)`; and the corresponding
+        inputs with the prefix `decoder_`, each `(B, T)`. Outputs:
         `encoder_sequence_output` `(B, S, D)` and `sequence_output` `(B, T, D)` in the
         compute dtype, and the next-token `logits` at each position, float32 `(B, T,
         V)`.

@@ -1,6 +1,6 @@
 """The dataset card: describes the records, as Markdown and as one HTML page.
 
-The Markdown and the HTML have the same content. The page adds charts of the
+The Markdown and the HTML have the same content. The HTML page also has charts of the
 distributions; it needs no network and no script.
 """
 
@@ -26,7 +26,7 @@ _MOST_BARS = 64
 
 @dataclass(frozen=True)
 class CardSection:
-    """A heading, a text, a table, and a chart for the page."""
+    """A section: heading, text, table, and an optional chart for the HTML page."""
 
     title: str
     text: str
@@ -191,7 +191,7 @@ def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
 
 
 def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns a row for each codec, then one for each of the least certain files."""
+    """Returns a row for each codec, then a row for each of the least certain files."""
     files = [row for row in found if "file" in row]
     rows: Table = []
     for codec in sorted({row["codec"] for row in files}):
@@ -234,10 +234,10 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
 
 
 def bars(counts: Sequence[int], what: str, of: str) -> Markup:
-    """Draws the number of items that have each value.
+    """Draws a bar chart of the number of items with each value.
 
     Args:
-        counts: At i, the number of items with the value i.
+        counts: `counts[i]` is the number of items with the value i.
         what: The name of the value, below the axis.
         of: The name of the items, in the tooltips.
 

@@ -1,9 +1,9 @@
 """Documents that a model is evaluated on, and their positions in the records.
 
 Records contain ids; the evaluation of generated text, or an error analysis, needs the
-texts and answers of the corpus. Documents of the validation split are in the data
-folder. Documents of a test set are read here, with the same readers, tokenizer and
-objective, into a folder of the same layout.
+texts and answers of the corpus. The documents of the validation split are stored in the
+data folder. The documents of a test set are read by this module, with the same readers,
+tokenizer and objective, into a folder of the same layout.
 """
 
 import shutil
@@ -47,14 +47,14 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The documents that the validation records were made of.
+    """The documents from which the validation records were made.
 
     Attributes:
-        parts: All documents of the corpus's parts, memory-mapped.
-        rows: int64, for each part, the indices of the documents that are in a record,
-            each once, in the order of the corpus.
-        placements: Positions of documents in the records, by the shard's path; a
-            document's number is its index among those of all parts.
+        parts: The document parts of the corpus with all their documents, memory-mapped.
+        rows: For each part, the int64 row indices of the documents that occur in a
+            record, without repetition, in the order of the corpus.
+        placements: For each shard's path, the positions of documents in its records; a
+            document's number is its index in `rows`, counted over all parts.
     """
 
     parts: tuple[DocumentBatch, ...]
@@ -65,10 +65,10 @@ class HeldOut:
         return sum(map(len, self.rows))
 
     def batches(self, *columns: str) -> Iterator[DocumentBatch]:
-        """Yields the documents part by part, with some of their columns.
+        """Yields the documents, one batch per document part, with the given columns.
 
-        Other columns stay on disk, and only one part at a time is in memory: images
-        need most of it.
+        Other columns stay on disk, and only one part at a time is in memory, as images
+        would need most of the memory.
         """
         for part, rows in zip(self.parts, self.rows, strict=True):
             yield part.only(columns).take(rows)
@@ -96,11 +96,11 @@ class HeldOut:
 
 
 def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
-    """Reads the documents of the validation split, or of its substitute.
+    """Reads the documents of the validation split (or of the shard used as one).
 
     Args:
         manifest: The manifest of a data folder or of a test set.
-        data: The configuration that it was made with.
+        data: The `data` section of the configuration with which the records were made.
 
     Raises:
         ArtifactError: The split has no record.
@@ -131,7 +131,7 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
 
 
 def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """Groups shards by the name of their part."""
+    """Groups shards by the name of the document part they were made from."""
     found: dict[str, list[Shard]] = {}
     for shard in shards:
         # validation-00003-00, followed by the length if there are several buckets
@@ -163,7 +163,7 @@ class EvaluationSet:
 
     Attributes:
         config: The run's configuration without the rules that drop documents.
-        manifest: The records, all of them validation records.
+        manifest: The manifest of the records, all of which are in the validation split.
         left_out: The number of documents without a record, by reason.
         reading: The result of `sum_reading`.
     """
@@ -179,8 +179,9 @@ def make_evaluation_set(
 ) -> EvaluationSet:
     """Makes the records of a test set.
 
-    Texts are normalized as in the corpus. No rule drops a document, and too long ones
-    are truncated; but documents that are empty or have an unknown label are left out.
+    Texts are normalized as in the corpus. No cleaning rule drops a document, and
+    documents that are too long are truncated; but documents that are empty or have an
+    unknown label are left out.
 
     Args:
         config: The run's configuration.

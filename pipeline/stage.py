@@ -53,7 +53,8 @@ def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
     The corpus itself is not needed.
 
     Raises:
-        ArtifactError: There are no records, or they were made with other keys.
+        ArtifactError: There are no records, or they were made with another
+            configuration.
     """
     stage = data_stage(run_folder)
     made_from = stage.load()["inputs"]

@@ -184,7 +184,7 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
     """Removes the byte order mark before the first line.
 
     Raises:
-        DataError: The mark is not that of UTF-8.
+        DataError: The byte order mark is not that of UTF-8.
     """
     for first in itertools.islice(blocks, 1):
         codec = marked(first[0])

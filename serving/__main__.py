@@ -69,7 +69,7 @@ def predict(
     Args:
         invocation: The run.
         texts: The input texts; `export.examples` if left out.
-        model: Another SavedModel than the run's.
+        model: The SavedModel to run, if not the one that the run exported.
         second_texts: The second texts of pairs.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Arguments of the commands that train models, and that derive or import runs."""
+"""Arguments of the commands that train, evaluate, import, trim and prune models."""
 
 from dataclasses import dataclass
 from pathlib import Path

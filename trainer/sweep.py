@@ -132,8 +132,8 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
 def _run(plan: Sweep, point: Point, console: Console) -> str | None:
     """Makes the records of a run and trains it; returns the error if that failed.
 
-    Each stage runs in its own process, which frees all memory at its end. The stages
-    themselves skip what is already done.
+    Each stage runs in its own process, which frees all memory at its end. A stage that
+    is already done is skipped.
     """
     # -P: modules are not searched for in the user's working directory.
     command = [sys.executable, "-P", "-m", "transbeam"]

@@ -177,8 +177,8 @@ def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> st
     """Chooses the dtype in which all workers multiply bfloat16 matrices.
 
     A resumed training keeps the dtype of its last checkpoint: otherwise its results
-    would not be bitwise equal to an uninterrupted training. A new one takes the dtype
-    that is faster on the chief's machine.
+    would not be bitwise equal to an uninterrupted training. A new training takes the
+    dtype that is faster on the chief's machine.
 
     Args:
         checkpoints: The folder of the training's checkpoints.
@@ -186,7 +186,8 @@ def agree_on_matmul(checkpoints: Path, workers: Workers, console: Console) -> st
         console: Prints the choice, as a warning if the measurement failed.
 
     Returns:
-        `bfloat16`, or `float32` if the factors are widened.
+        `bfloat16`, or `float32` if matrices are converted to float32 before the
+        product.
 
     Raises:
         ArtifactError: The last checkpoint is damaged.

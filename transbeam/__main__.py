@@ -288,7 +288,7 @@ def _more_steps(invocation: Invocation) -> list[str]:
 
 
 def _question(invocation: Invocation) -> list[str]:
-    """Returns a command that asks the model for a prediction."""
+    """Returns a command that requests a prediction from the model."""
     objective = invocation.config.objective
     first = "--image" if isinstance(objective, ImageObjective) else "--text"
     names, texts = input_names(objective), traits(objective).example

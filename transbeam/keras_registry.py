@@ -61,7 +61,7 @@ class _AfterKeras:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds only Keras, through the other finders."""
+        """Finds only `keras`, by the other finders on `sys.meta_path`."""
         if name != "keras":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
@@ -91,7 +91,7 @@ class _UnloadedClass:
 
 
 def register() -> None:
-    """Registers all names with Keras: now if it is imported, else when it is."""
+    """Registers all names with Keras: now if Keras is imported, else on its import."""
     if "keras" in sys.modules:
         _register_all()
     else:

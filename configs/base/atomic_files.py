@@ -1,4 +1,4 @@
-"""Atomic file writing: a kill leaves the old file or the new one, never a part."""
+"""Atomic file writing: a killed process leaves the old or the new file, never a mix."""
 
 import errno
 import json
@@ -38,17 +38,17 @@ def os_problem(error: OSError) -> str | None:
 
 
 class LFSPointerError(ArtifactError):
-    """A Git LFS pointer instead of the file's content, which was not downloaded."""
+    """A file contains a Git LFS pointer because its content was not downloaded."""
 
 
 def refuse_lfs_pointer(path: Path) -> None:
     r"""Raises an error if a file contains a Git LFS pointer instead of its content.
 
     Args:
-        path: A file; a missing one is ignored here.
+        path: The file to check; a missing file is not an error.
 
     Raises:
-        LFSPointerError: The file is a pointer.
+        LFSPointerError: The file contains a Git LFS pointer.
 
     Example:
     >>> import tempfile
@@ -79,10 +79,11 @@ def writing(path: Path | str) -> Generator[None, None, None]:
     """A context that converts disk errors to errors the user can act on.
 
     Args:
-        path: What is being written, for the error.
+        path: The file or folder that is written, for the error message.
 
     Raises:
-        ArtifactError: No space, no permission, a file where a folder should be, ...
+        ArtifactError: The disk is full, permission is denied, a file is in the place of
+            a folder, ...
 
     Example:
     >>> with writing("runs/demo"):
@@ -104,7 +105,7 @@ def write_atomically(path: Path | str, content: str | bytes) -> None:
 
     Args:
         path: The file; its folder must exist.
-        content: Text is written as UTF-8 with its line ends as they are.
+        content: Text is encoded as UTF-8; its line endings are not converted.
 
     Raises:
         ArtifactError: The file cannot be written.

@@ -73,7 +73,7 @@ def _parts(labels: tuple[str, ...]) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class EntityTags:
-    """The meaning of each tag, in the order of the labels.
+    """Entity type and boundary flags of each tag, in the order of the labels.
 
     Args:
         labels: The tags, for which `marks_entities` is true.
@@ -99,7 +99,7 @@ class EntityTags:
 
     @cached_property
     def type_of(self) -> list[int]:
-        """Index of each tag's type, -1 for O."""
+        """For each tag, the index of its entity type; -1 for O."""
         return [
             -1 if tag == OUTSIDE else self.types.index(self._parts[tag][1])
             for tag in self.labels

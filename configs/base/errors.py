@@ -18,4 +18,4 @@ class DataError(UserError):
 
 
 class ArtifactError(UserError):
-    """A file or folder of a run that is missing, modified, or from other inputs."""
+    """A file or folder of a run is missing, modified, or made from other inputs."""

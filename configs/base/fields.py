@@ -20,7 +20,8 @@ def option(
     """Declares one key of a configuration section.
 
     Args:
-        doc: One sentence for `transbeam explain`; units belong here and in the name.
+        doc: The key's description for `transbeam explain`, one sentence. A unit of
+            measurement is given here and in the key's name.
         default: The value if the key is left out. Without a default the key is
             required. A mutable or nested default is given as a zero-argument callable.
         minimum: Smallest allowed value (numbers only), inclusive.
@@ -58,8 +59,8 @@ def range_text(minimum: float | None, maximum: float | None) -> str:
 def check_options(section: Any) -> None:
     """Checks the ranges of numbers in a section that was constructed in Python.
 
-    For files the loader has already checked them and reported the line. Sections call
-    this in their `__post_init__`.
+    For values from a YAML file, the loader has already checked the ranges and reported
+    the line. Sections call this in their `__post_init__`.
 
     Raises:
         ConfigError: A number is not finite, or not between its `minimum` and `maximum`.

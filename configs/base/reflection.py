@@ -34,7 +34,7 @@ class ConfigKey:
 
     @property
     def range_text(self) -> str:
-        """`at least 1`, `from 0.0 to 0.99`, `at most 5`, or nothing."""
+        """The allowed range as text, such as `at least 1`; empty if unlimited."""
         return range_text(self.minimum, self.maximum)
 
 
@@ -65,7 +65,8 @@ def section_keys(section: type) -> dict[str, ConfigKey]:
 def written_keys(section: type) -> dict[str, ConfigKey]:
     """The keys that a file may write in a section.
 
-    The keys of its `INHERITANCE` class, such as `preset`, come before its own.
+    The keys of the section's `INHERITANCE` class, such as `preset`, precede its own
+    keys.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -129,7 +130,7 @@ def section_kinds(annotation: Any) -> dict[str, type]:
 
 
 def section_kind(section: type) -> str:
-    """The only allowed value of `kind` in a section; empty if it has no such key.
+    """The only allowed value of a section's `kind`; empty if it has no such key.
 
     A `kind` with several allowed values is an ordinary key.
 
@@ -171,7 +172,7 @@ def type_text(annotation: Any) -> str:
 
 
 def walk(section: type, prefix: str = "") -> Iterator[tuple[str, ConfigKey]]:
-    """Every key below a section with its dotted name, through all kinds."""
+    """Every nested key of a section with its dotted name, for all subsection kinds."""
     for key in written_keys(section).values():
         yield prefix + key.name, key
         for kind in section_kinds(key.annotation).values():

@@ -6,10 +6,11 @@ from transbeam.configs.base.errors import ArtifactError
 
 
 def find_version(model: Path) -> Path:
-    """The version folder to load: the one given, or the highest one below.
+    """The version folder to load: the given folder, or its highest-numbered subfolder.
 
     Raises:
-        ArtifactError: Neither folder contains a SavedModel.
+        ArtifactError: Neither the given folder nor a version folder in it contains a
+            SavedModel.
     """
     if (model / "saved_model.pb").is_file():
         return model

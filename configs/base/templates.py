@@ -9,7 +9,7 @@ from transbeam.configs.base.errors import ConfigError
 
 @lru_cache
 def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Splits a template into pairs of text and the following field, None at the end.
+    """Splits a template into pairs of literal text and the field after it, or None.
 
     Example:
     >>> template_parts("sum: {text}!")
@@ -31,7 +31,7 @@ def _decoration(form: str | None, conversion: str | None) -> str:
 
 
 def template_fields(key: str, template: str) -> list[str]:
-    """The fields of a template, in its order.
+    """The fields of a template, in order of occurrence.
 
     Args:
         key: The configuration key of the template.
@@ -42,7 +42,7 @@ def template_fields(key: str, template: str) -> list[str]:
     ['title', 'body']
 
     Raises:
-        ConfigError: A brace is unbalanced, or there is no field.
+        ConfigError: A brace is unbalanced, or the template has no field.
     """
     try:
         fields = [field for _, field in template_parts(template) if field is not None]

@@ -44,11 +44,10 @@ def argument(
         default: The value if the argument is left out, or a callable that returns it.
             An option without a default is None, a switch False; anything else is
             required.
-        group: The part of the help that it belongs to.
-        options: Arguments of `ArgumentParser.add_argument` that replace those that the
-            field's type
-            implies: a path is local, an integer is at least 1, and an option with a
-            tuple type may be repeated.
+        group: The group under which the help lists the argument.
+        options: Arguments of `ArgumentParser.add_argument` that override those derived
+            from the field's type. By default a path is local, an integer is at least 1,
+            and an option with a tuple type may be repeated.
 
     Example:
     >>> from dataclasses import dataclass

@@ -91,7 +91,7 @@ class SettingsArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigArguments(SettingsArguments):
-    """Arguments of commands that read a configuration, and nothing else of a run."""
+    """Arguments of commands that read a configuration but no run folder."""
 
     config: Path = argument("CONFIG", CONFIG_HELP)
 
@@ -123,7 +123,7 @@ class RunArguments(FolderArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class OptionalRunArguments(FolderArguments):
-    """Arguments of commands with an optional CONFIG, as they also take other models."""
+    """Arguments of commands that take CONFIG or, instead, another model."""
 
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None)
 
@@ -194,7 +194,8 @@ def run_main(
 
     Args:
         function: The command: takes the arguments, returns the exit code.
-        argv: The command and its arguments; the process's own if left out.
+        argv: The command and its arguments; those of the process (`sys.argv`) if left
+            out.
     """
     code = _run(function, sys.argv[1:] if argv is None else argv)
     # A normal exit would clean up libraries that side threads still use, so the process
@@ -247,8 +248,8 @@ def _end(argv: Sequence[str], text: str, error: str, code: int) -> int:
 def _leave(code: int) -> int:
     """Ends the process at once if abandoned threads would delay its exit.
 
-    Beam's worker threads would: they first finish their work, which is no longer
-    needed.
+    Beam's worker threads would delay it: they first finish their work, which is no
+    longer needed.
     """
     main = threading.main_thread()
     if any(not t.daemon and t is not main for t in threading.enumerate()):

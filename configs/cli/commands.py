@@ -1,4 +1,4 @@
-"""Commands and their options, as one description that parsers are made from."""
+"""Declarations of commands and their options, from which parsers are built."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -15,12 +15,14 @@ class Command:
 
     Attributes:
         name: What is typed.
-        arguments: A dataclass, as `transbeam.configs.cli.argument_parser` describes.
-        run: Takes the parsed arguments; returns the object that `--json` prints, or
-            None if it has already printed its output.
+        arguments: A dataclass of the arguments; see
+            `transbeam.configs.cli.argument_parser`.
+        run: The function that runs the command: takes the parsed arguments; returns the
+            object that `--json` prints, or None if the function has already printed its
+            output.
         summary: What the command does, for a list of commands.
-        description: The same in more words, for its own `--help`; printed as it is if
-            it has several lines.
+        description: A longer description for the command's own `--help`; a text of
+            several lines is printed without rewrapping.
         epilog: Examples below the options.
     """
 
@@ -38,7 +40,7 @@ def run_command(
     """Runs the command that the first of the arguments names.
 
     Args:
-        about: For the `--help` of all commands together.
+        about: The description in the `--help` that lists all commands.
         commands: All of them.
         argv: The command's name and its arguments.
 

@@ -53,7 +53,7 @@ class Console:
         print(text, file=self._stream, flush=True)
 
     def part(self, text: str) -> None:
-        """Prints a piece of requested output without a line end."""
+        """Prints a fragment of requested output, without a newline at its end."""
         print(text, end="", file=self._stream, flush=True)
 
     def warn(self, text: str) -> None:
@@ -85,7 +85,8 @@ class Console:
             label: Name of the work.
             total: Number of units; None if it is not known.
             unit: Name of a unit, as in `12.3 steps/s`.
-            start: Units done already, as after a resume; they do not count as speed.
+            start: Number of units finished before, as after a resume; the speed
+                excludes them.
 
         Yields:
             The bar; its methods may be called from any thread.

@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal, as lines of a log, and silent."""
+"""Progress bars: drawn on a terminal, written as plain log lines, or silent."""
 
 import sys
 import threading
@@ -21,9 +21,9 @@ _MOST_SAMPLES = 256
 class Pace:
     """The speed of some work, once it is stable.
 
-    The first piece of work includes one-time costs, such as compilation, and does not
-    count. The speed is reported once the last half of the time and the last quarter
-    have about the same speed.
+    The first sample includes one-time costs, such as compilation, and is excluded. The
+    speed is reported once the speeds over the last half and over the last quarter of
+    the time are about equal.
 
     Example:
     >>> pace = Pace()
@@ -251,7 +251,7 @@ def _parts(
     """Returns the parts of the progress line, from left to right.
 
     Args:
-        task: The task of `rich`.
+        task: The `rich` task whose progress is shown.
         unit: Name of a unit.
         start: Units done before.
         settled: The speed from which the remaining time is estimated, if known.
@@ -278,7 +278,7 @@ def _parts(
 def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableType":
     """Lays out the numbers, and a bar in the remaining width.
 
-    If there is no room for a bar, numbers may not fit either; those that do not are
+    If there is no room for a bar, some numbers may not fit either; these numbers are
     left out rather than truncated.
     """
     from rich.progress_bar import ProgressBar
@@ -312,7 +312,7 @@ def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableT
 
 
 def amount(value: float) -> str:
-    """Formats a number with about three significant digits, a large one with all.
+    """Formats a number with about three significant digits; a large number keeps all.
 
     Example:
     >>> amount(1234567.8), amount(12.345), amount(0.01234), amount(3)

@@ -1,4 +1,4 @@
-"""Checks that a run's model fits its records, and another run's weights.
+"""Checks that a run's model is compatible with its records and the weights it loads.
 
 These rules are not part of `RunConfig`, because a run that only makes records, or
 scores texts with another model, has no `model` section. `transbeam check` applies these
@@ -37,7 +37,8 @@ def check_model(run: RunConfig) -> None:
     """Checks that a run's model can be trained on its records.
 
     Raises:
-        ConfigError: Keys do not fit each other; the message names them.
+        ConfigError: The values of some keys are incompatible; the message names the
+            keys.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig
@@ -135,7 +136,7 @@ def _check_lengths(run: RunConfig) -> None:
 
 
 def _check_prefix(run: RunConfig) -> None:
-    """Checks for full attention, which the bidirectional prefix needs."""
+    """Checks that the attention is full, as the bidirectional prefix requires."""
     if not isinstance(run.objective, PrefixConfig):
         return
     assert isinstance(run.model, DecoderConfig)

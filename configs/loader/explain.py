@@ -30,14 +30,15 @@ _INDENT = "  "
 
 
 def explain(key: str = "", width: int | None = None) -> str:
-    """Describes every key below one, as an indented tree.
+    """Describes a key and all keys nested in it, as an indented tree.
 
     Args:
         key: A dotted key such as `model.position`; empty for the whole file.
-        width: Columns to wrap the descriptions at; the terminal's if left out.
+        width: The width for wrapping the descriptions, in columns; the terminal's width
+            if left out.
 
     Raises:
-        ConfigError: There is no such key.
+        ConfigError: The schema has no key of this name.
 
     Example:
     >>> print(explain("objective.mask_fraction", width=80))
@@ -73,7 +74,7 @@ def _wrapped_row(row: str, width: int) -> list[str]:
 
 
 def explain_json(key: str = "") -> dict[str, Any]:
-    """Describes every key below one as a JSON object, for editors and scripts.
+    """Describes a key and its nested keys as a JSON object, for editors and scripts.
 
     A plain key has `type`, `doc`, `required`, `default`, `minimum` and `maximum`; a
     section has its `keys`, or `kinds` with the keys of each.
@@ -182,7 +183,7 @@ def _rows_below(
 def _row_referring(
     key: ConfigKey, known: _DescribedKey, kind: str, indent: str
 ) -> tuple[str, str]:
-    """A row that refers to another key's kinds, with its own default if it differs."""
+    """A row for a key whose kinds were described before; shows a differing default."""
     sections = section_kinds(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
     if sections == known.sections:

@@ -36,7 +36,8 @@ def check_export(run: RunConfig) -> None:
     """Checks that a run's model can be exported.
 
     Raises:
-        ConfigError: This version does not support it; the message names the key.
+        ConfigError: This version cannot export the model; the message names the
+            unsupported key.
     """
     objective = run.objective
     if isinstance(objective, ImageObjective) and objective.channels % 2 == 0:
@@ -102,7 +103,7 @@ def unsuited_to_mediapipe(kind: str, problem: str) -> ConfigError:
 def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
     """Checks the tokenizer's settings, before there is a vocabulary.
 
-    The export checks the pieces later.
+    The pieces of the vocabulary are checked at export.
     """
     match tokenizer:
         case ByteBPEConfig():
@@ -119,7 +120,7 @@ def _check_mediapipe_tokenizer(tokenizer: TokenizerConfig) -> None:
 
 
 def check_tflite_text(run: RunConfig) -> None:
-    """Checks that a TFLite file of the run can take text, as far as the keys determine.
+    """Checks, by the configuration alone, that a TFLite file of the run can take text.
 
     A pretrained tokenizer is checked later, when its files are read.
 
@@ -175,7 +176,7 @@ def _check_cache(run: RunConfig, model: DecoderConfig | Seq2SeqModelConfig) -> N
 
 
 def _check_litert_lm(run: RunConfig) -> None:
-    """Checks for objective.kind=causal: LiteRT-LM processes prompts in chunks."""
+    """Checks that the objective is `causal`, the only one LiteRT-LM supports."""
     kind = run.objective.kind
     if kind != "causal":
         raise ConfigError(

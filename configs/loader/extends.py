@@ -1,4 +1,4 @@
-"""`extends: other.yaml`: a file's keys, merged over those of another, node by node."""
+"""`extends: other.yaml`: merges a file's keys over another file's, node by node."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,8 @@ def read_root(
     Args:
         text: The YAML.
         file: The file's path, for error messages and to resolve relative paths.
-        chain: Resolved paths of the files that led here, to detect cycles.
+        chain: Resolved paths of the files from which this file was reached, to detect
+            cycles.
         lines: If true, messages name lines; false for text that the user cannot see.
 
     Raises:
@@ -84,7 +85,7 @@ _BEGINNINGS = ("init_from", "initial_weights")
 
 
 def merge(under: Node, over: Node) -> Node:
-    """Merges sections key by key; any other value of `over` replaces that of `under`.
+    """Merges sections key by key; other values in `over` replace those in `under`.
 
     Each node keeps its file position. An empty section in `over` leaves the section in
     `under` unchanged.
@@ -119,8 +120,8 @@ def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
     """Merges two configurations.
 
     If `over` names a preset or run as its model, a model that `under` describes key by
-    key is dropped. Keys beside a preset are kept under another preset, and those beside
-    a run under another run: they modify the new one.
+    key is dropped. Keys given next to a preset are kept if `over` names another preset,
+    and keys given next to a run if it names another run: they modify the new model.
     """
     return merge_sections(make_room(under, over), over)
 

@@ -1,8 +1,8 @@
 """`model: {preset: bert_base}` and `model: {init_from: runs/bert}`.
 
-Both name a whole model, which keys beside them change. They are replaced by its keys
-before anything is bound, so that a run is the same, and has the same fingerprints, as
-one whose keys are all written by hand.
+Both keys select a complete model; the other keys of the section modify it. They are
+replaced by that model's keys before the configuration is parsed, so a run has the same
+configuration and fingerprints as one whose keys are all written by hand.
 """
 
 from collections.abc import Callable
@@ -46,10 +46,11 @@ def with_model_source(
 
     Args:
         root: The configuration, after `extends` and all overrides are applied.
-        chain: Resolved paths of the files that led here.
+        chain: Resolved paths of the files from which this configuration was reached.
 
     Returns:
-        The configuration without these two keys, and checks to apply once it is parsed.
+        The configuration without `preset` and `init_from`, and checks to apply once it
+        is parsed.
 
     Raises:
         ConfigError: The preset or the run does not exist, or the run has no model; or
@@ -184,7 +185,8 @@ def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
         name: The run whose weights are loaded.
         where: The position of the key that names this run.
         is_alone: True if the configuration has no `training` section; the default
-            number of steps is then used. An existing section must contain the number.
+            number of steps is then used. An existing `training` section must contain
+            the number of steps.
     """
     nodes: dict[str, Node] = {"init_from": YamlScalar(where, name, quoted=True)}
     if is_alone:

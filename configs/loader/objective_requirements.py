@@ -1,7 +1,7 @@
 """Requirements of an objective: document fields and special pieces.
 
-A source without the fields, or a tokenizer to train that will lack a piece, is reported
-before anything is read.
+A source that lacks a required field, or a tokenizer to be trained that will lack a
+required piece, is reported before anything is read.
 """
 
 from collections.abc import Iterator
@@ -97,7 +97,8 @@ def check_needs(run: RunConfig) -> None:
 
     Raises:
         ConfigError: The documents of a source lack a field that the objective needs, or
-            the tokenizer to train will lack a piece; the message advises what to do.
+            the tokenizer to be trained will lack a special piece; the message suggests
+            a remedy.
     """
     _check_fields(run)
     _check_pieces(run)
@@ -143,7 +144,7 @@ def pieces_needed(objective: Objective) -> tuple[str, ...]:
 
 
 def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
-    """The special pieces a tokenizer will have; None if only its files define them."""
+    """The special pieces a tokenizer will have; None if they depend on its files."""
     match tokenizer:
         case WordPieceConfig():
             return ("begin", "end", "mask")

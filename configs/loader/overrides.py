@@ -22,12 +22,12 @@ def override(root: YamlSection, overrides: Sequence[str]) -> YamlSection:
     Args:
         root: The file.
         overrides: `KEY=VALUE`: a dotted key, and a value as it would be written in the
-            file. Later overrides win, but a preset or run that is named for `model` is
-            applied first, wherever it is named.
+            file. Later overrides win, but `model.preset` and `model.init_from` are
+            applied first, regardless of their position.
 
     Raises:
-        ConfigError: An override has another form, or its path contains a key that is
-            not a section.
+        ConfigError: An override is not of the form `KEY=VALUE`, or its path contains a
+            key that is not a section.
     """
     for text in sorted(overrides, key=lambda text: not _names_a_model(text)):
         root = _override(root, text)

@@ -1,12 +1,12 @@
 """Parses YAML nodes into frozen dataclasses, strictly at every depth.
 
 This module checks values against each field's declaration: type, range, kinds. Rules
-between fields are in the `__post_init__` of the smallest section that has both; this
-module adds the file position to their errors.
+between fields are checked in the `__post_init__` of the smallest section that contains
+the fields; this module adds the file position to the errors.
 
-A section with several kinds may leave `kind` out if the schema has a default for the
-key, and then has the default's kind; a section with one kind always may. Keys of
-another kind are always errors.
+A section with several kinds may omit `kind` if the schema has a default for the
+section; it then has the default's kind. A section with only one kind may always omit
+`kind`. Keys of another kind are always errors.
 """
 
 import functools
@@ -77,8 +77,8 @@ def hold_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
     """Applies rules between keys, and adds the position of a named key to errors.
 
     Args:
-        rules: Checks the section; its `ConfigError` contains `key=value` of the
-            wrong key.
+        rules: A function that checks the section and raises a `ConfigError` that
+            contains `key=value` of the wrong key.
         node: The section that is checked.
         path: The section's dotted key; empty for the whole file.
     """
@@ -146,7 +146,7 @@ def _bind_key(key: ConfigKey, node: Node, path: str) -> Any:
 
 
 def _bind(annotation: Any, node: Node, path: str, key: ConfigKey | None = None) -> Any:
-    """Builds a value of a type; `key` is its key, or None for an element of a list."""
+    """Parses a node as a type; `key` is the node's key, or None for a list element."""
     annotation, optional = split_optional(annotation)
     if optional and isinstance(node, YamlScalar) and node.value is None:
         return None

@@ -1,4 +1,4 @@
-"""Finds YAML files: that of a run, by the argument CONFIG, and those of the presets."""
+"""Finds the YAML file that the argument CONFIG names, and the files of the presets."""
 
 from functools import cache
 from pathlib import Path
@@ -12,14 +12,15 @@ _STAGES = ("data", "training", "export", "phone")
 def run_file(path: str | Path) -> Path:
     """The configuration file that CONFIG names.
 
-    For a run's folder it is the `run.yaml` in it, which imported runs have, or else
-    that of the stage that was finished last.
+    For a run's folder, the file is the folder's own `run.yaml`, which imported runs
+    have, or else the `run.yaml` of the stage that was finished last.
 
     Args:
         path: A YAML file, which need not exist, or a run's folder.
 
     Raises:
-        ConfigError: CONFIG is a folder without such a file, or the folder of a stage.
+        ConfigError: CONFIG is a folder without a configuration file, or the folder of a
+            stage.
     """
     path = Path(path)
     if not path.is_dir():

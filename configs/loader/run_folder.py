@@ -109,7 +109,7 @@ class Stage:
         return self._finished_file.exists() or self._unfinished_file.exists()
 
     def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The result, if the stage is finished and was made from these inputs."""
+        """The stage's result, if it is finished and was made from these inputs."""
         if not self._finished_file.exists():
             return None
         record = self.load()
@@ -128,13 +128,13 @@ class Stage:
     def inputs(self) -> Mapping[str, Any]:
         """Returns the inputs that the existing stage was made from.
 
-        Empty if there is none.
+        The mapping is empty if the stage does not exist.
         """
         record = self._record()
         return record["inputs"] if record else {}
 
     def differences(self, inputs: Mapping[str, Any]) -> list[str]:
-        """Lists the differences between the inputs of the existing stage and these.
+        """Lists the differences between the existing stage's and the given inputs.
 
         Returns:
             Lines such as `tokenizer.vocabulary_size: 4096 there, 8192 here`; empty if
@@ -146,9 +146,9 @@ class Stage:
     def begin(self, inputs: Mapping[str, Any]) -> Path | None:
         """Prepares the folder for the stage to run.
 
-        An existing stage that was made from other inputs, or was started by a version
-        with other results, is moved aside. One that was started from the same inputs is
-        kept, for the stage to resume.
+        An existing stage that was made from other inputs, or that an incompatible
+        version left unfinished, is moved aside. A stage that was started from the same
+        inputs is kept, so that it can be resumed.
 
         Returns:
             The path to which an existing stage was moved, if there was one.
@@ -167,12 +167,12 @@ class Stage:
         return moved_to
 
     def take_up(self, inputs: Mapping[str, Any]) -> bool:
-        """Restores a stage that was made from these inputs and moved aside.
+        """Restores a stage that was made from the given inputs and later moved aside.
 
         An existing stage with other inputs is moved aside in turn.
 
         Returns:
-            True if there was one to restore.
+            True if a stage was restored.
         """
         record = self._record()
         if record is not None and _is_made_from(record, inputs):
@@ -224,7 +224,8 @@ class Stage:
         """Undoes a `begin` or `extend` if the stage fails immediately.
 
         Args:
-            moved_to: The path that they returned; the stage there is moved back.
+            moved_to: The path that `begin` or `extend` returned; the stage at this path
+                is moved back.
         """
         if moved_to is None:
             return
@@ -280,7 +281,7 @@ class Stage:
         return None
 
     def _cannot_resume(self, record: Mapping[str, Any]) -> bool:
-        """Checks for an unfinished stage of a version with other results."""
+        """Returns whether an incompatible version left the stage unfinished."""
         is_unfinished = not self._finished_file.exists()
         return is_unfinished and record["version"] not in RESUMABLE_VERSIONS
 
@@ -377,7 +378,7 @@ def _given(value: Any) -> Any:
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """One line for each key whose values differ.
+    """Lists the keys whose values differ between two stages' inputs, a line each.
 
     Example:
     >>> differences({"seed": 1, "name": "a"}, {"seed": 2, "name": "a"})
@@ -390,7 +391,7 @@ def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
 
 
 def different_keys(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """The keys whose values differ.
+    """The dotted keys whose values differ between two stages' inputs.
 
     Example:
     >>> different_keys({"seed": 1, "name": "a"}, {"seed": 2, "name": "a"})
@@ -421,7 +422,7 @@ def lock(run_folder: Path) -> Generator[None, None, None]:
     released whenever the process ends; the file `.lock` stays.
 
     Raises:
-        ArtifactError: Another process holds it, or the folder cannot be written.
+        ArtifactError: Another process holds the lock, or the folder cannot be written.
     """
     file = Path(run_folder) / ".lock"
     with writing(run_folder):

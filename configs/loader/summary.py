@@ -7,7 +7,7 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig
 
 
 def summary(config: RunConfig) -> str:
-    """A line for each part of a run."""
+    """One line each on data, tokenizer, objective, model, training and export."""
     data, training, objective = config.data, config.training, config.objective
     rows = {"data": _data(config), "tokenizer": _tokenizer(config)}
     records = training.steps * training.batch_size

@@ -43,8 +43,8 @@ class Sweep:
         name: The sweep's name.
         base: The file of the configuration that all runs share, relative to the
             working directory.
-        fixed: Overrides of all runs, as `--set` takes them.
-        grid: The values of each varied key, as `--set` takes them.
+        fixed: Overrides that apply to all runs, in the form `--set` accepts.
+        grid: The values of each varied key, in the form `--set` accepts.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The number of warm-up steps, if a configuration leaves it out.
 
-It is a share of all steps, unless this training continues or repeats an earlier one in
-the run's folder: then it is the earlier number.
+The default is a share of all steps. If the training continues or repeats an earlier
+training in the run's folder, the earlier number is used instead.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,13 @@ def settle_warmup(config: RunConfig) -> RunConfig:
 def inherited_warmup(
     config: RunConfig, there: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The warm-up of an earlier training in the folder, if this one continues it.
+    """The warm-up of an earlier training in the run's folder, if it is continued.
 
     Args:
         config: The run.
         there: The inputs of the earlier training.
-        inputs: The inputs of this one, with the number of warm-up steps.
+        inputs: The inputs of the current training, including the number of warm-up
+            steps.
 
     Returns:
         The keys to replace in `inputs`: none if the configuration has a number, or this

@@ -31,7 +31,7 @@ class ResolvedRun:
 
     Attributes:
         config: The configuration.
-        root: The written keys, including inherited ones.
+        root: The YAML nodes of the keys that are written, including inherited keys.
     """
 
     config: RunConfig
@@ -137,7 +137,7 @@ def flatten(config: RunConfig, *sections: str) -> dict[str, Any]:
 
     Args:
         config: The run.
-        sections: Names of the top-level keys to keep; all of them if there is none.
+        sections: Names of the top-level keys to keep; without names, all keys are kept.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig

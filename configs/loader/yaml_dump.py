@@ -40,7 +40,7 @@ def dump_sections(sections: Mapping[str, Any]) -> str:
     """Dumps some sections of a run as YAML, not checked as a whole.
 
     Args:
-        sections: Values or dataclasses by their top-level keys.
+        sections: Maps top-level keys to values or dataclasses.
 
     Example:
     >>> from transbeam.configs.schema.tokenizer import PretrainedConfig

@@ -72,8 +72,8 @@ class YamlList:
 class YamlSection:
     """Keys and their values. Each value's `where` is that of its key.
 
-    `outdated` names keys that a file brought before another one, which is put over it,
-    named a `kind`: if the new kind has no such key, it is ignored.
+    `outdated` lists keys of an extended file whose `kind` the extending file changed; a
+    key that the new kind does not have is ignored.
     """
 
     where: str
@@ -129,8 +129,8 @@ def compose(text: str, locate: Callable[[int], str], path: str = "") -> Node | N
 
     Args:
         text: The document.
-        locate: Describes a position, given its line number (from 1).
-        path: The dotted key whose value the text is, for error messages.
+        locate: A function from a line number (from 1) to the description of a position.
+        path: The dotted key that has the text as its value, for error messages.
 
     Returns:
         The root node; None if there are only blanks and comments.

@@ -86,7 +86,8 @@ class WindowAttentionConfig(HeadsConfig):
 class SlidingWindowAttentionConfig(WindowAttentionConfig):
     """Attention to nearby tokens only; linear cost (Beltagy et al., 2020).
 
-    In an encoder half of the window is on each side; in a decoder it ends at the token.
+    In an encoder, half of the window is on each side of the token; in a decoder, the
+    window ends at the token.
     """
 
     kind: Literal["sliding_window"] = "sliding_window"

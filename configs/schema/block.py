@@ -94,7 +94,7 @@ class DirectedAlibiPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NoStretchConfig:
-    """The original frequencies, without scaling."""
+    """Rotary embeddings with the original frequencies, without scaling."""
 
     kind: Literal["none"] = "none"
 
@@ -111,7 +111,7 @@ class LinearStretchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NtkStretchConfig:
-    """A larger base: divides the lowest frequency by the factor, keeps the highest."""
+    """A larger base divides the lowest frequency by the factor, keeps the highest."""
 
     kind: Literal["ntk"] = "ntk"
     factor: float = option(

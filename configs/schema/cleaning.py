@@ -60,7 +60,7 @@ class LanguageRulesConfig:
 class QualityRulesConfig:
     """Gopher's quality filter (Rae et al., 2021, A.1.1).
 
-    They are tuned for web pages: short documents, such as single sentences, fail them.
+    The rules are tuned for web pages: short documents, such as single sentences, fail.
     """
 
     minimum_words: int = option(
@@ -232,7 +232,7 @@ class PersonalDataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningConfig:
-    """Normalization and filters of documents. Drops are counted by reason.
+    """Normalization and filters of documents. Dropped documents are counted by reason.
 
     Texts are normalized in the order of the keys, then filtered. Rules that are left
     out are not applied. All rules read `text` only.

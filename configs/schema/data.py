@@ -1,4 +1,4 @@
-"""`data`: the corpus, its filters, and the form of the records."""
+"""`data`: the corpus, its filters, and the format of the records."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,9 +21,9 @@ class PackedLayoutConfig:
 class BucketedLayoutConfig:
     """One document per record, in buckets by length; not for all objectives.
 
-    For `masked`, `causal` and `prefix`, and for classification and regression of texts,
-    pairs and tokens. A document is put into the shortest record that it fits into; one
-    that fits into none is truncated.
+    This layout supports the objectives `masked`, `causal` and `prefix`, and
+    classification and regression of texts, pairs and tokens. A document is put into the
+    shortest record that it fits into; one that fits into none is truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"
@@ -78,8 +78,9 @@ class NearDuplicatesConfig:
 class DeduplicationConfig:
     """Removal of exact and near-duplicate documents.
 
-    One document of each group of duplicates is kept: one of the validation split, if
-    there is any; among several, the one with the smallest hash.
+    One document of each group of duplicates is kept, a document of the validation split
+    if the group contains any. Of several candidates, the document with the smallest
+    hash is kept.
     """
 
     exact: bool = option(

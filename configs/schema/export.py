@@ -189,7 +189,8 @@ def check_examples(objective: Objective, examples: tuple[str, ...]) -> None:
         examples: `export.examples`.
 
     Raises:
-        ConfigError: An example has no mask or sentinel to fill, or is not a pair.
+        ConfigError: An example lacks the mask or sentinel, or is not the pair of texts,
+            that the objective requires.
     """
     for text in examples:
         if objective.kind == "masked" and "[MASK]" not in text:

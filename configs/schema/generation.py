@@ -107,8 +107,8 @@ class ContrastiveConfig:
 class SpeculativeConfig(SamplingConfig):
     """Speculative decoding: a small model drafts tokens that the large model verifies.
 
-    The output is that of the large model: identical with greedy decoding, and from the
-    same distribution with sampling (Leviathan et al., 2023).
+    The output is that of the large model alone: with greedy decoding the same tokens,
+    with sampling tokens from the same distribution (Leviathan et al., 2023).
     """
 
     kind: Literal["speculative"] = "speculative"

@@ -1,6 +1,6 @@
 """Keys that inherit values from another file, preset or run.
 
-They are resolved before the configuration is parsed into dataclasses: a run's
+These keys are resolved before the configuration is parsed into dataclasses: a run's
 configuration contains the inherited values, not the keys themselves.
 """
 

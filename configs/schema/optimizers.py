@@ -137,7 +137,8 @@ class MuonConfig(OptimizerConfig):
     """Muon: orthogonalized momentum for hidden matrices (Jordan et al., 2024).
 
     Embeddings, output layers, biases and norms are updated by Adam. Updates are scaled
-    to the size of Adam's (Liu et al., 2025, eq. 4), so its learning rates fit.
+    to the size of Adam's (Liu et al., 2025, eq. 4), so Adam's learning rates can be
+    used.
     """
 
     kind: Literal["muon"] = "muon"

@@ -98,7 +98,7 @@ class NoamScheduleConfig:
 class WsdScheduleConfig:
     """Warmup-stable-decay: a constant peak, then decay (MiniCPM; Hu et al., 2024).
 
-    Before the decay the rates do not depend on the number of steps.
+    Before the decay, the learning rates do not depend on the total number of steps.
     """
 
     kind: Literal["wsd"] = "wsd"
@@ -142,7 +142,7 @@ def count_warmup_steps(schedule: Schedule, steps: int) -> int:
 
     Args:
         schedule: The schedule.
-        steps: The steps of the run.
+        steps: The total number of training steps.
 
     Example:
     >>> [count_warmup_steps(CosineScheduleConfig(), steps) for steps in (60, 10_000)]
@@ -175,7 +175,7 @@ ENDLESS = (ConstantScheduleConfig, InverseSqrtScheduleConfig, NoamScheduleConfig
 
 
 def common_steps(schedule: Schedule, steps: int, others: int) -> int:
-    """Counts the first steps with equal rates in two trainings of different length.
+    """Counts the initial steps with equal learning rates in two trainings.
 
     Args:
         schedule: The schedule, with a number of warm-up steps.

@@ -155,7 +155,7 @@ def check_weights(key: str, source: Source | None) -> None:
     """Checks that an evaluation source has no weights: each document occurs once.
 
     Raises:
-        ConfigError: A part of a mixture has a weight.
+        ConfigError: A part of the evaluation mixture has a weight other than 1.
     """
     if not isinstance(source, MixtureSourceConfig):
         return

@@ -38,8 +38,8 @@ class WordPieceConfig:
 class ByteBPEConfig:
     """Byte-level BPE as in GPT-2, learned from the training split of the corpus.
 
-    It has a token for each byte, so there are no unknown tokens, and every text can be
-    decoded exactly.
+    The vocabulary has a token for each byte, so there are no unknown tokens, and every
+    text can be decoded exactly.
     """
 
     kind: Literal["byte_bpe"] = "byte_bpe"
@@ -57,8 +57,9 @@ class ByteBPEConfig:
 class UnigramConfig:
     """SentencePiece's unigram model as in T5, learned from the training split.
 
-    It is for running text. For code, where indentation and line ends matter, use
-    byte_bpe: it decodes every text exactly, and has tokens for several spaces.
+    This tokenizer is suited to running text. For code, where indentation and line ends
+    matter, use byte-level BPE (`byte_bpe`), which decodes every text exactly and has
+    tokens for several spaces.
     """
 
     kind: Literal["unigram"] = "unigram"

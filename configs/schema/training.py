@@ -25,7 +25,8 @@ from transbeam.configs.schema.schedules import (
 class DataParallelConfig:
     """Data parallelism: each device holds the model and processes part of each batch.
 
-    It uses all accelerators of all workers; with a single device it has no effect.
+    Data parallelism uses all accelerators of all workers; with a single device it has
+    no effect.
     """
 
     kind: Literal["data_parallel"] = "data_parallel"

@@ -31,7 +31,7 @@ def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
     """Environment variables that keep TensorFlow from using instructions that fail.
 
     Args:
-        cpuinfo: Linux's file on the processor; if it does not exist, nothing is
+        cpuinfo: The path of `/proc/cpuinfo`; if it does not exist, nothing is
             restricted.
 
     Returns:
@@ -50,10 +50,10 @@ def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
 
 
 def identify_processor(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
-    """Model and instructions of the processor, by Linux's names for them.
+    """Model and instruction sets of the processor, as named in `/proc/cpuinfo`.
 
     Args:
-        cpuinfo: Linux's file on the processor; if it does not exist, only the
+        cpuinfo: The path of `/proc/cpuinfo`; if it does not exist, only the
             architecture is known.
 
     Example:
@@ -66,7 +66,7 @@ def identify_processor(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
 
 
 def _read_facts(cpuinfo: Path) -> dict[str, str]:
-    """Reads the entries of the first core."""
+    """Reads the `/proc/cpuinfo` entries of the first core."""
     try:
         lines = cpuinfo.read_text("utf-8", "replace").split("\n\n")[0].splitlines()
     except OSError:

@@ -28,7 +28,7 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
         name: The thread's name.
 
     Returns:
-        A future of its result.
+        A future of the function's result.
 
     Example:
     >>> begin_aside(lambda: 6 * 7, "an example").result(10)
@@ -49,5 +49,5 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
 
 
 def any_left() -> bool:
-    """Returns whether such a thread is still running."""
+    """Returns whether a `SideThread` is still running."""
     return any(isinstance(thread, SideThread) for thread in threading.enumerate())

@@ -1,8 +1,9 @@
 """The backend of Keras that each command runs on.
 
-Users choose it by `KERAS_BACKEND`, or in Keras's own file. Trainings run on TensorFlow
-and on JAX. Commands that tokenize always run on TensorFlow, because tensorflow_text
-imports Keras; so do commands that write or run a SavedModel.
+Users choose the backend by the environment variable `KERAS_BACKEND`, or in Keras's own
+configuration file. Trainings run on TensorFlow and on JAX. Commands that tokenize
+always run on TensorFlow, because tensorflow_text imports Keras; so do commands that
+write or run a SavedModel.
 """
 
 import importlib.util
@@ -49,12 +50,12 @@ def backend_for(
     environment: Mapping[str, str],
     is_installed: Callable[[str], object] = importlib.util.find_spec,
 ) -> str | None:
-    """The backend that a command runs on; None for one that does without Keras.
+    """The backend that a command runs on; None for a command that does not use Keras.
 
     Args:
         command: The command's name, such as `train`.
         environment: The process's environment.
-        is_installed: Returns something true if a module can be imported.
+        is_installed: A function whose result is true if a module can be imported.
 
     Raises:
         ConfigError: The command cannot run on the chosen backend.
@@ -89,11 +90,11 @@ def backend_for(
 def take_backend(command: str) -> None:
     """Sets the Keras backend for a command, before Keras is imported.
 
-    Processes that the command starts inherit it.
+    Child processes of the command inherit the backend.
 
     Args:
-        command: The command's name, such as `train`; for one without Keras nothing is
-            changed.
+        command: The command's name, such as `train`; for a command that does not use
+            Keras, nothing is changed.
 
     Raises:
         ConfigError: The command cannot run on the chosen backend.

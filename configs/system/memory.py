@@ -31,8 +31,8 @@ class Peak:
 def peak_memory() -> Generator[Peak, None, None]:
     """Measures the peak resident memory of this process, or of a child process of it.
 
-    If Linux allows resetting the high-water mark, it is the peak of the block;
-    elsewhere that of the process so far.
+    If Linux allows resetting the high-water mark, the result is the peak within the
+    block; otherwise it is the peak since the process started.
 
     Example:
     >>> with peak_memory() as peak:
@@ -54,10 +54,10 @@ def peak_memory() -> Generator[Peak, None, None]:
 def give_back_memory() -> None:
     """Returns free memory to the system, after something large was deleted.
 
-    The C library of Linux keeps freed memory between blocks that are still in use. For
-    a model it is hundreds of megabytes, which look like a leak and cannot be used by
-    other processes. Where `malloc_trim` does not exist, only Python's reference cycles
-    are collected.
+    The C library of Linux keeps freed memory between blocks that are still in use.
+    After a model is deleted, this can be hundreds of megabytes, which look like a leak
+    and cannot be used by other processes. Where `malloc_trim` does not exist, only
+    Python's reference cycles are collected.
     """
     settled = gc.get_freeze_count() > 0
     gc.unfreeze()
@@ -105,8 +105,8 @@ class Memory:
     Attributes:
         where: The device, such as `this machine`.
         size: Bytes.
-        is_shared: True if the process itself uses the same memory, unlike an
-            accelerator's.
+        is_shared: True if the process itself also uses this memory; false for an
+            accelerator's memory.
     """
 
     where: str
@@ -160,7 +160,7 @@ def _of_machine() -> Memory | None:
 
 
 def _of_container() -> int:
-    """Returns the container's memory limit, or a number above the machine's."""
+    """Returns the memory left to the container; 2**63 if there is no limit."""
     with suppress(OSError, ValueError):
         most, taken = (
             int((_CONTAINER / name).read_text())

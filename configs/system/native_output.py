@@ -14,10 +14,11 @@ _STDOUT, STDERR = 1, 2
 def output_held_back(*descriptors: int) -> Generator[None, None, None]:
     """Discards output to the process's stdout and stderr; shows it on an error.
 
-    The TFLite converter and interpreter write there, and it cannot be switched off.
+    The TFLite converter and interpreter write messages there that cannot be disabled.
 
     Args:
-        descriptors: File descriptors to discard; stdout's and stderr's if left out.
+        descriptors: File descriptors whose output is discarded; those of stdout and
+            stderr if left out.
 
     Example:
     >>> with output_held_back():

@@ -39,14 +39,15 @@ def quiet_environment() -> dict[str, str]:
 def quiet_import(*modules: str) -> None:
     """Imports modules by name without output; a later `import` finds them loaded.
 
-    Entry points call it before anything else imports the modules. The output of an
-    import is discarded if it succeeds and shown if it raises.
+    Entry points call this function before any other code imports the modules. The
+    output of an import is discarded if it succeeds and shown if it raises.
 
     Args:
         modules: Dotted names, such as `tensorflow`.
 
     Raises:
-        ImportError: The import fails; other errors of it are raised too.
+        ImportError: A module cannot be imported. Other exceptions of the import are
+            passed on as well.
 
     Example:
     >>> quiet_import("json", "xml.dom")

@@ -1,4 +1,4 @@
-"""Signal handlers for the time of a block."""
+"""Temporary signal handlers, in effect during a `with` block."""
 
 import signal
 import threading
@@ -11,9 +11,10 @@ from typing import Any
 def handling(
     handle: Callable[[int, Any], None], *signals: signal.Signals
 ) -> Generator[None, None, None]:
-    """A context in which a function handles signals; afterwards the old ones do.
+    """A context in which a function handles signals; restores the old handlers at exit.
 
-    In a side thread it changes nothing, as Python hands signals to the main thread.
+    Outside the main thread nothing is changed, as Python delivers signals only to the
+    main thread.
 
     Args:
         handle: Called with the signal's number and the interrupted frame.

@@ -78,7 +78,7 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
             `"encoder_layer_[0-5]/*"`, `"*/bias"`; see `matching`.
 
     Returns:
-        The new parameter counts.
+        Counts of trainable and frozen parameters after the change.
 
     Raises:
         ConfigError: A pattern matches no weight.
@@ -102,7 +102,7 @@ def unfreeze(model: keras.Model, patterns: Sequence[str]) -> ParameterCount:
         patterns: Patterns of weight paths.
 
     Returns:
-        The new parameter counts.
+        Counts of trainable and frozen parameters after the change.
 
     Raises:
         ConfigError: A pattern matches no weight, or an integer weight, which has no

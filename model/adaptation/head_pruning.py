@@ -24,7 +24,7 @@ for prefix in ("", "global_"):  # global tokens have separate projections
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class SomeHeads(ConfiguredLayer):
-    """A score bias reduced to the heads that are kept.
+    """A score bias layer restricted to the heads that remain after pruning.
 
     A remaining head keeps its ALiBi slope or its column of the bias table, though its
     index changes.
@@ -32,7 +32,7 @@ class SomeHeads(ConfiguredLayer):
     Args:
         score_bias: A layer that is called with query and key positions and returns
             `(..., H, Q, S)`.
-        heads: The indices of the remaining heads, out of `H`.
+        heads: The indices of the remaining heads in the layer's `H` heads.
 
     Returns:
         `(..., len(heads), Q, S)`.
@@ -58,7 +58,7 @@ class SomeHeads(ConfiguredLayer):
 
 @dataclass(frozen=True)
 class _Kept:
-    """The heads of an attention layer that are kept."""
+    """An attention layer with the indices of its heads that remain after pruning."""
 
     layer: Attention
     heads: list[int]
@@ -88,9 +88,9 @@ def prune_heads(
         A new model with the remaining weights.
 
     Raises:
-        ConfigError: There is no such attention or head, none would remain, groups would
-            differ in size, or the attention has adapters, is quantized or is block
-            sparse.
+        ConfigError: The model has no such attention layer or head, a layer would keep
+            no head, its groups of query heads would differ in size, or a layer has
+            adapters, is quantized or is block sparse.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig
@@ -152,7 +152,7 @@ def _keep(path: str, layers: dict[str, Attention], gone: Collection[int]) -> _Ke
 
 
 def _keep_key_heads(path: str, layer: Attention, heads: list[int]) -> list[int]:
-    """The key-value heads used by the remaining query heads."""
+    """Returns the indices of the key-value heads that the remaining query heads use."""
     shared = layer.num_heads // layer.num_key_value_heads
     readers = {group: 0 for group in range(layer.num_key_value_heads)}
     for head in heads:
@@ -222,8 +222,8 @@ def take_parts(
     Args:
         value: The weight.
         parts: Indices of the slices, in the order of the result.
-        axis: The axis along which parts are concatenated.
-        width: Width of a part; `head_dim` for a head.
+        axis: The axis along which the slices are concatenated.
+        width: Width of one slice; `head_dim` if a slice is a head.
 
     Example:
     >>> take_parts(np.array([1, 2, 3, 4, 5, 6]), [0, 2], axis=0, width=2)

@@ -53,7 +53,7 @@ def enable_lora(
         seed: Seed of `A`.
 
     Returns:
-        The new parameter counts.
+        Counts of trainable and frozen parameters after the change.
 
     Raises:
         ConfigError: A pattern matches no dense layer, a layer has an adapter already,
@@ -146,7 +146,7 @@ def save_adapters(model: keras.Model, path: str | Path) -> None:
 
     Args:
         model: A model with adapters.
-        path: A safetensors file, which is replaced.
+        path: Path of the safetensors file to write; an existing file is replaced.
 
     Raises:
         ConfigError: The model has no adapters.
@@ -182,16 +182,17 @@ def load_adapters(model: keras.Model, path: str | Path) -> ParameterCount:
     """Loads saved adapters into a base model.
 
     Args:
-        model: The base model of the adapters, without adapters; it may be quantized.
-        path: A file of `save_adapters`.
+        model: The model for which the adapters were trained, without adapters; it may
+            be quantized.
+        path: A file written by `save_adapters`.
 
     Returns:
-        The new parameter counts; only the adapters are trainable.
+        Counts of trainable and frozen parameters; only the adapters are trainable.
 
     Raises:
         ConfigError: The model has adapters already.
-        ArtifactError: The file is missing, damaged or of another kind, or its adapters
-            do not fit the model's layers.
+        ArtifactError: The file is missing, damaged or not a file of adapters, or its
+            adapters do not fit the model's layers.
     """
     if there := adapted_layers(model):
         raise ConfigError(

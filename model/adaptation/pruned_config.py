@@ -49,16 +49,16 @@ def pruned_config(
 ) -> Model:
     """Reduces the numbers of heads and feed-forward units, equally in every block.
 
-    A head keeps its width, so `head_dim` is set explicitly. In an encoder-decoder all
-    attentions of both stacks then have the same number of heads.
+    A head keeps its width, so `head_dim` is set explicitly. In an encoder-decoder, all
+    attention layers of both stacks get the same number of heads.
 
     All key-value groups stay, each with equally many query heads; without grouped-query
     attention, a head's keys and values are removed with it.
 
     Args:
         model: The `model` section of a run.
-        heads: Heads to keep in each attention; None for all.
-        intermediate: Units to keep in each feed-forward; None for all.
+        heads: Number of heads to keep in each attention layer; None for all.
+        intermediate: Number of units to keep in each feed-forward layer; None for all.
 
     Returns:
         The section with the new `num_heads`, `head_dim`, `num_key_value_heads` and

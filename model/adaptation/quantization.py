@@ -30,14 +30,15 @@ def quantise(
     time: TensorFlow dequantizes a kernel whenever it multiplies with it.
 
     A kernel has one scale for each column in int8, and for each 128 numbers of a column
-    in int4. A token embedding has one for each token, and 8 bits in both modes. Norms,
-    biases and the small tables of positions and segments are not quantized.
+    in int4. A token embedding has one scale for each token, and 8 bits in both modes.
+    Norms, biases and the small tables of positions and segments are not quantized.
 
-    The model is saved and loaded like any other. To load a `.weights.h5` of it, first
-    build the model and quantize it in the same way.
+    The model is saved and loaded like any other. To load a `.weights.h5` file of a
+    quantized model, first build the model and quantize it in the same way.
 
     Args:
-        model: A built model without adapters. Add them afterwards (`enable_lora`).
+        model: A built model without adapters. Add adapters after quantization
+            (`enable_lora`).
         mode: `"int8"` or `"int4"`.
         targets: Patterns of the paths of layers; see
             `transbeam.model.adaptation.freezing`.

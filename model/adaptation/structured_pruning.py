@@ -1,13 +1,13 @@
 """Structured pruning of heads and feed-forward units by first-order importance.
 
-Each part ends in rows of a kernel: `head_dim` rows of an attention's output projection
-for a head, one row of the second feed-forward kernel for a unit. A gate g on the inputs
-of these rows, y = g x W, has at g = 1 the gradient
+The output of a head or a unit is multiplied with rows of a kernel: `head_dim` rows of
+the attention's output projection for a head, one row of the second feed-forward kernel
+for a unit. A gate g on the inputs of these rows, y = g x W, has at g = 1 the gradient
 
     ∂L/∂g = Σ W · ∂L/∂W        over these rows
 
 because y depends on x and W through their product only. So gradients from training
-suffice to estimate, to first order, the loss without the part; the model is not
+suffice to estimate, to first order, the loss without the head or unit; the model is not
 modified.
 """
 
@@ -35,9 +35,9 @@ def importances(kernel: Any, gradient: Any, width: int = 1) -> Any:
     """Estimates, to first order, the change in loss when kernel rows are removed.
 
     Args:
-        kernel: float `(N * width, D)`, with `width` rows for each part.
+        kernel: float `(N * width, D)`, with `width` rows for each head or unit.
         gradient: The loss's gradient with respect to the kernel.
-        width: `head_dim` for a head, 1 for a unit.
+        width: Number of rows per head or unit: `head_dim` for a head, 1 for a unit.
 
     Returns:
         float32 `(N,)`, non-negative.
@@ -91,9 +91,9 @@ def choose(
 ) -> dict[str, list[int]]:
     """Selects the most important heads and units of each sub-layer.
 
-    All sub-layers keep the same number, because a configuration has a single value. So
-    importances need not be comparable between blocks, which is why both papers
-    normalize them.
+    All sub-layers keep the same number, because a configuration has a single value.
+    Importances are compared only within a sub-layer, so they need not be normalized
+    between blocks, as both papers do.
 
     If one bias table serves all self-attentions of a stack (T5), the same heads are
     kept in all of them, by their summed importance.
@@ -137,7 +137,7 @@ def of_some_parts(
     Args:
         weights: Weights by path.
         kept: The result of `choose`.
-        model: The `model` section of the weights' run.
+        model: The `model` section of the run in which the weights were trained.
 
     Returns:
         Pairs of path and values.
@@ -176,7 +176,7 @@ def _of_part(
 
 
 def _best(scores: np.ndarray, number: int, groups: int) -> list[int]:
-    """Indices of the largest values, equally many per group; ties go to the first."""
+    """Indices of the largest scores, equally many per group; ties go to the first."""
     by_group = scores.reshape(groups, -1)
     order = np.argsort(-by_group, axis=1, kind="stable")[:, : number // groups]
     begins = np.arange(groups)[:, np.newaxis] * by_group.shape[1]
@@ -194,7 +194,7 @@ def _added_up_by_stack(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 
 def _is_of_table(part: str, stack: str) -> bool:
-    """Checks by its path if a part is a self-attention of a stack."""
+    """Checks by its path if a sub-layer is a self-attention of the given stack."""
     return part.startswith(stack) and part.endswith("/self_attention")
 
 

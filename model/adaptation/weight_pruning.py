@@ -17,11 +17,11 @@ KERNELS = ("*/kernel",)
 
 @dataclass(frozen=True)
 class Sparsity:
-    """The share of zeros among some weights.
+    """Sparsity: the share of zeros in some weights of a model.
 
     Attributes:
         by_weight: Share of zeros in each weight, by path.
-        total: The share over all of them.
+        total: Share of zeros in all these weights together.
     """
 
     by_weight: dict[str, float]
@@ -61,10 +61,11 @@ def prune_weights(
 ) -> Sparsity:
     """Sets the smallest weights to zero and keeps them there in further training.
 
-    The model's size and speed do not change; only a compressed file is smaller. It
+    The model's size and speed do not change; only a compressed file is smaller. Pruning
     helps to determine how many weights a model needs.
 
-    To prune in steps, call it again with a higher sparsity; zeros are the smallest.
+    To prune in steps, call this function again with a higher sparsity: weights that are
+    already zero are pruned first.
 
     Args:
         model: A built model.
@@ -76,7 +77,7 @@ def prune_weights(
             lose more.
 
     Returns:
-        The share of zeros now.
+        The share of zeros after pruning.
 
     Raises:
         ConfigError: A pattern matches no weight, a weight is quantized, or an argument

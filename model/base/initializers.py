@@ -1,4 +1,4 @@
-"""Weight initializers: their default, and the seeds of a model's parts by name."""
+"""Weight initializers: the default one, and seeds derived from the names of layers."""
 
 import hashlib
 
@@ -10,7 +10,7 @@ def derive_seed(seed: int | None, *names: str) -> int | None:
 
     Two layers of the same shape and seed would start with equal weights and drop the
     same units. Seeds derived from names, unlike those from a counter, do not change
-    when a part is added elsewhere.
+    when a layer is added elsewhere.
 
     Args:
         seed: Seed of the model, or None for a different model each time.

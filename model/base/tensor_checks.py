@@ -102,7 +102,7 @@ def check_range(ids, limit: int, name: str, advice: str = "") -> None:
         ids: int, any shape.
         limit: Number of rows.
         name: The name of the ids in the error.
-        advice: Advice for the error.
+        advice: A hint that is appended to the error message.
 
     Raises:
         ValueError: An id is below 0, or not below `limit`; only in eager execution.

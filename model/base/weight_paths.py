@@ -36,10 +36,11 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
         paths: Paths such as `encoder_layer_0/self_attention/query/kernel`.
         patterns: Glob patterns: `*` matches any characters, also `/`, `?` one
             character, `[01]` one of these.
-        what: The kind of the paths, for the error.
+        what: The kind of object that the paths name, such as `"weight"`, for the error
+            message.
 
     Returns:
-        The paths that match, in their order.
+        The paths that match, in their original order.
 
     Raises:
         ConfigError: A pattern matches no path. The error lists the most similar paths.
@@ -63,7 +64,7 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
 
 def is_head(path: str) -> bool:
-    """Checks if a weight belongs to a head or a pooler, and not to the body.
+    """Checks if a weight belongs to a head or a pooler rather than to the backbone.
 
     Example:
     >>> is_head("head_dense/kernel"), is_head("encoder_layer_0/feedforward/gate/kernel")

@@ -30,14 +30,16 @@ class Reach:
     """The cost of a self-attention for one sequence, without its projections.
 
     Attributes:
-        scores: Pairs of a query and a key, per head.
-        products: Multiply-adds of all heads besides those of scores and values.
-        drawn_products: Multiply-adds with random, untrained weights.
-        features: Features of queries and keys, over all heads.
+        scores: Number of pairs of a query and a key, per head.
+        products: Multiply-adds over all heads, other than those for scores and for
+            weighted sums of values.
+        drawn_products: Multiply-adds of products with random projections, which are not
+            trained.
+        features: Number of features of queries and keys, over all heads.
         pairs: Number of products of query and key features, over all heads, other than
             scores.
-        kept: Numbers stored for the backward pass besides probabilities, over all
-            heads.
+        kept: Number of values stored for the backward pass other than probabilities,
+            over all heads.
     """
 
     scores: int
@@ -48,7 +50,7 @@ class Reach:
     kept: int = 0
 
     def multiply_adds(self, attention: Attention, head_dim: int) -> int:
-        """Multiply-adds of products with gradients: K for a score, K for its value."""
+        """Multiply-adds of products with gradients: two products, each K per score."""
         return 2 * self.scores * attention.num_heads * head_dim + self.products
 
 

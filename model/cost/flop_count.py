@@ -12,7 +12,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 @dataclass(frozen=True)
 class Work:
-    """FLOPs by part, of both passes.
+    """FLOPs of the forward and the backward pass, by part of the model.
 
     The parts are `projections` (queries, keys, values and outputs of attention),
     `attention` (scores and means of values, which grow with the length), `feedforward`,
@@ -45,7 +45,7 @@ def products(part: Part, multiply_adds: int, *, gradients: int = 2) -> Work:
     """FLOPs of matrix products: two per multiply-add.
 
     Args:
-        part: The part that they belong to.
+        part: The part of the model to which the products belong.
         multiply_adds: Multiply-adds of the forward pass.
         gradients: The number of factors that need a gradient: each adds a product of
             the same size to the backward pass.

@@ -51,7 +51,8 @@ def count_work(
 
     Args:
         config: The `model` section of a run.
-        objective: The `objective` section; its head is counted for targets only.
+        objective: The `objective` section; vocabulary logits are counted only at
+            positions with a target.
         vocabulary_size: As in `count_parameters`. The logits of the table's padding
             rows are also computed, and discarded.
         lengths: Number of tokens, for the encoder and the decoder if there are both.
@@ -149,7 +150,7 @@ def _cross_attention(side: Side) -> Work:
 
 
 def _projections(side: Side, context: int) -> Work:
-    """FLOPs of a sequence's queries and outputs, and of a context's keys and values."""
+    """FLOPs of projections: of queries, outputs, and a context's keys and values."""
     queries, keys = side.tokens * side.queries, context * side.keys
     width = side.config.hidden_dim
     work = products("projections", (2 * queries + 2 * keys) * width)

@@ -76,7 +76,7 @@ def training_memory(
         parameters: Number of weights of the model, with its head and with adapters.
         activations: Bytes stored for the backward pass of a batch, or of a
             micro-batch.
-        scores: Number of its vocabulary logits, `tokens * V`.
+        scores: Number of vocabulary logits of that batch or micro-batch, `tokens * V`.
         training: The `training` section of a run.
         trained: Number of trainable weights; None for all.
         teacher: Number of weights of a teacher.
@@ -111,7 +111,7 @@ def training_memory(
 
 
 def _scores_held(scores: int, training: TrainingConfig) -> int:
-    """Bytes of logits and softmax, of some tokens; with a teacher, of all tokens."""
+    """Bytes of logits and softmax for one chunk of tokens; for all with a teacher."""
     if training.distillation is not None:
         return 3 * scores
     return 2 * min(scores, MOST_SCORES)

@@ -57,7 +57,7 @@ def advice(run: RunConfig, found: Memory, replicas: int = 1) -> str:
 def _ways(
     run: RunConfig, found: Memory, replicas: int
 ) -> Iterator[tuple[str, RunConfig]]:
-    """Yields the keys to change, each with the changed run."""
+    """Yields the keys to change, each with the run's config after the change."""
 
     def changed(**keys: Any) -> RunConfig:
         return replace(run, training=replace(run.training, **keys))
@@ -81,7 +81,7 @@ def _ways(
 
 
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
-    """The smallest number of micro-batches that fits, else the largest; or None."""
+    """Smallest number of micro-batches that fits, else the largest; None if none."""
     training = run.training
     more = [
         parts

@@ -34,11 +34,11 @@ _NO_DENSE_LAYERS = ("patch_embedding/", "logits/")
 
 @dataclass(frozen=True)
 class TrainedParameters:
-    """The trainable parameters of a model.
+    """Numbers of trainable parameters and of adapter parameters in a model.
 
     Attributes:
         numbers: Number of trainable parameters.
-        added: Number of these that are adapter weights.
+        added: Number of trainable parameters in adapters.
     """
 
     numbers: int
@@ -46,14 +46,14 @@ class TrainedParameters:
 
 
 def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
-    """Counts the weights of a backbone, without a head except a decoder's logits.
+    """Counts a backbone's weights, without task heads, with a decoder's logits.
 
     An encoder's pooler is included. A tied embedding counts once.
 
     Args:
         config: The `model` section of a run.
         vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
-            Without effect for images.
+            Ignored for image models.
 
     Returns:
         Weights by part; parts without weights are left out.
@@ -121,7 +121,7 @@ def as_trained(config: Model, objective: Objective) -> Model:
 
 
 def scored_rows(config: Model, vocabulary_size: int) -> int:
-    """Counts the rows of the logits: a tied table's padding is computed, then cut off.
+    """Number of logits per token, with a tied table's padding rows (later cut off).
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig

@@ -108,7 +108,7 @@ def find_vocabulary_size(run: RunConfig, given: int | None = None) -> int:
 
     Args:
         run: The run.
-        given: A vocabulary size to use instead.
+        given: A vocabulary size to use instead of the tokenizer's.
 
     Raises:
         ConfigError: The tokenizer does not exist, or a vocabulary is given for images.

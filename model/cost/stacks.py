@@ -21,11 +21,13 @@ from transbeam.configs.schema.run import RunConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Lengths:
-    """Lengths of a sequence, or of encoder and decoder sequence.
+    """Length of the sequence, or lengths of the encoder's and the decoder's sequences.
 
     Attributes:
-        tokens: Tokens of the sequence; of the encoder in an encoder-decoder.
-        decoder_tokens: Tokens of the decoder in an encoder-decoder, else 0.
+        tokens: Number of tokens in the sequence; in an encoder-decoder, in the
+            encoder's sequence.
+        decoder_tokens: Number of tokens in the decoder's sequence in an
+            encoder-decoder, else 0.
     """
 
     tokens: int
@@ -33,7 +35,7 @@ class Lengths:
 
     @property
     def together(self) -> int:
-        """All tokens of a record."""
+        """Number of tokens in a record, over encoder and decoder."""
         return self.tokens + self.decoder_tokens
 
 
@@ -42,8 +44,8 @@ def record_lengths(run: RunConfig, tokens: int | None = None) -> Lengths:
 
     Args:
         run: The run.
-        tokens: Replaces `data.sequence_length`. A decoder's length is the objective's,
-            which may depend on it.
+        tokens: Replaces `data.sequence_length`. The objective sets the decoder's
+            length, which may depend on `tokens`.
 
     Raises:
         ConfigError: A length exceeds the model's maximum.
@@ -78,12 +80,12 @@ class Side:
     """A stack of identically configured blocks, with its sequence lengths.
 
     Attributes:
-        config: The model's section of a run.
-        attention: The attention of this stack.
+        config: The `model` section of a run.
+        attention: The attention config of this stack.
         num_layers: Number of blocks.
-        tokens: Tokens of its sequence.
+        tokens: Number of tokens in the stack's sequence.
         causal: True for a decoder.
-        context: Tokens of the context in cross-attention, or 0.
+        context: Number of tokens in the context of cross-attention, or 0.
     """
 
     config: StackConfig
@@ -95,12 +97,12 @@ class Side:
 
     @property
     def queries(self) -> int:
-        """Width of all query heads."""
+        """Total width of all query heads."""
         return self.attention.num_heads * self.config.head_dim(self.attention)
 
     @property
     def keys(self) -> int:
-        """Width of all key heads, and of all value heads."""
+        """Total width of all key heads, which equals that of all value heads."""
         return self.attention.key_value_heads * self.config.head_dim(self.attention)
 
 

@@ -25,8 +25,8 @@ def count_pieces(tokenizer: TokenizerConfig) -> int:
     """Returns the vocabulary size of a tokenizer.
 
     Args:
-        tokenizer: The `tokenizer` section of a run. If it is still to be trained, the
-            size is a key.
+        tokenizer: The `tokenizer` section of a run. If the tokenizer is still to be
+            trained, the size is read from the key `vocabulary_size`.
 
     Raises:
         ConfigError: There is no file to read the size from.
@@ -56,7 +56,7 @@ def count_pieces(tokenizer: TokenizerConfig) -> int:
 
 
 def _file_in(folder: Path) -> Path:
-    """The vocabulary file of a folder, by the same rules as `transbeam data`."""
+    """Finds the vocabulary file of a folder, by the same rules as `transbeam data`."""
     models = sorted(f for f in folder.iterdir() if f.suffix in _SENTENCE_PIECE)
     candidates = [
         folder / "tokenizer.yaml",

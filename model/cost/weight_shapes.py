@@ -47,12 +47,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
-    """Shapes of a backbone's weights, without a head except a decoder's logits.
+    """Shapes of a backbone's weights: no task head, but a decoder's vocabulary logits.
 
     Args:
         config: The `model` section of a run.
         vocabulary_size: Number of tokens, not yet rounded up to `vocabulary_multiple`.
-            Without effect for images.
+            Ignored for image models.
 
     Example:
     >>> shapes = backbone_shapes(EncoderConfig(num_layers=1, hidden_dim=8), 100)
@@ -98,7 +98,7 @@ def count_blocks(config: Model) -> dict[str, int]:
 
 
 def shapes_by_part(config: Model, vocabulary_size: int) -> Shapes:
-    """Shapes of a backbone's weights, with a single block for each stack.
+    """Shapes of a backbone's weights, with one block in place of all blocks of a stack.
 
     Args:
         config: The `model` section of a run.
@@ -161,7 +161,7 @@ def head_shapes(config: Model, objective: Objective, vocabulary_size: int) -> Sh
 
 
 def table_rows(config: StackConfig, vocabulary_size: int) -> int:
-    """Rows of the token embedding: the vocabulary, rounded up.
+    """Number of rows of the token embedding: the vocabulary size, rounded up.
 
     Example:
     >>> table_rows(DecoderConfig(vocabulary_multiple=128), 32_100)
@@ -197,7 +197,7 @@ def _seq2seq(config: Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
 
 
 def _tables(config: DecoderConfig | Seq2SeqModelConfig, vocabulary_size: int) -> Shapes:
-    """Token embedding, and the output matrix unless it is tied."""
+    """Shapes of the token embedding, and of the output matrix unless it is tied."""
     width = config.hidden_dim
     shapes = _tokens(config, vocabulary_size)
     if not config.tie_embeddings:
@@ -208,7 +208,7 @@ def _tables(config: DecoderConfig | Seq2SeqModelConfig, vocabulary_size: int) ->
 
 
 def _tokens(config: StackConfig, vocabulary_size: int) -> Shapes:
-    """Token embedding, and its projection if it is narrow."""
+    """Shapes of the token embedding, and of its projection if it is narrow."""
     width = config.table_dim
     shapes = _table("token_embedding", table_rows(config, vocabulary_size), width)
     if config.embedding_dim is not None:
@@ -219,7 +219,7 @@ def _tokens(config: StackConfig, vocabulary_size: int) -> Shapes:
 def _stack(
     config: StackConfig, attention: Attention, side: str, *, pair: bool = False
 ) -> Shapes:
-    """A stack, from its position embeddings to its final norm.
+    """Shapes of a stack's weights, from its position embeddings to its final norm.
 
     Args:
         config: The model's config.
@@ -247,7 +247,7 @@ def _stack(
 
 
 def _block(config: StackConfig, attention: Attention, *, crosses: bool) -> Shapes:
-    """A block: its sub-layers, each with its norm and the residual's scale."""
+    """Shapes of a block's weights: sub-layers, each with norm and residual scale."""
     sub_layers = {"self_attention": _attention(config, attention)}
     if crosses:
         sub_layers["cross_attention"] = _projections(config, attention)
@@ -284,7 +284,7 @@ def _attention(config: StackConfig, attention: Attention) -> Shapes:
 
 
 def _projections(config: StackConfig, attention: Attention) -> Shapes:
-    """Queries, keys, values and the output."""
+    """Shapes of the query, key, value and output projections."""
     inner = attention.num_heads * config.head_dim(attention)
     bias = attention.output_bias
     output = _dense("output", inner, config.hidden_dim, bias=bias)
@@ -316,7 +316,7 @@ def _feedforward(config: StackConfig) -> Shapes:
 
 
 def _norm(name: str, config: StackConfig, width: int | None = None) -> Shapes:
-    """A norm, of the hidden width if no other width is given."""
+    """Shapes of a norm's weights, of the hidden width if no other width is given."""
     vectors = (
         ("gamma", "beta") if isinstance(config.norm, LayerNormConfig) else ("gamma",)
     )

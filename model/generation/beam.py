@@ -26,7 +26,7 @@ class Finished(NamedTuple):
     scores: Any
 
     def better_of(self, others: "Finished") -> "Finished":
-        """Merges two sets to the best `K`; ties go to the entries of `self`."""
+        """Merges two sets of hypotheses to the best `K`; ties go to those of `self`."""
         joined = [
             ops.concatenate(pair, axis=1) for pair in zip(self, others, strict=True)
         ]
@@ -34,7 +34,7 @@ class Finished(NamedTuple):
         return Finished(pick(joined[0], indices), pick(joined[1], indices), scores)
 
     def first(self, number: int, pad_token_id: int) -> "Finished":
-        """The best `number` hypotheses, with padding after each."""
+        """The best `number` hypotheses, each padded with `pad_token_id`."""
         token_ids, lengths, scores = (part[:, :number] for part in self)
         columns = ops.arange(ops.shape(token_ids)[2], dtype="int32")
         written = columns < ops.expand_dims(lengths, 2)
@@ -109,7 +109,7 @@ def search(
         config: Its logits rules and stop conditions are used; its method and its
             `max_new_tokens` are not.
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
-        width: The largest `num_beams`, `K`; the same.
+        width: The largest `num_beams`, `K`; an int, or on TensorFlow a tensor.
         early_stopping: As in `BeamConfig`.
 
     References:
@@ -171,7 +171,7 @@ class _Step:
             logits: float32 `(B K, V)`.
             history: The tokens of the beams, `B K` rows.
             sums: float32 `(B, K)`, their log-probabilities.
-            finished: The best finished hypotheses.
+            finished: The best finished hypotheses so far.
             done: bool `(B,)`, rows whose search is over.
 
         Returns:
@@ -236,7 +236,7 @@ class _Step:
         Args:
             history: `B M` rows.
             sums: float32 `(B, M)`.
-            length: float32 scalar or `(B, 1)`, of the texts.
+            length: float32 scalar or `(B, 1)`, the number of tokens in each text.
         """
         size = (ops.shape(history.token_ids)[0], self.room)
         texts = ops.slice(history.token_ids, (0, history.prompt_length), size)
@@ -267,7 +267,7 @@ class _Step:
 
 
 def flat_rows(indices: Any, number: Any) -> Any:
-    """Converts `(B, M)` indices in groups of `number` rows to flat int32 `(B M,)`."""
+    """Converts `(B, M)` indices within groups of `number` rows to flat `(B M,)`."""
     starts = ops.arange(ops.shape(indices)[0], dtype="int32") * number
     return ops.reshape(ops.cast(indices, "int32") + starts[:, None], [-1])
 

@@ -1,4 +1,4 @@
-"""Operations on the rows of a KV cache, of any structure."""
+"""Operations on the rows of a KV cache, a nested structure of tensors."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def repeat_rows(cache: Any, times: int) -> Any:
 
 
 def gather_rows(part: Any, rows: Any) -> Any:
-    """Gathers rows of all tensors, int32 `(R,)`."""
+    """Gathers rows, by their indices int32 `(R,)`, of all tensors in a structure."""
     return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), part)
 
 
@@ -32,9 +32,9 @@ def concatenate_rows(first: Any, second: Any) -> Any:
 
 
 def take_rows(cache: Any, rows: Any) -> Any:
-    """Gathers rows, int32 `(R,)`, each in place of one with the same prompt.
+    """Gathers a cache's rows by index, int32 `(R,)`; prompts must stay the same.
 
-    Entries of `"context"` depend only on the prompt, and are not moved.
+    Entries of `"context"` depend only on the prompt, and are returned unchanged.
 
     Example:
     >>> cache = {"key": ops.array([1, 2]), "context": ops.array([7, 7])}
@@ -75,8 +75,8 @@ def move_slots(cache: Any, shift: Any, slots: Any) -> Any:
 
     Args:
         cache: The cache of `DecodeFunctions.prefill`.
-        shift: The number of columns; to the left if negative, which only padding
-            allows.
+        shift: The number of columns; negative shifts to the left, which is allowed only
+            if the dropped columns are padding.
         slots: The number of slots after the shift.
     """
     if not isinstance(cache, dict):

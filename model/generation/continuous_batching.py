@@ -34,7 +34,7 @@ class Running(NamedTuple):
 
     Attributes:
         token_ids: int32 `(B, L)`, prompts and new tokens; entries before a row's first
-            token and after the last filled column have no meaning.
+            token and after the last filled column are undefined.
         num_tokens: int32 `(B,)`, number of tokens of each row, with the prompt.
         num_new: int32 `(B,)`, number of generated tokens of each row.
         length: int, or on TensorFlow an int32 scalar: number of filled columns.
@@ -61,7 +61,7 @@ class Running(NamedTuple):
         return ops.slice(self.token_ids, (0, self.length - 1), (rows, 1))
 
     def ended(self, stop_token_ids: Sequence[int]) -> tuple[Any, Any]:
-        """Marks finished rows, and those among them that ended with a stop token."""
+        """Marks finished rows, and those of them that ended with a stop token."""
         finished = ops.zeros_like(self.num_new, dtype="bool")
         for token in stop_token_ids:
             finished = ops.logical_or(finished, ops.equal(self.last[:, 0], token))

@@ -23,8 +23,9 @@ def search_contrastively(
     """Generates by contrastive search; see `transbeam.model.generation.generate`.
 
     Among the `k` most likely tokens it selects the one with the highest probability
-    minus the largest similarity of its hidden state to those of earlier tokens. The
-    model processes all `k` candidates for this, and so already has the next logits.
+    minus the largest similarity of its hidden state to those of earlier tokens. For
+    this the model processes all `k` candidates, which also yields the logits after the
+    selected one.
 
     Shapes: `B` batch, `k` candidates, `S` slots, `V` vocabulary, `D` hidden width.
 

@@ -77,7 +77,8 @@ class ExternalCacheModel:
         """Reads more tokens.
 
         Args:
-            token_ids: int32 `(B, Q)`. Padding at the end is overwritten later.
+            token_ids: int32 `(B, Q)`. Padding at the end is allowed: the next call
+                overwrites its cache slots.
             index: int or int32 scalar, the number of tokens processed before.
             layers: The cache.
             context: The result of `encode`.
@@ -100,8 +101,8 @@ class ExternalCacheModel:
             padding_mask: int32 `(B, Q)`, 0 for padding.
 
         Returns:
-            The cache. Pass the last token again to get its logits; it then attends to
-            the same tokens.
+            The cache. To get the logits after the prompt, process its last token again:
+            it then attends to the same tokens.
         """
         batch, length = token_ids.shape
         prefix = ops.pad(padding_mask, ((0, 0), (0, self.slots - length)))

@@ -56,8 +56,9 @@ def generate(
     Returns:
         dict of tensors: `token_ids` int32 `(B, N)`, the new tokens, then
         `pad_token_id`; `lengths` int32 `(B,)`, the number of new tokens, with the token
-        or the sequence that ended the text. `beam` returns `(B, R, N)` and `(B, R)`,
-        and `scores` float32 `(B, R)`, best first.
+        or the sequence that ended the text. For `beam`, `token_ids` is `(B, R, N)`,
+        `lengths` is `(B, R)`, and `scores`, float32 `(B, R)`, is also returned, best
+        first.
 
     Raises:
         ConfigError: The config names a token that does not exist.

@@ -1,6 +1,6 @@
-"""Logits processors, with the parameters of a config or of each row.
+"""Logits processors whose parameters come from a config or differ for each row.
 
-Those of rows have tensors as parameters. A processor that no row uses is not computed.
+Per-row parameters are tensors. A processor that no row uses is not computed.
 """
 
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def force(scores: Any, history: TokenBuffer, tokens: tuple[int, ...]) -> Any:
 
     Args:
         scores: float32 `(B, V)`.
-        history: The tokens so far.
+        history: The prompts and the tokens generated so far.
         tokens: The forced first new tokens; later scores are unchanged.
     """
     place = ops.minimum(history.num_new, len(tokens) - 1)
@@ -122,8 +122,8 @@ class RowLogitsProcessor(NamedTuple):
     """The logits processors of each of `B` rows.
 
     Attributes:
-        repetition_penalty: float32 `(B,)`, above 0; 1 for none.
-        no_repeat_ngram_size: int32 `(B,)`; 0 for none.
+        repetition_penalty: float32 `(B,)`, above 0; 1 for no penalty.
+        no_repeat_ngram_size: int32 `(B,)`; 0 to allow all n-grams.
         bias_ids: int32 `(B, K)`, tokens with a logit bias.
         biases: float32 `(B, K)`, the biases; 0 for unused entries.
     """
@@ -171,7 +171,7 @@ def adjust(
         scores: float32 `(B, V)`, logits.
         wanted: The processors of the rows.
         read: Returns the tokens so far; called only if needed.
-        some: `wanted.any()`, computed once before the loop.
+        some: The result of `wanted.any()`, computed once before the decoding loop.
 
     Example:
     >>> texts = GeneratedRows(ops.array([[0, 1, 0]]), ops.array([[True] * 3]), 3)
@@ -271,6 +271,6 @@ def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
 
 
 def _at(rows: Any, columns: Any) -> Any:
-    """Gathers columns of `(B, L)`; a scalar index keeps its axis, of length 1."""
+    """Gathers columns of `(B, L)` by index; a scalar index gives `(B, 1)`."""
     columns = ops.reshape(ops.maximum(columns, 0), [-1])
     return ops.take(rows, columns, axis=1)

@@ -69,7 +69,7 @@ def check_room(
     """Checks that prompt and new tokens fit the model's maximum length.
 
     Raises:
-        DataError: The prompt and the new tokens are more than `steps.max_length`.
+        DataError: The prompt and the new tokens together exceed `steps.max_length`.
     """
     new = config.max_new_tokens
     longest = steps.max_length
@@ -88,7 +88,7 @@ def check_seeds(seeds: Any, token_ids: Any) -> Any:
     """Checks that there is a seed for each row, and that it fits 32 bits.
 
     Returns:
-        The seeds, as a tensor of 32 bits.
+        The seeds, as a tensor with a 32-bit dtype.
 
     Raises:
         ValueError: The seeds are missing, or are not one per row; or one does not fit

@@ -17,8 +17,9 @@ def left_pad(
     Args:
         prompts: Tokens of each prompt, at least one per prompt.
         padding: The padding token.
-        multiple: The length is rounded up to a multiple of this. A function is compiled
-            again for each length, so keep the number of lengths small.
+        multiple: The length of the prompts is rounded up to a multiple of this number.
+            A function is compiled again for each length, so keep the number of lengths
+            small.
 
     Returns:
         `token_ids` and `padding_mask`, both int32 `(B, P)`; the mask is 1 for tokens.

@@ -39,7 +39,7 @@ class RequestBatch(NamedTuple):
             probability.
         seeds: int32 `(B,)`, the seeds of rows that sample.
         min_p: float32 `(B,)`, sample among tokens with at least this share of the
-            largest probability; 0 for all. None if no row uses it.
+            largest probability; 0 for all. None if no row uses `min_p`.
         adjustments: Logits processors applied before sampling. None for none.
     """
 
@@ -57,7 +57,7 @@ class RequestBatch(NamedTuple):
 
 
 def map_requests(function: Callable[..., Any], *requests: RequestBatch) -> RequestBatch:
-    """Maps a function over each field of requests that have the same fields."""
+    """Applies a function to the values of each field, over several request batches."""
     *columns, adjustments = zip(*requests, strict=True)
     found: Any = [
         None if column[0] is None else function(*column) for column in columns
@@ -187,7 +187,8 @@ def choose(
         place: The index of the new token, from 0; int32 scalar, or `(B,)` if rows
             started at different times.
         read: Returns the tokens so far; called only if needed.
-        adjusted: `requests.adjusted()`, computed once before the loop.
+        adjusted: The result of `requests.adjusted()`, computed once before the decoding
+            loop.
     """
     drawn, wanted = ops.any(requests.temperature > 0), requests.adjustments
     if wanted is None:

@@ -1,4 +1,4 @@
-"""Sampling of tokens: random numbers of requests, and the distributions drawn from."""
+"""Sampling of tokens: per-request random numbers and filtered distributions."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def random_uniform(
 def random_gumbel(seeds: Any, position: Any, purpose: int, size: int) -> Any:
     """Gumbel noise, float32 `(B, size)`; arguments as `random_bits`.
 
-    The argmax of logits with such noise is a sample from their softmax.
+    The argmax of logits plus Gumbel noise is a sample from their softmax.
     """
     # The largest noise decides, and comes from the smallest of these numbers, so these
     # need float32's full resolution near 0.
@@ -153,7 +153,7 @@ def keep_likeliest(scores: Any, top_k: Any, top_p: Any) -> Any:
 
     Args:
         scores: float32 `(B, V)`.
-        top_k: int32 `(B,)`; 0 for all.
+        top_k: int32 `(B,)`; 0 keeps all scores.
         top_p: float32 `(B,)`. The highest score is always kept.
 
     Example:

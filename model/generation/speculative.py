@@ -35,11 +35,11 @@ def write_ahead(
     of all of them in one step. The longest accepted prefix is kept, followed by the
     model's own token in place of the first rejected one.
 
-    All rows advance by as many tokens as the row with the fewest. The further tokens of
-    other rows are generated again, with the same result: every random number belongs to
-    an index in the text, not to a round. So a row's text depends neither on other rows
-    nor on `k`. The paper's extra token after `k` accepted ones would break this
-    invariance, and costs as much as another draft token.
+    All rows advance by the smallest number of tokens that any row has determined. The
+    remaining tokens of other rows are generated again, with the same result: every
+    random number belongs to an index in the text, not to a round. So a row's text
+    depends neither on other rows nor on `k`. The paper's extra token after `k` accepted
+    ones would break this invariance, and costs as much as another draft token.
 
     Args:
         steps: The model.
@@ -113,10 +113,13 @@ def _advance(state, decided, accepted, ends, config):
     """Advances all rows by the number of tokens that every row has determined.
 
     Args:
-        state: The history, finished rows `(B,)` and lengths `(B,)` before the round.
-        decided: `k` tokens `(B,)`; those of a row are valid up to its first rejection.
-        accepted: `k` bools `(B,)`, true if the token is the draft's.
-        ends: `k` bools `(B,)`, true if the token ends the text.
+        state: The token buffer, finished rows `(B,)` and lengths `(B,)` before the
+            round.
+        decided: `k` int32 tensors `(B,)`, the tokens of the round; those of a row are
+            valid up to its first rejection.
+        accepted: `k` bool tensors `(B,)`, true if the token was proposed by the draft
+            model.
+        ends: `k` bool tensors `(B,)`, true if the token ends the text.
         config: The generation config.
     """
     history, finished, lengths = state

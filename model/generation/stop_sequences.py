@@ -15,7 +15,7 @@ class StopSequences:
     """Token sequences that are compared with the ends of rows, all at once.
 
     Args:
-        sequences: Each of at least one token.
+        sequences: The token sequences, each with at least one token.
 
     Example:
     >>> history = TokenBuffer.allocate(ops.array([[7, 5]]), ops.array([[1, 1]]), room=1)
@@ -69,8 +69,8 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
 
     Args:
         tokens: int32 `(B, N)`.
-        where: bool `(B, N)`, true for tokens that must match; the others may be
-            anything.
+        where: bool `(B, N)`, true for tokens that must equal the sequence's tokens;
+            others may be any tokens.
         vocabulary_size: `V`.
 
     Example:

@@ -1,4 +1,4 @@
-"""A buffer of static shape for the prompts and the generated tokens."""
+"""A token buffer of static shape for prompts and generated tokens."""
 
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class TokenBuffer(NamedTuple):
         return self._replace(token_ids=token_ids)
 
     def last(self, size: int = 1) -> Any:
-        """The last tokens of each row: int32 `(B, size)`, -1 where there is none.
+        """The last tokens of each row: int32 `(B, size)`, -1 for missing tokens.
 
         Example:
         >>> ids, mask = ops.array([[0, 5]]), ops.array([[0, 1]])
@@ -99,7 +99,7 @@ class TokenBuffer(NamedTuple):
         )
 
     def new_tokens(self, lengths: Any, size: int, padding: int) -> Any:
-        """The first `lengths` `(B,)` new tokens of rows, then padding: `(B, size)`."""
+        """The first `lengths` `(B,)` new tokens of each row, padded: `(B, size)`."""
         batch = ops.shape(self.token_ids)[0]
         new = ops.slice(self.token_ids, (0, self.prompt_length), (batch, size))
         columns = ops.arange(size, dtype="int32")

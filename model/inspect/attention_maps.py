@@ -33,12 +33,13 @@ def attention_probabilities(
         `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention, and
         for low-rank attention with its projected keys as `S`. For sliding windows they
         are `(N, B, H, b, S)`, with the keys of a block's window as `S`. Global window
-        and block sparse attention have two entries, since a few queries attend to their
-        whole document: one under the path for all queries, `(N, B, H, b, S)`, in which
-        the rows of these few are not used; `S` are the keys of a window, then the
-        distant ones. The second, under the path with `/global`, is for the few queries,
-        `(N, B, H, T, b)`, with one block of keys after the other; it sums to one over
-        all blocks. Kernel attention has no probabilities and is omitted.
+        and block sparse attention have two entries, since some queries (global tokens,
+        or outermost blocks) attend to their whole document: the first, under the
+        layer's path, is for all queries, `(N, B, H, b, S)`, with the keys of a window
+        and then the distant keys as `S`; ignore its rows for these queries. The second,
+        under the layer's path with `/global` appended, has the probabilities of these
+        queries, `(N, B, H, T, b)`, one block of keys after the other, which sum to one
+        over all blocks. Kernel attention has no probabilities and is omitted.
 
     Example:
     >>> import numpy as np

@@ -1,1 +1,1 @@
-"""Performance-critical operations: a reference and a faster form of each."""
+"""Performance-critical operations: a reference and a faster version of each."""

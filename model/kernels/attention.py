@@ -34,13 +34,15 @@ def scaled_dot_product_attention(
         value: float `(B, S, G, K)`.
         row_bias: `row_bias(start, size, *trained)` returns the bias of the scores of
             the `size` queries from `start` on: float32, of rank 4 and broadcastable to
-            `(B, H, size, S)`. Both are int32 scalars, tensors or not. A bias shared by
-            all heads is assumed to be a mask, and is cast to the dtype of `query`.
+            `(B, H, size, S)`. `start` and `size` are int32 scalars, tensors or not. A
+            bias shared by all heads is assumed to be a mask, and is cast to the dtype
+            of `query`.
         trained: Tensors that are passed to `row_bias` and get gradients, such as a
             table of relative positions. Nothing else in `row_bias` gets a gradient.
-        scale: Factor of the scores before the bias is added. TensorFlow fuses both into
-            the matrix product, so it is cheaper here than beforehand. Scale float16
-            queries beforehand: their products may overflow at 65,504.
+        scale: Factor of the scores before the bias is added. TensorFlow fuses scale and
+            bias into the matrix product, so scaling here is cheaper than scaling the
+            queries beforehand. Scale float16 queries beforehand: their products may
+            overflow at 65,504.
 
     Returns:
         `(B, T, H, K)` in the dtype of `query`. The softmax is computed in float32. For
@@ -58,7 +60,7 @@ def scaled_dot_product_attention(
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), equation 1
-        - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in pieces)
+        - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in chunks)
     """
     if on_tensorflow():
         from transbeam.model.kernels.attention_tensorflow import attend

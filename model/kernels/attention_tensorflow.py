@@ -1,9 +1,9 @@
-"""Attention for some rows at a time, for TensorFlow.
+"""Attention for one block of queries at a time, for TensorFlow.
 
 It uses plain ops, in patterns that TensorFlow's graph optimizer recognizes: it fuses
 `matmul(query, key) * scale + bias` to one kernel if all heads share the bias.
 
-Shapes: `C` rows at a time; the other letters are those of
+Shapes: `C` queries of a block; the other letters are those of
 `transbeam.model.kernels.attention`. In this module heads precede tokens: queries are
 `(B, H, T, K)`, keys `(B, G, S, K)`.
 """
@@ -50,14 +50,14 @@ def _with_gradient(attention: "_Attention"):
 
 @dataclass(frozen=True)
 class _Rows:
-    """The partition of the queries into pieces.
+    """The partition of the queries into blocks of equal size.
 
     The attributes are ints if shapes are static, else scalar tensors.
 
     Attributes:
         length: `T`.
-        size: `C`, rows of every piece: the last piece overlaps the one before it.
-        pieces: Number of pieces.
+        size: `C`, queries of each block: the last block overlaps the one before it.
+        pieces: Number of blocks.
     """
 
     length: Any
@@ -66,7 +66,7 @@ class _Rows:
 
     @property
     def in_one_piece(self) -> bool:
-        """True if all queries are statically known to fit in one piece."""
+        """True if all queries are statically known to fit in one block."""
         return isinstance(self.pieces, int) and self.pieces == 1
 
     def start(self, number):
@@ -79,21 +79,21 @@ class _Rows:
         return tf.ensure_shape(some, self.shape(x))
 
     def are_new(self, number):
-        """Marks the rows of a piece that are not in the previous one: bool `(C, 1)`."""
+        """Marks rows of a block that are not in the previous one: bool `(C, 1)`."""
         rows = self.start(number) + tf.range(self.size)
         return tf.expand_dims(rows >= number * self.size, 1)
 
     def gather(self, like):
-        """Makes a buffer for the pieces of a tensor of shape `(B, H, T, K)`."""
+        """Makes a buffer for the blocks of a tensor of shape `(B, H, T, K)`."""
         return tf.TensorArray(like.dtype, self.pieces, element_shape=self.shape(like))
 
     def shape(self, x):
-        """Returns the static shape of a piece."""
+        """Returns the static shape of a block of `x`."""
         batch, heads, _, width = x.shape
         return batch, heads, self.size if isinstance(self.size, int) else None, width
 
     def join(self, gathered, like):
-        """Concatenates pieces, without the duplicate rows: `(B, H, T, K)`."""
+        """Concatenates blocks, without the duplicate rows: `(B, H, T, K)`."""
         x = tf.transpose(gathered.stack(), (1, 2, 0, 3, 4))  # (B, H, pieces, C, K)
         batch, heads, _, width = _shape(like)
         x = tf.reshape(x, (batch, heads, self.pieces * self.size, width))
@@ -125,12 +125,12 @@ class _Attention:
     rows: _Rows
 
     def at_once(self, query, key, value, *trained):
-        """Computes the attention in one piece."""
+        """Computes the attention of all queries as one block."""
         bias = self._bias(0, self.rows.length, trained)
         return self._attend(query, key, value, bias)
 
     def forward(self, *inputs):
-        """Computes the attention in as many pieces as needed."""
+        """Computes the attention in as many blocks of queries as needed."""
         if isinstance(self.rows.pieces, int):
             return self._in_pieces(*inputs)
         outputs = tf.cond(
@@ -225,7 +225,7 @@ class _Attention:
         return _product(tf.cast(probabilities, value.dtype), value)
 
     def _probabilities(self, query, key, bias):
-        """The softmax of the scores of some rows: float32 `(B, H, C, S)`."""
+        """The softmax of the scores of a block of queries: float32 `(B, H, C, S)`."""
         if bias is not None and bias.shape[1] == 1:
             bias = tf.cast(bias, query.dtype)
         scores = _product(query, key, transpose_b=True)
@@ -242,7 +242,7 @@ class _Attention:
 
 
 def _product(queries, keys, *, transpose_b=False):
-    """Multiplies `(B, H, C, X)` by `(B, G, ...)` group by group: `(B, H, C, Y)`."""
+    """Multiplies `(B, H, C, X)` by `(B, G, ...)` per key head: gives `(B, H, C, Y)`."""
     heads, groups = queries.shape[1], keys.shape[1]
     if heads == groups:
         return tf.matmul(queries, keys, transpose_b=transpose_b)
@@ -259,7 +259,7 @@ def _product_over_rows(weights, rows, like):
 
 
 def _to_groups(x, groups):
-    """From `(B, H, C, X)` to `(B, G, H/G C, X)`: the rows that share a key head."""
+    """Reshapes `(B, H, C, X)` to `(B, G, H/G C, X)`: rows that share a key head."""
     batch, heads, count, width = _shape(x)
     if heads == groups:
         return x
@@ -267,7 +267,7 @@ def _to_groups(x, groups):
 
 
 def _sum_to(like, x):
-    """Sums over the axes along which `like` was broadcast."""
+    """Sums a gradient over the axes along which `like` was broadcast."""
     shape = tf.shape(like)
     axes, _ = tf.raw_ops.BroadcastGradientArgs(s0=shape, s1=tf.shape(x))
     return tf.reshape(tf.reduce_sum(x, axes), shape)

@@ -1,4 +1,4 @@
-"""Groups of blocks one after the other, for TensorFlow.
+"""Processes groups of blocks one after the other, for TensorFlow.
 
 The gradient calls the function again, group by group, and keeps only the inputs of the
 forward pass.
@@ -46,9 +46,9 @@ class _Groups:
 
     Attributes:
         blocks: `N`.
-        size: Blocks of every group: the last group overlaps the one before it.
+        size: Number of blocks in each group: the last group overlaps the one before it.
         count: Number of groups.
-        more: `W - 1`, the columns of a group beyond its blocks.
+        more: `W - 1`, the number of columns of a group in excess of its blocks.
     """
 
     blocks: Any
@@ -66,11 +66,11 @@ class _Groups:
         return tf.minimum(number * self.size, self.blocks - self.size)
 
     def rows(self, parts, number):
-        """The blocks of a group."""
+        """Slices the blocks of a group."""
         return [self._take(x, self.start(number), self.size) for x in parts]
 
     def columns(self, parts, number):
-        """The columns of a group."""
+        """Slices the columns of a group."""
         return [self._take(x, self.start(number), self.size + self.more) for x in parts]
 
     def _take(self, x, start, size):
@@ -80,7 +80,7 @@ class _Groups:
         return tf.ensure_shape(some, (known, *x.shape[1:]))
 
     def new_rows(self, x, number):
-        """The blocks of a group; those that overlap the previous group are zeroed."""
+        """Slices a group's blocks; those that overlap the previous group are zeroed."""
         [x] = self.rows([x], number)
         index = self.start(number) + tf.range(self.size)
         new = tf.reshape(index >= number * self.size, (-1, *[1] * (x.shape.rank - 1)))
@@ -92,13 +92,13 @@ class _Groups:
         return tf.tensor_scatter_nd_add(total, tf.expand_dims(index, 1), share)
 
     def gather(self, like):
-        """Makes a buffer for the groups' parts of a tensor of shape `(N, ...)`."""
+        """Makes a buffer for the groups' slices of a tensor of shape `(N, ...)`."""
         known = self.size if isinstance(self.size, int) else None
         shape = (known, *like.shape[1:])
         return tf.TensorArray(like.dtype, self.count, element_shape=shape)
 
     def join(self, gathered):
-        """Concatenates the parts, without the duplicate blocks."""
+        """Concatenates the groups' slices, without the duplicate blocks."""
         x = gathered.stack()  # (count, size, ...)
         x = tf.reshape(x, (self.count * self.size, *tf.unstack(tf.shape(x))[2:]))
         last = (self.count - 1) * self.size
@@ -106,7 +106,7 @@ class _Groups:
         return tf.concat([x[:last], x[last + twice :]], axis=0)
 
     def each(self, step, *state):
-        """Runs a step for each group, one at a time."""
+        """Calls a step function for each group, one group at a time."""
         _, *state = tf.while_loop(
             lambda number, *_: number < self.count,
             step,
@@ -130,7 +130,7 @@ def _cut(rows, columns, work) -> _Groups:
 
 @dataclass(frozen=True)
 class _Call:
-    """A function of blocks, and the split of its flat inputs by kind."""
+    """A function of blocks, with the number of its inputs of each kind."""
 
     function: Any
     groups: _Groups

@@ -78,11 +78,11 @@ def update_slice(x: Any, start: Any, new: Any, axis: int) -> Any:
 
 
 def _update_window(x, start, new, axis):
-    """Like `update_slice`, in static shapes; values beyond the end are dropped.
+    """Like `update_slice`, with static shapes; new values beyond the end are dropped.
 
     On a phone a prompt is processed in chunks of a few sizes, and the padding of the
     last chunk may extend beyond the end of the cache. TFLite's op would shift the whole
-    slice to the left, over other tokens.
+    slice to the left, and overwrite earlier tokens.
     """
     size, slots = new.shape[axis], x.shape[axis]
     starts = [0] * len(x.shape)
@@ -109,7 +109,8 @@ def loop_with_cache(
     """Runs a `while` loop over a cache that `update_cache` writes to.
 
     Args:
-        condition: `condition(*state)` returns a bool scalar.
+        condition: `condition(*state)` returns a bool scalar: true to run the body
+            again.
         body: `body(cache, *state)` returns the new cache and the new state, a tuple, in
             the same shapes and dtypes.
         state: Tensors, or nested structures of them.
@@ -175,7 +176,7 @@ def _with_shape(tensor, shape):
 
 
 def updating_in_place() -> AbstractContextManager[None]:
-    """Lets functions traced inside write in place to the caches passed to them.
+    """A context in which traced functions update their caches in place.
 
     This consumes a cache: use only the returned one, and do not pass the old one again.
     In eager execution nothing is updated in place.

@@ -46,8 +46,8 @@ def softmax_and_log_sum(logits: Any) -> tuple[Any, Any, Any]:
         logits: float32 `(N, C)`.
 
     Returns:
-        float32 `(N, C)`, float32 `(N,)`, and int32 `(N,)`. They are not meant to be
-        differentiated.
+        float32 `(N, C)`, float32 `(N,)`, and int32 `(N,)`. The results are not meant to
+        be differentiated.
 
     Example:
     >>> softmax, log_sum, guesses = softmax_and_log_sum(ops.array([[0.0, 0.0]]))

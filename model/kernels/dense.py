@@ -22,9 +22,9 @@ def dense(
 
     TensorFlow's graph optimizer fuses a matrix product, a `BiasAdd` and an activation
     (ReLU, GELU in float32) to one kernel, so that the last two cost almost nothing; but
-    only if no op is in between, and Keras's `Dense` has a reshape and an `Add`. So this
-    function uses a matrix for all of them. These are plain TensorFlow ops, so exported
-    models benefit too.
+    only if no op is in between, and Keras's `Dense` has a reshape and an `Add`. So on
+    TensorFlow this function reshapes its inputs to a matrix once, before all three.
+    These are plain TensorFlow ops, so exported models benefit too.
 
     If a CPU multiplies bfloat16 slowly, the product is computed in float32 and cast
     back after the activation, which takes half the time and rounds only once.

@@ -1,7 +1,7 @@
-"""Chooses between the plain and the fast form of a kernel.
+"""Selects the plain or the fast implementation of a kernel.
 
-The fast ones compute the same values and gradients. Callers need not distinguish them,
-except for exports, which cannot use some.
+Fast implementations compute the same values and gradients as the plain ones. Callers
+need not distinguish them, except for exports, whose runtimes lack some of the ops.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def setting(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def plain() -> AbstractContextManager[None]:
-    """Restricts functions traced inside to ops that every runtime has.
+    """A context in which traced functions use only ops that every runtime has.
 
     XLA is not used, because TFLite does not support it; nor are custom gradients, since
     TensorFlow warns about missing ones when it loads a SavedModel.
@@ -55,7 +55,7 @@ def plain() -> AbstractContextManager[None]:
 
 @contextmanager
 def for_phones(*, in_int8: bool = False) -> Iterator[None]:
-    """Restricts functions traced inside to plain ops that TFLite has kernels for.
+    """A context in which traced functions use only plain ops that TFLite has.
 
     Args:
         in_int8: True if all tensors of the model will be int8, so that no tensor may

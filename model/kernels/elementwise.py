@@ -1,6 +1,6 @@
 """Elementwise operations: GELU, layer normalization, dropout and AdamW's update.
 
-Each dispatches to one XLA kernel with TensorFlow, and elsewhere to the reference in
+Each runs as one XLA kernel with TensorFlow, and elsewhere as the reference in
 `keras.ops`.
 """
 
@@ -36,7 +36,7 @@ def plain_dropout(x: Any, rate: float, seed: Any) -> Any:
 
 
 def threshold(rate: float) -> int:
-    """Returns the smallest hash value whose element is kept."""
+    """Returns the smallest hash value at which dropout keeps an element."""
     return min(round(rate * 2**32), 2**32 - 1)
 
 
@@ -138,7 +138,7 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
 
     Args:
         x: float, of any shape.
-        rate: The share, in `(0, 1)`, with a resolution of 2^-32.
+        rate: The share of dropped elements, in `(0, 1)`, with a resolution of 2^-32.
         seed: uint32 `(2,)`. The same seed gives the same mask, on every backend.
 
     Returns:
@@ -174,8 +174,8 @@ def adam_update(
 ) -> Three:
     """Computes a weight and its moments after a step.
 
-    As separate ops, a dozen of them read and write the whole weight; one XLA kernel
-    reads four arrays and writes three.
+    Without fusion, about a dozen ops each read and write the whole weight; one XLA
+    kernel reads four arrays and writes three.
 
     Args:
         values: The weight, the mean of gradients and the mean of their squares, all of
@@ -186,7 +186,7 @@ def adam_update(
         betas: The decay rates of the two means, two floats.
 
     Returns:
-        The three new values.
+        The new weight and its two new moments.
 
     Example:
     >>> from keras import ops

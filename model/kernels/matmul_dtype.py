@@ -48,7 +48,7 @@ class MatmulChoice:
 
 
 def faster_dtype(seconds: Mapping[str, float]) -> str:
-    """Selects the dtype in which to multiply bfloat16 matrices, from both times.
+    """Selects the dtype for products of bfloat16 matrices from the measured seconds.
 
     Example:
     >>> faster_dtype({"float32": 2.0, "bfloat16": 1.0})

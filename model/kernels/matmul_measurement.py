@@ -49,8 +49,8 @@ def measure_matmul(
         time_limit: Seconds after which it is stopped.
 
     Raises:
-        MeasurementError: The program was killed, failed, or took too long. This is not
-            cached, as it may be temporary.
+        MeasurementError: The program was killed, failed, or took too long. A failure is
+            not cached, as it may be temporary.
     """
     machine = identify_machine()
     digest = hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:16]
@@ -147,7 +147,7 @@ def _read(file: Path, machine: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def _checked(found: Any) -> dict[str, float] | None:
-    """Validates times: one of each dtype, finite and positive; else None."""
+    """Validates times: one per dtype, finite and positive; returns None if invalid."""
     if not isinstance(found, dict) or set(found) != set(DTYPES):
         return None
     for value in found.values():

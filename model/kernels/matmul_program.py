@@ -2,9 +2,9 @@
 
     python model/kernels/matmul_program.py SECONDS
 
-It is a separate program, since the first product may crash it: some virtual machines
-report instructions that do not work. It prints one JSON object, seconds by dtype, and
-is killed by the system if it takes longer than SECONDS.
+It is a separate program, since the first product may crash the process: some virtual
+machines report instructions that do not work. It prints one JSON object, seconds by
+dtype, and is killed by the system if it takes longer than SECONDS.
 """
 
 import json

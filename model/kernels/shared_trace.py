@@ -22,10 +22,11 @@ def share_trace(
 ) -> list[Callable[..., Any]]:
     """Binds each layer as the first argument of `call`, with a shared trace.
 
-    Use it for a single place in a graph, because traces are never discarded.
+    Use the returned functions at one place in a graph only, because their traces are
+    never discarded.
 
     Args:
-        layers: Built layers. Those with the same settings and with weights of the same
+        layers: Built layers. Layers with the same settings and with weights of the same
             shapes and dtypes share a trace.
         call: `call(layer, *arguments)`: a pure function of its arguments, which does
             not change weights.

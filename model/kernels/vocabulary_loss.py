@@ -87,7 +87,7 @@ def vocabulary_loss(
         mean_bias = 0.0 if bias is None else ops.mean(bias)
 
         def of_chunk(x, wanted, weights):
-            """Sums, gradients of shared tensors, and gradients of the vectors."""
+            """Weighted sums, gradients of shared tensors, and gradients of vectors."""
             x = ops.cast(x, dtype)
             scores = _product(x, narrow, transpose_b=True)
             if bias is not None:

@@ -121,7 +121,7 @@ def _normalize(x, gamma, beta, epsilon):
 
 @_island
 def _normalize_gradient(upstream, x, gamma, mean, inverse):
-    """Gradients of the input, and of `gamma` per token."""
+    """Gradients of the input, and of `gamma` for each token, not yet summed."""
     upstream, normalised = _wide(upstream), (_wide(x) - mean) * inverse
     scaled = upstream * _wide(gamma)
     along = tf.reduce_mean(scaled * normalised, axis=-1, keepdims=True)
@@ -131,7 +131,7 @@ def _normalize_gradient(upstream, x, gamma, mean, inverse):
 
 
 def _sum_tokens(x):
-    """From `(..., D)` to `(D,)`: a matrix product, which is faster than a reduction."""
+    """Sums `(..., D)` to `(D,)` by a matrix product, faster than a reduction."""
     x = tf.reshape(x, (-1, x.shape[-1]))
     ones = tf.ones((1, tf.shape(x)[0]), x.dtype)
     return tf.reshape(tf.matmul(ones, x), (x.shape[-1],))

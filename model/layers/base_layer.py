@@ -8,7 +8,7 @@ from transbeam.model.layers.dense import policy_config
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer whose configuration is the arguments of its constructor.
+    """A layer whose Keras config consists of the arguments of its constructor.
 
     Every named argument of the constructor, and of those of its base classes, is an
     attribute of the same name. `build` takes the shape of the first input alone.

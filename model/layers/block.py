@@ -48,13 +48,13 @@ class TransformerBlock(SameShapeLayer):
         sequence_info: dict of int `(B, T)` tensors: masks and positions of the tokens;
             see `transbeam.model.layers.sequence_info`.
         context: float `(B, S, D)`, an encoder's output; None without one.
-        context_info: as `sequence_info`, for the context.
+        context_info: Like `sequence_info`, for the context.
 
     Returns:
         `(B, T, D)` in the compute dtype.
 
     Raises:
-        ConfigError: `norm_placement` is neither of the two.
+        ConfigError: `norm_placement` is neither `"post"` nor `"pre"`.
 
     Example:
     >>> from transbeam.model.layers.attention.full import MultiHeadAttention
@@ -168,7 +168,7 @@ class TransformerBlock(SameShapeLayer):
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
-            sequence_info: See the attention's own `step`.
+            sequence_info: See `step` of the attention layer.
             cache: dict: `self_attention` holds that attention's cache, and
                 `cross_attention` the context's keys and values.
             index: int32 scalar, the number of tokens in the cache.

@@ -1,8 +1,8 @@
-"""The dense layer that all layers use, and the dtype policies of those inside a layer.
+"""The dense layer that all layers use, and the dtype policies of nested dense layers.
 
-A layer passes its dtype policy to its dense layers. If these are quantized later, a
-saved layer must restore the policy of each; otherwise the model would be built with
-float kernels, into which integers would be loaded.
+A layer passes its dtype policy to its dense layers. If these dense layers are quantized
+later, a saved layer must restore the policy of each; otherwise integer weights would be
+loaded into float kernels.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
     """Returns the `dtype` entry of `get_config`.
 
     Args:
-        layer: A layer that made its dense layers with `part_options`.
+        layer: A layer that made its dense layers with the options from `part_options`.
 
     Returns:
         The serialized dtype policy; if inner layers are quantized, a map with their

@@ -47,7 +47,7 @@ class Dropout(keras.layers.Dropout):
 
 
 class Seeds:
-    """The next seeds of the dropouts within a layer.
+    """The next seeds of the dropout layers within a layer.
 
     A rematerialized computation must use the same seeds both times, in the order of its
     calls, and advance them only once.
@@ -68,7 +68,7 @@ class Seeds:
         self._calls: dict[int, int] = {}
 
     def held(self) -> AbstractContextManager[None]:
-        """A context in which dropouts use these seeds without advancing them."""
+        """A context in which dropout layers use these seeds without advancing them."""
         self._calls = dict.fromkeys(self._first, 0)
         return setting(_HELD, self)
 

@@ -47,7 +47,7 @@ class TokenEmbedding(Int8Table):
 
     Call arguments:
         inputs: int `(B, T)` token ids; float `(B, T, D)` when `reverse`.
-        reverse: bool. Project onto the vocabulary instead of looking up.
+        reverse: bool. If true, projects onto the vocabulary instead of looking up.
 
     Returns:
         `(B, T, D)` in the compute dtype; when `reverse`, float32 `(B, T, V)`.

@@ -18,7 +18,7 @@ from transbeam.model.layers.dropout import Dropout
 class FeedForward(TokenwiseLayer):
     """Two dense layers with an activation in between, applied to each token.
 
-    They have two thirds of a block's weights.
+    In a standard Transformer, these two layers have two thirds of a block's weights.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
 
@@ -137,8 +137,9 @@ class GatedFeedForward(FeedForward):
         intermediate_dim: int. `I`.
         activation: Activation of the gate: `"silu"` for SwiGLU, `"gelu"` or
             `"gelu_tanh"` for GEGLU, `"relu"` for ReGLU.
-        use_bias: bool. Whether the dense layers add a bias.
-        dropout: float in `[0, 1)`. Share of the wide vector dropped in training.
+        use_bias: bool. If true, the dense layers add a bias.
+        dropout: float in `[0, 1)`. Share of the intermediate vector that is dropped in
+            training.
         kernel_initializer: Keras initializer of the kernels; None for BERT's.
         output_initializer: Keras initializer of the last kernel; None for
             `kernel_initializer`.

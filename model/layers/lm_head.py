@@ -43,7 +43,7 @@ class GatherTokens(keras.layers.Layer):
     Raises:
         ValueError: A rank is wrong, or the positions are not integers or have another
             number of rows; or, in eager execution, a position is not in `[0, T)`. In
-            graphs such a position is clipped to the row.
+            graphs an out-of-range position is clipped to the row.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
     Keras warns of such a mask.

@@ -56,8 +56,8 @@ class LayerNormalization(TokenwiseLayer):
 class RMSNormalization(TokenwiseLayer):
     """Divides each token's vector by its root mean square, then rescales it.
 
-    It omits the mean and the bias of `LayerNormalization`, which cost a pass over the
-    tensor and a weight per feature, and which deep models do not need.
+    It omits the mean and the bias of `LayerNormalization`, which cost an additional
+    pass over the tensor and a weight per feature, and which deep models do not need.
 
     Args:
         epsilon: float. Added to the mean square.

@@ -18,8 +18,8 @@ IMAGE_AXES = "(batch, height, width, channels)"
 class PatchEmbedding(ConfiguredLayer):
     """Splits an image into square patches and projects each with one dense layer.
 
-    The patches are in row-major order; within one, so are the pixels, each with its
-    channels. So the kernel is the reshaped kernel of a convolution with stride
+    The patches are in row-major order, and so are the pixels of a patch, each with its
+    channels in order. So the kernel is the reshaped kernel of a convolution with stride
     `patch_size`, computed as one matrix product.
 
     Shapes: `B` batch, `S` height or width, `C` channels, `p` patch size,
@@ -41,8 +41,8 @@ class PatchEmbedding(ConfiguredLayer):
 
     Raises:
         ValueError: The rank is wrong, the dtype is neither uint8 nor float, the number
-            of channels is not that of the kernel, or a side, if known, is not a
-            multiple of `patch_size`.
+            of channels is not that of the kernel, or the height or width, if known, is
+            not a multiple of `patch_size`.
 
     Example:
     >>> patches = PatchEmbedding(patch_size=2, hidden_dim=5)

@@ -23,9 +23,9 @@ class Pooling(ConfiguredLayer):
     """Pools a text's vectors to one, for classification or comparison.
 
     `"first"` selects the first token's vector, which the model learns to use as a
-    summary; `"mean"` and `"max"` reduce over all real tokens, per feature;
-    `"attention"` computes a weighted mean with the softmax of `x . query / sqrt(D)` as
-    weights, where the query is learned and shared by all texts.
+    summary; `"mean"` and `"max"` reduce each feature over all real tokens;
+    `"attention"` computes a weighted mean: the weights are the softmax of the dot
+    products with a learned vector `query`, shared by all texts, divided by `sqrt(D)`.
 
     Rows should hold one text each: packed documents are pooled together.
 
@@ -42,11 +42,12 @@ class Pooling(ConfiguredLayer):
         padding_mask: int or bool `(B, T)`, 1 for a real token; None if all are real.
 
     Returns:
-        `(B, D)` in the compute dtype. Computed in float32. For a row of padding only,
-        zeros, or with `"first"` its first token.
+        `(B, D)` in the compute dtype. Computed in float32. A row of only padding yields
+        zeros, or with `"first"` its first token's vector.
 
     Raises:
-        ConfigError: `kind` is none of the four.
+        ConfigError: `kind` is not one of `"first"`, `"mean"`, `"max"` and
+            `"attention"`.
         ValueError: A rank is wrong, or the mask does not have one integer or bool for
             each token.
 

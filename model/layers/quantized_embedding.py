@@ -61,11 +61,12 @@ class Int8Table(ConfiguredLayer):
         """Rescales a product with the table's integers.
 
         Args:
-            x: Vectors of the table, or products with all of them: `(..., V)`.
-            ids: The ids of the vectors, if `x` is vectors.
+            x: Rows of the table, `(..., D)`, or products of vectors with all rows:
+                `(..., V)`.
+            ids: The token ids of the rows, if `x` contains rows of the table.
 
         Returns:
-            `x`; if the table is in int8, float32.
+            The rescaled `x` in float32 if the table is int8, else `x` unchanged.
         """
         if self.quantization_mode is None:
             return x
@@ -78,8 +79,8 @@ class Int8Table(ConfiguredLayer):
         """Quantizes the table, in place; called by Keras's `model.quantize`.
 
         Args:
-            mode: `"int8"`. `"int4"` does the same: 4 bits are too few for a table that
-                is also the output matrix.
+            mode: `"int8"`. `"int4"` is also stored in 8 bits: 4 bits are too few for a
+                table that is also the output matrix.
             type_check: Not used; required by Keras's interface.
             config: Not used; required by Keras's interface.
         """

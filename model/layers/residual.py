@@ -57,7 +57,7 @@ class Residual(TokenwiseLayer):
         return ops.add(inputs, self.temper(update, training))
 
     def temper(self, update, training):
-        """Computes the part of a sub-layer's output that is added."""
+        """Computes the update that is added: a sub-layer's output after dropout."""
         return self.update_dropout(update, training=training)
 
 
@@ -66,13 +66,13 @@ class ScaledResidual(Residual):
     """Divides every update by the square root of the number of updates.
 
     The sum of `N` updates of variance one would have the variance `N`; with this
-    division it is one at any depth.
+    division the variance is one at any depth.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
     Args:
-        num_updates: int. `N`, the sub-layers that add to the same sum: two in each
-            block, and three where blocks have cross-attention.
+        num_updates: int. `N`, the number of sub-layers that add to the same residual
+            stream: two in each block, and three in blocks with cross-attention.
         dropout: float in `[0, 1)`. Share of the update that is dropped in training.
         seed: int or None. Seed of the dropout.
 
@@ -153,8 +153,8 @@ class DropPathResidual(Residual):
     """Drops the whole update of some rows in training (stochastic depth).
 
     For these rows the model is shallower, so no sub-layer can rely on the presence of
-    all earlier ones. Kept updates are divided by their probability, so that the mean
-    equals that of inference.
+    all earlier ones. Updates that are not dropped are divided by the probability of
+    keeping them, so that the mean equals that of inference.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -178,8 +178,9 @@ class DropPathResidual(Residual):
     Masking: passes the Keras mask of `inputs` through unchanged.
 
     References:
-        - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; a batch
-          there, a row here, as in [Larsson et al.](https://arxiv.org/abs/1605.07648)
+        - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; they drop
+          for a whole batch, here for single rows, as in [Larsson et
+          al.](https://arxiv.org/abs/1605.07648)
     """
 
     def __init__(

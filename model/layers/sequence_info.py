@@ -2,13 +2,13 @@
 
 Attention depends on which tokens are padding and which belong to the same document.
 Each kind of attention computes its own mask from this information. So the layers of a
-stack receive no `T x T` mask but these few tensors, int32 `(B, T)`:
+stack do not receive a `T x T` mask, but these few tensors, int32 `(B, T)`:
 
 - `padding_mask`: 1 for a real token, 0 for padding, in rows of one document; or
   `document_ids`: 1, 1, 2, 2, 2, 0 in rows of several contiguous documents; 0 is
   padding. Exactly one of the two is required.
 - `position_ids`: from 0 in each document. Required with `document_ids`; with
-  `padding_mask` if a row does not start with its text.
+  `padding_mask`, only if the text does not begin in the first column of its row.
 - `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.
 - `bias_table`: float32 `(num_buckets, H)`, T5's biases, one table for a whole stack.
 
@@ -54,8 +54,8 @@ def check_sequence_info(sequence_info, inputs, name: str) -> None:
     """Checks that `sequence_info` is consistent and fits the inputs.
 
     Args:
-        sequence_info: The sequence info; see the module.
-        inputs: `(B, T, ...)`, the tokens.
+        sequence_info: The sequence info; see `transbeam.model.layers.sequence_info`.
+        inputs: The tokens' vectors, `(B, T, ...)`.
         name: The layer's name in an error.
 
     Raises:
@@ -107,8 +107,8 @@ FORBIDDEN_IN_INT8 = -60.0
 def attention_mask(sequence_info, *, causal: bool = False, start=0, size=None):
     """Computes the attention mask of a row's queries.
 
-    A decoder with a cache needs it for the `size` queries from `start` on; the keys are
-    always those of the whole row.
+    A decoder with a cache computes the mask for the `size` queries from `start` on; the
+    keys are always those of the whole row.
 
     Args:
         sequence_info: See `transbeam.model.layers.sequence_info`.
@@ -200,5 +200,5 @@ def mask_bias(mask):
 
 
 def forbidden() -> float:
-    """Returns the constant subtracted from masked scores; int8 models have another."""
+    """Returns the constant subtracted from masked scores; it differs in int8 models."""
     return FORBIDDEN_IN_INT8 if is_in_int8() else FORBIDDEN

@@ -1,4 +1,4 @@
-"""Builds the parts of a block from a config: one `build_*` for each.
+"""Builds the parts of a block from a config: one `build_*` function for each part.
 
 A new kind needs a dataclass in `configs/schema/block.py` or `attention.py`, a layer,
 and a `case` here; the type checker reports every `match` without it.
@@ -117,7 +117,7 @@ def build_rotary(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_norm(plan: StackSpec, name: str) -> keras.layers.Layer:
-    """Builds a norm, wherever `norm.placement` puts it."""
+    """Builds a norm; `norm.placement` does not affect it."""
     match plan.config.norm:
         case block.LayerNormConfig(epsilon=epsilon):
             return LayerNormalization(epsilon, name=name, dtype=plan.dtype)
@@ -154,7 +154,7 @@ def build_residual(plan: StackSpec, name: str, index: int) -> keras.layers.Layer
     Args:
         plan: See `StackSpec`.
         name: The layer's name.
-        index: The index of its block.
+        index: The index of the block with this sub-layer.
     """
     common = {
         "dropout": plan.config.dropout,

@@ -117,7 +117,7 @@ class LayerStack:
         )
 
     def embed(self, x: Any, position_ids: Any = None, segment_ids: Any = None) -> Any:
-        """Adds position and segment embeddings to token embeddings, and projects them.
+        """Adds position and segment embeddings to token embeddings; projects the sum.
 
         Positions and segments are added in the width `E` of the token embedding, and
         the norm has that width too, as in ALBERT's published code: all embeddings are

@@ -18,12 +18,12 @@ class StackSpec:
     """The spec of a stack of identically configured blocks: an encoder or a decoder.
 
     Attributes:
-        config: The model's section of a run.
-        attention: The attention of this stack.
+        config: The `model` section of a run.
+        attention: The attention config of this stack.
         num_layers: Number of blocks.
         causal: If true, tokens do not attend to later ones.
         cross: If true, the blocks have cross-attention.
-        prefix: Prefix of its layers' names in an encoder-decoder.
+        prefix: Prefix of the names of the stack's layers in an encoder-decoder.
         dtype: A Keras dtype policy, or None for the global one.
         seed: Seed of the initial weights and of dropout; None for random ones.
     """
@@ -65,13 +65,14 @@ class StackSpec:
 
     @property
     def projection_initializer(self) -> keras.initializers.Initializer:
-        """The initializer of dense layers around a narrow embedding, keeping variance.
+        """Variance-preserving initializer of dense layers around a narrow embedding.
 
-        So the input of the blocks, and of the logits, initially has the same scale as
-        with an embedding of full width. ALBERT initializes these like all others; but a
-        product of two small weights learns slowly. In 300 steps of
-        `configs/tiny/phone_next_word.yaml` the validation loss falls to 3.77 with this,
-        and to 4.36 with the standard deviation of 0.02 that the others have there.
+        With it the input of the blocks, and of the logits, initially has the same scale
+        as with an embedding of full width. ALBERT initializes these dense layers like
+        all others; but a product of two small weights learns slowly. In 300 steps of
+        `configs/tiny/phone_next_word.yaml` the validation loss falls to 3.77 with this
+        initializer, and to 4.36 with a standard deviation of 0.02, as for the other
+        dense layers there.
 
         References:
             - [LeCun et al., 1998](https://doi.org/10.1007/3-540-49430-8_2), section 4.6

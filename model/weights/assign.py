@@ -11,7 +11,7 @@ from transbeam.model.weights.checkpoints.weight_mapping import Shape
 
 
 def variables_by_path(model: keras.Model) -> dict[str, Any]:
-    """A model's variables by path, such as `token_embedding/embeddings`.
+    """Maps paths, such as `token_embedding/embeddings`, to the variables of a model.
 
     Example:
     >>> inputs = keras.Input((2,))

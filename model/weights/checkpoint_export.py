@@ -42,12 +42,12 @@ def export_checkpoint(
     dtype: Dtype = "float32",
     max_shard_bytes: int = 5_000_000_000,
 ) -> str:
-    """Writes `config.json` and the weights in a form that transformers can load.
+    """Writes `config.json` and weights in the format that transformers loads.
 
     Args:
         weights: Values by path: arrays, or a model's variables (`variables_by_path`).
-            Only those of one shard are in memory at a time.
-        description: The model of the weights.
+            Only the weights of one shard are in memory at a time.
+        description: Description of the model to which the weights belong.
         folder: Created if it does not exist. `config.json` and safetensors files in it
             are replaced.
         family: Model family such as `bert`; if left out, the first that can represent
@@ -59,7 +59,7 @@ def export_checkpoint(
         The family.
 
     Raises:
-        ArtifactError: No family, or not the given one, can represent the model; the
+        ArtifactError: No family, or not the given family, can represent the model; the
             message lists the reasons.
 
     Example:
@@ -131,7 +131,7 @@ def _fitting(
 def _fit(
     family: Family, shapes: Shapes, description: Description
 ) -> tuple[dict[str, Any], list[WeightMapping], str]:
-    """Converts a model's settings to a family's and back, and checks for losses."""
+    """Converts a model's settings to a family's and back; checks that none is lost."""
     settings = {**family.write(description), **description.token_ids}
     links = link(family.rows(description), shapes, description.sizes, "its files")
     names = {found.theirs for found in links}
@@ -147,7 +147,7 @@ def _fit(
 def _shards(
     links: list[WeightMapping], width: int, limit: int
 ) -> list[list[WeightMapping]]:
-    """Groups tensors into files, in order; a single one may exceed the limit."""
+    """Groups tensors into files, in order; a single tensor may exceed the limit."""
     shards: list[list[WeightMapping]] = [[]]
     size = 0
     for found in links:
@@ -184,7 +184,7 @@ def _save(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Removes an earlier checkpoint, which may have other files."""
+    """Removes the files of an earlier checkpoint, whose names may differ."""
     for name in ("config.json", INDEX, SINGLE):
         (folder / name).unlink(missing_ok=True)
     for old in folder.glob("model-*-of-*.safetensors"):

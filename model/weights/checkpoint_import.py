@@ -89,7 +89,7 @@ def _read(folder: Path, body_alone: bool) -> Checkpoint:
 
 
 def _refuse_adapter(folder: Path) -> None:
-    """Raises an error for a folder of LoRA weights or the like without a base model."""
+    """Raises an error for a folder of adapter weights (LoRA) without a base model."""
     file = folder / "adapter_config.json"
     if not file.is_file():
         return
@@ -163,7 +163,7 @@ def _read_hugging_face(folder: Path, settings: HFConfig) -> Checkpoint:
 
 
 def _read_ids(settings: HFConfig, key: str) -> int | tuple[int, ...]:
-    """Reads one id or several alternatives; -1 means none in some checkpoints."""
+    """Reads one token id or several alternatives; -1 means none in some checkpoints."""
     given = settings.values[key]
     ids = given if isinstance(given, list) else [given]
     if not all(type(one) is int and one >= -1 for one in ids):

@@ -44,7 +44,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     """Reads the weights of a file, by path.
 
     Args:
-        path: A file of `save_weights_by_path`.
+        path: A file written by `save_weights_by_path`.
 
     Raises:
         ArtifactError: The file is missing, damaged, or of another kind.
@@ -66,12 +66,13 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 def take_over(
     model: keras.Model, weights: Mapping[str, np.ndarray], where: str
 ) -> list[str]:
-    """Assigns weights by path; a head that is missing in them keeps its initialization.
+    """Assigns weights by path; a head that `weights` lacks keeps its initialization.
 
     Args:
         model: A model of `transbeam.model`.
-        weights: Values by path. Unused ones, such as another head's, are ignored.
-        where: Source of the weights, for messages.
+        weights: Values by path. Weights that the model lacks, such as another model's
+            head, are ignored.
+        where: Name of the source of the weights, for error messages.
 
     Returns:
         Paths of the model's weights that are missing in `weights`.

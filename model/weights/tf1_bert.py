@@ -24,7 +24,7 @@ _BLOCK = "bert/encoder/layer_{i}"
 
 
 def _same(ours: str, theirs: str, ends: str, part: Part = "body") -> list[MappingRow]:
-    """Maps weights whose names end alike in Keras and in TensorFlow 1."""
+    """Maps weights whose last name component is the same in Keras and TensorFlow 1."""
     return [
         MappingRow(f"{ours}/{end}", f"{theirs}/{end}", part=part)
         for end in ends.split()
@@ -76,7 +76,8 @@ class Tf1Source:
     """The variables of a TensorFlow 1 checkpoint.
 
     Args:
-        prefix: The path of the files without `.index` and `.data-…`.
+        prefix: The common path of the checkpoint's files, without `.index` and
+            `.data-…`.
 
     Raises:
         ArtifactError: The files are damaged or incomplete.
@@ -106,8 +107,8 @@ class Tf1Source:
 def read_tf1_bert(folder: Path) -> Checkpoint:
     """Reads `bert_config.json`, and the only checkpoint beside it.
 
-    The activation `gelu` is the exact one, with which the published weights were
-    trained, and as in Hugging Face; later code of that repository approximates it.
+    The activation `gelu` is read as exact GELU, with which the published weights were
+    trained, and which Hugging Face uses; later code of that repository approximates it.
 
     Raises:
         ArtifactError: There is no checkpoint or several, or it is damaged.

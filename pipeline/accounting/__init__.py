@@ -1,1 +1,1 @@
-"""Accounts of documents and bytes: used, filtered, quarantined or unread."""
+"""Accounting of documents and bytes as used, filtered, quarantined or unread."""

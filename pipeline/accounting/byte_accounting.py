@@ -1,9 +1,9 @@
 """Accounts for source bytes: used, filtered, quarantined or unread.
 
-The size of a file on disk is known, and the number of its bytes that could not be read;
-the size of each document on disk is not, as a file may be compressed or the text one
-column of several. So the bytes read of a work unit are attributed to its documents in
-proportion to their text sizes.
+Known are the size of each file on disk and the number of its bytes that could not be
+read. The size of each document on disk is unknown, as a file may be compressed, or the
+text may be one of several columns. Therefore the bytes read from a work unit are
+attributed to its documents in proportion to their text sizes.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ def shared_out(total: int, weights: Sequence[int]) -> list[int]:
 
     Args:
         total: The sum of the returned integers.
-        weights: At least one is not zero.
+        weights: The weights, of which at least one is not zero.
 
     Example:
     >>> shared_out(10, [1, 1, 1])
@@ -45,10 +45,10 @@ class UnreadFile:
     """A file that could not be read completely.
 
     Attributes:
-        name: Its name within the corpus.
-        size: Its size in bytes.
+        name: The file's name within the corpus.
+        size: The file's size in bytes.
         unread: The number of bytes that could not be read.
-        documents: The number of documents that were read from it.
+        documents: The number of documents that were read from the file.
         doubtful: Whether an unknown further amount may be lost or wrong.
         reasons: Short reasons why bytes could not be read.
     """
@@ -61,7 +61,7 @@ class UnreadFile:
     reasons: tuple[str, ...] = ()
 
     def add(self, entry: Rejected) -> None:
-        """Adds a range of bytes that could not be read."""
+        """Adds bytes that could not be read, and the reason."""
         self.unread += entry.unread
         self.doubtful |= entry.doubtful
         if entry.reason not in self.reasons:
@@ -79,8 +79,8 @@ class UnreadFiles:
         """Adds the outcome of reading a document.
 
         Args:
-            file: The file it is from.
-            outcome: A document that is used, or the reason why one is not.
+            file: The file from which the document was read.
+            outcome: The document, or the record of why it is filtered or quarantined.
         """
         if isinstance(outcome, Document):
             self._documents[file.name] += 1
@@ -89,7 +89,7 @@ class UnreadFiles:
             self._files.setdefault(file.name, unread).add(outcome)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns the files as JSON values for the unit's marker."""
+        """Returns the incompletely read files as JSON values, for the marker."""
         for file in self._files.values():
             file.unread = min(file.unread, file.size)
             file.documents = self._documents[file.name]
@@ -97,10 +97,11 @@ class UnreadFiles:
 
 
 def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
-    """Merges the incompletely read files of all units, sorted by name.
+    """Merges the records of incompletely read files of all work units, sorted by name.
 
     Args:
-        states: The units' markers; a file may be in several.
+        states: The markers of the work units; a file may be recorded in several of
+            them.
     """
     files: dict[str, UnreadFile] = {}
     documents: Counter[str] = Counter()
@@ -117,7 +118,7 @@ def unread_files(states: Iterable[Mapping[str, Any]]) -> list[UnreadFile]:
 
 
 def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
-    """Returns the unread bytes and their files as JSON values."""
+    """Returns the number of unread bytes and the affected files as JSON values."""
     return {
         "bytes": sum(file.unread for file in files),
         "files": [asdict(file) for file in files],
@@ -125,7 +126,7 @@ def unread_json(files: Sequence[UnreadFile]) -> dict[str, Any]:
 
 
 def named(files: Sequence[UnreadFile], most: int = 5) -> str:
-    """Describes the incompletely read files in a message.
+    """Describes the incompletely read files, as part of a message.
 
     Example:
     >>> named([UnreadFile("a.parquet", 2_000, unread=1_500)])

@@ -1,6 +1,6 @@
 """Accounting of a data job: each document is used, filtered or quarantined.
 
-The same holds for every byte of source, except for unread ones.
+Likewise, each source byte is used, filtered, quarantined or unread.
 """
 
 import heapq
@@ -32,11 +32,11 @@ _MOST = 3
 
 
 def sum_document_counts(folder: Path) -> dict[str, Any]:
-    """Sums the counts of a job from the markers of its finished steps.
+    """Sums the counts of a job from the marker files of its finished steps.
 
-    `read` is the number of input documents. When the job is done it equals documents +
-    filtered + quarantined, summed over splits and reasons; and the source bytes equal
-    the sum of the other entries of `bytes`.
+    `read` is the number of input documents. When the job is done, `read` equals
+    documents + filtered + quarantined, summed over splits and reasons, and the source
+    bytes equal the sum of the other entries of `bytes`.
     """
     prepared = list(read_states(folder, "documents"))
     built = list(read_states(folder, "records"))
@@ -96,8 +96,9 @@ def check_prepared(config: RunConfig, folder: Path) -> None:
     """Stops a job early if too much of its input cannot be used.
 
     Raises:
-        DataError: A file is incomplete, more than the configured share cannot be used,
-            or no document is left for training, or from a validation source.
+        DataError: A file is incomplete, more than the configured share of the input
+            cannot be used, no document is left for training, or none is left from a
+            validation source.
     """
     check_quarantine(config, folder)
     prepared = list(read_states(folder, "documents"))
@@ -188,8 +189,8 @@ def stripped_marks(folder: Path) -> dict[str, Any]:
     """Counts letters that lose an essential combining mark in the tokenizer, by script.
 
     Returns:
-        `characters`, the number of all characters; `stripped`, that of such letters;
-        and `scripts`, their number in each script.
+        `characters`, the number of all characters; `stripped`, the number of such
+        letters; and `scripts`, the number of such letters in each script.
     """
     total = sum_counts(state["stripped"] for state in read_states(folder, "records"))
     characters = total.pop("", 0)
@@ -202,10 +203,11 @@ def stripped_marks(folder: Path) -> dict[str, Any]:
 
 
 def cut_off(counts: Mapping[str, Any]) -> dict[str, float]:
-    """Counts documents and tokens that were truncated, as a document was too long.
+    """Counts the documents that were truncated to fit a record, and the tokens cut off.
 
     Returns:
-        `documents` and `tokens`, and the share of each among all.
+        The truncated `documents` and `tokens`, and their shares of all documents and
+        tokens.
 
     Example:
     >>> counts = {
@@ -249,7 +251,7 @@ def _sorted(counts: Counter[str]) -> dict[str, int]:
 
 
 def examples(folder: Path, counts: Mapping[str, int]) -> str:
-    """Formats one entry for each of the most frequent reasons.
+    """Formats one quarantined document for each of the most frequent reasons.
 
     Args:
         folder: The job's folder.

@@ -1,4 +1,4 @@
-"""Warnings about a finished job: losses, truncation, notes about files."""
+"""Warnings about a finished job: unread input, truncation, notes about files."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

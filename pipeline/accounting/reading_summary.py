@@ -1,4 +1,4 @@
-"""Sums up the reading of a corpus: unread bytes, notes, encodings, dropped text.
+"""Summarizes the reading of a corpus: unread bytes, notes, encodings, dropped text.
 
 Shared by all jobs that read a source.
 """
@@ -31,7 +31,7 @@ def sum_reading(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums the unread bytes, notes, detected encodings and dropped text of readers.
 
     Args:
-        states: Markers of the units of a corpus.
+        states: The markers of a corpus's work units.
     """
     states = list(states)
     return {
@@ -43,21 +43,22 @@ def sum_reading(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
-    """Raises an error if a file is incomplete, unless the configuration accepts that.
+    """Raises an error for an incomplete file unless the configuration allows it.
 
     Args:
         data: The `data` section of the configuration.
         reading: The result of `sum_reading`.
 
     Raises:
-        DataError: A file is incomplete, and the configuration does not accept that.
+        DataError: A file is incomplete, and the configuration does not accept
+            incomplete files.
     """
     if not data.accept_incomplete_files:
         check_whole(_unread(reading))
 
 
 def not_read(reading: Mapping[str, Any]) -> str:
-    """Returns the end of a summary that lists incompletely read files, if any.
+    """Returns the list of incompletely read files that ends a summary; empty if none.
 
     Example:
     >>> not_read({"unread": {"bytes": 0, "files": []}})
@@ -71,7 +72,7 @@ def not_read(reading: Mapping[str, Any]) -> str:
 
 
 def unread_named(reading: Mapping[str, Any]) -> str:
-    """Describes the incompletely read files; empty if there is none."""
+    """Describes the incompletely read files; empty if there are no such files."""
     return named(_unread(reading))
 
 

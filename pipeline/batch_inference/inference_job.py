@@ -2,10 +2,10 @@
 
     units ─▶ read blocks ─▶ RunInference ─▶ write parts
 
-An element is a block of some hundred documents, so Beam's cost per element does not
-matter; each block becomes a part of the output by itself, so nothing is gathered and
-memory does not grow with the corpus. The division of a work unit into blocks depends
-only on its documents and the batch size. Each unit writes a marker with the number of
+An element is a block of some hundred documents, so Beam's cost per element is
+negligible. Each block is written to an output file of its own, so memory does not grow
+with the corpus. The division of a work unit into blocks depends only on the unit's
+documents and the batch size. For each work unit a marker file is written: the number of
 its blocks, the counts of its documents and the reports of its readers.
 """
 
@@ -43,11 +43,11 @@ _CHARACTERS = 1_000_000
 
 @dataclass(frozen=True)
 class Block:
-    """Some documents of a unit, in order.
+    """Consecutive documents of a work unit.
 
     Attributes:
-        unit: Index of the unit.
-        number: Index of the block in the unit.
+        unit: Index of the work unit.
+        number: Index of the block in the work unit.
         documents: At least one.
     """
 
@@ -72,7 +72,7 @@ class Block:
 
 @dataclass
 class Ledger:
-    """Counts of a unit's documents: each document read is in exactly one count."""
+    """Counts of a work unit's documents: scored, filtered or quarantined."""
 
     blocks: int = 0
     scored: int = 0
@@ -87,7 +87,7 @@ class Ledger:
 def read_blocks(
     unit: Unit, source: Source, batch_size: int, folder: Path
 ) -> Iterator[Block]:
-    """Yields the blocks of a unit without a part; then writes the unit's marker."""
+    """Yields blocks of a work unit that have no output file; then writes a marker."""
     if _is_written(folder, unit):
         return
     ledger, unread, report = Ledger(), UnreadFiles(), ReadingReport()
@@ -125,7 +125,7 @@ def read_blocks(
 
 
 def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Rejected:
-    """Returns a document as the model's input, if it can be encoded as UTF-8."""
+    """Returns the document with its text as model input; rejects text UTF-8 lacks."""
     if not isinstance(item, Document):
         return item
     # A byte order mark and the end of the last line belong to the file.
@@ -138,17 +138,17 @@ def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Reje
 
 
 def marker_path(folder: Path, unit: int) -> Path:
-    """Returns the path of a unit's marker."""
+    """Returns the path of a work unit's marker file."""
     return folder / f"state/{unit_name(unit)}.json"
 
 
 def part_path(folder: Path, unit: int, number: int) -> Path:
-    """Returns the path of the rows of a unit's block."""
+    """Returns the path of the output file with the rows of a block."""
     return folder / f"parts/{unit_name(unit)}-{number:05d}"
 
 
 def block_parts(folder: Path, unit: int) -> list[Path]:
-    """Returns the parts of a finished unit, in order."""
+    """Returns the output files of a finished work unit's blocks, in order."""
     blocks = _read(folder, unit)["blocks"]
     return [part_path(folder, unit, number) for number in range(blocks)]
 
@@ -165,12 +165,12 @@ def _read(folder: Path, unit: int) -> dict[str, Any]:
 
 
 def read_markers(folder: Path, units: int) -> list[dict[str, Any]]:
-    """Reads the markers of all units, in order."""
+    """Reads the marker files of all work units, in order."""
     return [_read(folder, index) for index in range(units)]
 
 
 def total(markers: Iterable[Mapping[str, Any]]) -> Ledger:
-    """Sums the counts of all units."""
+    """Sums the document counts of all work units."""
     sum_ = Ledger()
     for marker in markers:
         sum_.blocks += marker["blocks"]
@@ -189,7 +189,7 @@ class Scoring:
         signature: The signature to run.
         batch_size: Documents per batch.
         rows: The format of the output rows.
-        folder: The output folder of the parts.
+        folder: The folder for the blocks' output files.
         beam_options: The user's options for Beam.
     """
 
@@ -202,7 +202,7 @@ class Scoring:
 
 
 class ReadBlocks(beam.DoFn):
-    """Reads a unit; yields its blocks that have no part yet."""
+    """Reads a work unit; yields its blocks that have no output file yet."""
 
     def __init__(self, scoring: Scoring):
         self.scoring = scoring
@@ -221,9 +221,9 @@ class ReadBlocks(beam.DoFn):
 class SavedModelHandler(ModelHandler):
     """Runs a signature of a SavedModel on blocks of documents, for `RunInference`.
 
-    Beam's own handler for TensorFlow takes tensors and needs `tensorflow_hub`. This one
-    takes a `Block` as a whole and returns one `PredictionResult`: the block, and the
-    list of its batches' outputs.
+    Beam's own handler for TensorFlow takes tensors and needs `tensorflow_hub`. This
+    handler takes a whole `Block` and returns one `PredictionResult`: the block and a
+    list of the outputs of its batches.
 
     Args:
         signature: The signature to run.
@@ -258,7 +258,7 @@ class SavedModelHandler(ModelHandler):
 
 
 class WritePart(beam.DoFn):
-    """Writes the rows of a block; yields their number."""
+    """Writes the rows of a block; yields the number of rows."""
 
     def __init__(self, scoring: Scoring):
         self.scoring = scoring

@@ -1,7 +1,7 @@
 """Writes predictions for documents as rows of JSON Lines or Parquet.
 
-A row contains the document's `source` and `offset`, optionally its `text`, and under
-`outputs` its values of each output of the signature.
+A row contains the document's `source` and `offset`, optionally the document's `text`,
+and under `outputs` the value of each output of the signature for the document.
 """
 
 import io
@@ -38,7 +38,7 @@ class RowFormat:
 
     Attributes:
         form: The file format.
-        outputs: The outputs of a row.
+        outputs: The outputs of the signature that a row contains.
         keep_text: Whether a row contains the document's text.
     """
 
@@ -135,7 +135,7 @@ def find_file_format(output: Path) -> Form:
 
 
 def join(parts: Sequence[Path], output: Path, rows: RowFormat) -> None:
-    """Concatenates files of `RowFormat.encode`, in order, into one file.
+    """Concatenates files written by `RowFormat.encode`, in order, into one file.
 
     The file is written atomically.
 
@@ -169,7 +169,7 @@ def _in_one_step(path: Path) -> Iterator[Path]:
 
 
 def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
-    """Yields the parts' rows in tables of a suitable row group size."""
+    """Yields the rows of all files in tables of a suitable row group size."""
     tables: list[pa.Table] = []
     size = 0
     for part in parts:

@@ -1,4 +1,4 @@
-"""Finds the signatures of a SavedModel and runs one on texts.
+"""Finds the signatures of a SavedModel and runs a signature on texts.
 
 Signatures are read without loading weights, so that a command fails early.
 """
@@ -29,7 +29,7 @@ class Output:
 
     Attributes:
         name: Its name.
-        dtype: TensorFlow's name of its dtype.
+        dtype: TensorFlow's name of the output's dtype.
         rank: The rank including the batch dimension, at least 1.
     """
 
@@ -45,7 +45,7 @@ class TextSignature:
     Attributes:
         folder: The SavedModel's version folder.
         name: The signature's name.
-        input: The name of its only input, string (B,).
+        input: The name of the signature's only input, string (B,).
         outputs: The outputs, in the order of their names.
     """
 
@@ -75,7 +75,7 @@ def read_signature(folder: Path, name: str) -> TextSignature:
     Raises:
         ArtifactError: The file is damaged, or the signature does not map texts to rows
             of strings, numbers or booleans.
-        ConfigError: There is no such signature.
+        ConfigError: The SavedModel has no signature of this name.
     """
     signatures = read_signatures(folder)
     if name not in signatures:
@@ -143,10 +143,10 @@ class LoadedSignature:
         """Returns the outputs for some texts, by name.
 
         Args:
-            texts: At least one, as UTF-8.
+            texts: The texts, at least one, encoded as UTF-8.
 
         Returns:
-            An array (B, ...) per output; texts as object arrays of bytes.
+            An array (B, ...) per output; string outputs are object arrays of bytes.
 
         Raises:
             ArtifactError: The model fails, or does not return one row per text.

@@ -1,7 +1,8 @@
 """`transbeam score`: runs an exported model on every document of a corpus.
 
-The folder `OUTPUT.job` next to the output contains the quarantine and, until the output
-is complete, the finished parts, from which the same command resumes.
+The folder `OUTPUT.job` next to the output contains the quarantined documents and, until
+the output is complete, the output files of finished blocks, from which the same command
+resumes.
 """
 
 import shutil
@@ -68,9 +69,10 @@ def score(invocation: Invocation, request: ScoreRequest) -> dict[str, Any]:
     the batch size.
 
     Returns:
-        `output`, `documents` (their number), `counts` (read = scored + filtered +
-        quarantined), `bytes`, `seconds`, `peak_memory_mb`, a `summary`, and about
-        reading: `unread` bytes and files, `noted`, `encodings`, `dropped_in_sentences`.
+        A dictionary with `output`, `documents` (their number), `counts` (read = scored
+        + filtered + quarantined), `bytes`, `seconds`, `peak_memory_mb`, `summary`, and
+        the results of `sum_reading` (`unread`, `noted`, `encodings`,
+        `dropped_in_sentences`).
 
     Raises:
         UserError: An argument, the corpus or the model cannot be used, the disk fails,
@@ -179,7 +181,7 @@ def _result_if_done(
 
 
 def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
-    """Runs the job for the parts that are missing."""
+    """Runs the job for the blocks whose output files are missing."""
     folder, console = scoring.folder, invocation.console
     open_job_folder(folder, "parts", "state")
     workers = min(invocation.workers, len(units))
@@ -199,7 +201,7 @@ def _run(invocation: Invocation, scoring: Scoring, units: list[Unit]) -> None:
 
 
 def _join(scoring: Scoring, output: Path, ledger: Ledger, units: int) -> None:
-    """Joins the parts to the output."""
+    """Concatenates the blocks' output files to the output."""
     if not ledger.scored:
         reasons = list_reasons(ledger.quarantined + ledger.filtered)
         raise DataError(

@@ -1,4 +1,4 @@
-"""The arguments of `transbeam score` on the model and its output."""
+"""The arguments of `transbeam score` that concern the model and the output."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,9 +4,9 @@
                                └───────────────────────────────┐ (side input)
                                                          build records
 
-Elements are parts of some megabytes, so Beam's cost per element does not matter, and
-every step writes files that are functions of (corpus, config): they do not depend on
-the runner, the number of workers or the order of elements.
+Elements are document parts of some megabytes, so Beam's cost per element is negligible.
+Every step writes files that depend only on the corpus and the configuration, not on the
+runner, the number of workers or the order of elements.
 """
 
 import zlib
@@ -80,7 +80,7 @@ class JobStep(beam.DoFn):
 
 
 class Prepare(JobStep):
-    """Reads and cleans a work unit; yields the document parts that it wrote."""
+    """Reads and cleans a work unit; yields the document parts that were written."""
 
     def setup(self) -> None:
         use_options(self.job.beam_options)
@@ -91,11 +91,11 @@ class Prepare(JobStep):
 
 
 class RunOnce(JobStep):
-    """Runs a function of the whole corpus, and passes its only element on.
+    """Runs a function once for the whole corpus; passes the single input element on.
 
     Args:
         job: The job's settings.
-        function: Reads and writes files in the job's folder.
+        function: The function, which reads and writes files in the job's folder.
     """
 
     def __init__(self, job: Job, function: Callable[[RunConfig, Path], None]):
@@ -118,7 +118,7 @@ class FindEdges(JobStep):
 
 
 class CountWords(JobStep):
-    """Yields word counts of a part's training documents, by slice of words."""
+    """Counts words in a part's training documents; yields (slice, counts) pairs."""
 
     def __init__(self, job: Job, tokenizer: LearnedConfig):
         super().__init__(job)
@@ -152,7 +152,7 @@ class LearnVocabulary(JobStep):
 
 
 class BuildRecords(JobStep):
-    """Tokenizes, packs, masks and writes the records of a part."""
+    """Tokenizes, packs, masks and writes the records of a document part."""
 
     tokenizer: Tokenizer | None = None
 
@@ -214,7 +214,7 @@ def run_job(job: Job, units: list[Unit], options: PipelineOptions) -> None:
 
 
 def _word_counts(parts: Collection, unique: Collection, job: Job) -> Collection:
-    """Counts the words of the corpus; empty for a pretrained tokenizer."""
+    """Counts the words of the corpus; returns no counts for a pretrained tokenizer."""
     tokenizer = job.config.tokenizer
     if isinstance(tokenizer, PretrainedConfig):
         return unique | "No words" >> beam.Map(lambda _: Counter())

@@ -46,13 +46,13 @@ def beam_options(
     options: Sequence[str] = (),
     size: int = _WORTH_PROCESSES,
 ) -> PipelineOptions:
-    """Returns options for Beam; of two conflicting ones the last wins.
+    """Returns options for Beam; of conflicting options, the last takes precedence.
 
     Args:
-        workers: The number of workers, if the runner is Beam's own.
-        runner: Beam's name of the runner.
-        options: Further options for Beam, which override ours.
-        size: Source bytes, if known. Small jobs run in threads.
+        workers: The number of workers, for Beam's own runners.
+        runner: The runner's name in Beam.
+        options: Further options for Beam, which override those set here.
+        size: The size of the source in bytes, if known. Small jobs run in threads.
 
     Example:
     >>> options = beam_options(2, options=["--direct_num_workers=3"])
@@ -138,14 +138,14 @@ def run_in_beam(
     *,
     remote: bool = False,
 ) -> None:
-    """Runs a job that blocks until it is done.
+    """Runs a blocking job, with its progress, its log and its user errors.
 
     Args:
         job: Builds and runs a pipeline.
         progress: Shows progress while the context is open.
         log: The log file for the output of Beam and TensorFlow.
         console: Prints the end of the log after an unexpected failure.
-        remote: Whether another engine than Beam's own runs the job. Beam then starts
+        remote: True if an engine other than Beam's own runs the job. Beam then starts
             its job server with signal handlers, which only the main thread may set.
 
     Raises:
@@ -169,7 +169,7 @@ def run_in_beam(
 
 @contextmanager
 def _root_logger_to(path: Path) -> Iterator[None]:
-    """Redirects Beam's warnings on the root logger to the log."""
+    """Writes Beam's warnings on the root logger to the log file."""
     with writing(path):
         handler = logging.FileHandler(path)
     logging.getLogger().addHandler(handler)
@@ -193,8 +193,8 @@ def _tracebacks_logged_alone() -> Iterator[None]:
 def interruptibly(work: Callable[[], None]) -> None:
     """Runs a function in a thread, because Beam's code ignores a Ctrl-C.
 
-    An interrupted job is abandoned: its files are complete or missing, and the same
-    command resumes from its markers.
+    An interrupted job is abandoned. As each of its files is complete or missing,
+    running the same command again resumes from the step markers.
     """
     failures: list[BaseException] = []
 
@@ -216,7 +216,7 @@ def interruptibly(work: Callable[[], None]) -> None:
 def markers_shown(
     markers: Mapping[Path, float], console: Console, label: str
 ) -> Iterator[None]:
-    """Shows the progress of a job of one step, from its markers.
+    """Shows the progress of a job with a single step, from its marker files.
 
     Args:
         markers: The megabytes of work that each marker represents.
@@ -231,14 +231,15 @@ def markers_shown(
 def steps_shown(
     steps: Sequence[tuple[str, Callable[[], Mapping[Path, float]]]], console: Console
 ) -> Iterator[None]:
-    """Shows the progress of a job of several steps, one bar after the other.
+    """Shows the progress of a job with several steps, one progress bar per step.
 
     Beam blocks until the job is done, and the workers are other processes: progress is
     visible only from the markers that they write.
 
     Args:
-        steps: The label of each step, and a function that returns its markers with the
-            megabytes that each represents; it is called when the previous step is done.
+        steps: For each step, its label and a function that returns its marker files
+            with the megabytes that each represents. The function is called when the
+            previous step is done.
         console: Shows the progress.
     """
     done = threading.Event()
@@ -310,11 +311,11 @@ def cancel_on_flink(master: str, name: str) -> None:
 
     Args:
         master: The job manager's REST address, such as `host:8081`.
-        name: The job's name. A job that has ended is ignored.
+        name: The job's name. If the job has already ended, nothing is done.
 
     Raises:
         OSError: The server is unreachable, or rejects the request.
-        LookupError: There is no such job; it may still be in submission.
+        LookupError: There is no job of this name; it may not be submitted yet.
     """
     address = master if "://" in master else f"http://{master}"
     with urlopen(f"{address}/jobs/overview", timeout=_PATIENCE) as answer:

@@ -1,7 +1,7 @@
 """Shares one tokenizer among all threads of a process.
 
-Building a tokenizer takes about a second, and so does TensorFlow's tracing at the first
-call; otherwise each thread of a worker would do both.
+Building a tokenizer takes about a second, and TensorFlow's tracing at its first call
+takes another. Without sharing, each thread of a worker would repeat both.
 """
 
 import functools
@@ -26,7 +26,8 @@ def shared_tokenizer(folder: Path) -> Tokenizer:
     """Returns the tokenizer of a folder, built at the first call.
 
     Raises:
-        ArtifactError: A file is missing, modified, truncated or of another version.
+        ArtifactError: A file of the tokenizer is missing, modified, truncated or of
+            another version.
     """
     with _LOCK:
         return _tokenizer(read_tokenizer(folder).model)

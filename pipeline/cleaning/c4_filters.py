@@ -32,7 +32,7 @@ def keep_lines(text: str, rules: LineRulesConfig) -> str:
 
 
 def placeholder_reason(text: str, rules: LineRulesConfig) -> str | None:
-    """Returns the placeholder phrase that a document contains, as a reason; else None.
+    """Returns the placeholder phrase in a document as the reason to drop it, or None.
 
     Example:
     >>> placeholder_reason("Lorem ipsum dolor sit amet.", LineRulesConfig())

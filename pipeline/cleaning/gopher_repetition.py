@@ -56,7 +56,7 @@ _LINES = "of the lines were there before"
 
 
 def _again(pieces: Sequence[str]) -> list[str]:
-    """Returns the pieces that repeat an earlier one."""
+    """Returns the strings that repeat an earlier string of the sequence."""
     met: set[str] = set()
     return [piece for piece in pieces if piece in met or met.add(piece)]
 
@@ -68,7 +68,8 @@ def _runs(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
 def _most_frequent(words: Sequence[str], n: int) -> int:
     """Counts the characters in all occurrences of the most frequent n-gram of words.
 
-    Returns 0 if every n-gram is unique; among equally frequent ones the longest counts.
+    Returns 0 if every n-gram is unique. Of equally frequent n-grams, the one with the
+    most characters is used.
     """
     counts = Counter(_runs(words, n))
     if not counts:

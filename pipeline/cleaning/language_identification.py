@@ -58,10 +58,11 @@ def language_reason(text: str, rules: LanguageRulesConfig) -> str | None:
 
 
 def probabilities(text: str) -> Mapping[str, float]:
-    """Returns the probability of each of `LANGUAGES`, and of none, for a text.
+    """Returns the probability of each of `LANGUAGES` and of `NO_LANGUAGE` for a text.
 
-    The temperature of the softmax grows with the square root of the text's length, as
-    in the library, which makes short texts less certain.
+    As in the library, the log-likelihoods are divided by the square root of the
+    sample's length in bytes before the softmax, so short texts are classified with less
+    certainty.
 
     Example:
     >>> found = probabilities("La biblioteca está cerrada los domingos por la tarde.")
@@ -84,10 +85,10 @@ def probabilities(text: str) -> Mapping[str, float]:
 
 
 def take_sample(text: str) -> str:
-    """Samples the characters to classify: a whole text, or 1,000 of a long one.
+    """Samples the characters to classify: all of a short text, 1,000 of a long text.
 
-    The sample consists of the middles of the text's quarters, so that a preamble or an
-    appendix in another language, such as a license, does not dominate.
+    A sample is taken from the middle of each quarter of the text, so that a preamble or
+    an appendix in another language, such as a license, does not dominate.
 
     Example:
     >>> take_sample("short")
@@ -124,10 +125,10 @@ class _Identifier:
     """The model of `py3langid` with an exact sum over a text's features.
 
     The sum is exact, so it depends neither on the order of its terms nor on the CPU.
-    The weights are float16 between 2 and 16 in size, so multiples of 2⁻⁹; the
-    logarithms of the counts are rounded to multiples of 2⁻²⁰. Products and sums are
-    then multiples of 2⁻²⁹, and float64 represents those exactly up to 2²⁴, which the
-    features of a sample cannot exceed.
+    The weights are float16 with absolute values between 2 and 16, so multiples of 2⁻⁹;
+    the logarithms of the counts are rounded to multiples of 2⁻²⁰. Products and sums are
+    then multiples of 2⁻²⁹, which float64 represents exactly up to 2²⁴; the sum for a
+    sample cannot exceed that.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Replaces personal data that regular expressions can find, such as by `<email>`."""
+"""Replaces personal data found by regular expressions, such as by `<email>`."""
 
 import functools
 import importlib
@@ -40,7 +40,7 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
 
 
 def _public_address(match: re.Match[str]) -> str:
-    """Replaces public IP addresses only, since version numbers resemble other ones."""
+    """Replaces only public IP addresses; others may be version numbers."""
     try:
         return "<ip>" if ipaddress.ip_address(match[0]).is_global else match[0]
     except ValueError:

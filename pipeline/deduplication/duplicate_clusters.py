@@ -1,13 +1,13 @@
 """Selects the duplicate documents to drop.
 
 Exact copies share a 64-bit key (`transbeam.pipeline.documents.document.document_key`);
-near duplicates are linked by `lsh.similar_pairs`. In a connected component of training
-documents, the one with the smallest key is kept; none, if the component contains a
-validation document. In a component of validation documents alone, the one with the
-smallest key is kept, regardless of the training documents.
+near duplicates are linked by `lsh.similar_pairs`. Of the training documents in a
+connected component, the one with the smallest key is kept, or none if the component
+contains a validation document. Validation documents form components without regard to
+training documents; in each, the document with the smallest key is kept.
 
-The result is a function of the set of documents: it depends neither on their
-distribution over parts nor on the order of the pairs.
+The result depends only on the set of documents, not on their distribution over document
+parts or the order of the pairs.
 """
 
 import io
@@ -32,18 +32,20 @@ _KINDS = {"exact": EXACT, "near": NEAR}
 
 
 def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """Returns the first document of each text, in order of precedence.
+    """Returns one document for each distinct text, in order of precedence.
 
-    Validation texts precede all others, and a validation copy of a text precedes its
-    training copies. Otherwise the order is that of the keys.
+    Texts of validation documents precede all others, and of the copies of a text, a
+    validation copy is preferred to a training copy. Otherwise the documents are sorted
+    by key.
 
     Args:
-        keys: uint64 `(N,)`, the documents' hashes, part by part, row by row.
+        keys: uint64 `(N,)`, the keys of all documents, in the order of the document
+            parts and of the rows in each.
         held_out: bool `(N,)`, True for validation documents.
 
     Returns:
-        int64, indices into `keys`. The functions below work on these documents alone,
-        and their indices are positions in this array.
+        int64, indices into `keys`. The functions below use only these documents, and
+        refer to them by their position in this array.
 
     Example:
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
@@ -60,16 +62,16 @@ def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
     """Finds the connected components of linked documents.
 
-    All components grow at once: the root of each is hooked to the smallest root that it
-    is linked with, then every document to its new root (Shiloach & Vishkin, 1982). The
-    number of rounds grows with the logarithm of the longest chain.
+    All components grow in parallel: in each round, a component's root is attached to
+    the smallest root linked with it, then each document to its new root (Shiloach &
+    Vishkin, 1982). The number of rounds grows with the logarithm of the longest chain.
 
     Args:
         pairs: int64 `(P, 2)`, the pairs of all bands, in any order.
         count: The number of documents.
 
     Returns:
-        int64 `(count,)`: the smallest document of each document's component.
+        int64 `(count,)`: for each document, the smallest index in its component.
 
     Example:
     >>> clusters(np.array([[3, 4], [1, 3]]), 5)
@@ -87,11 +89,10 @@ def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
 
 
 def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """Returns the group of each document, independent of training data for validation.
+    """Returns each document's group; training documents do not link validation ones.
 
-    A training document is grouped with all documents that it is linked with, a
-    validation document only with others of validation: training documents do not link
-    two of them.
+    A training document is grouped with all documents in its component; a validation
+    document only with those that are linked through validation documents alone.
 
     Args:
         pairs: int64 `(P, 2)`, as for `clusters`.
@@ -113,8 +114,8 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
-    All exact copies of a text except the first are `EXACT`; among the first copies, the
-    first of each group is `KEPT` and the others are `NEAR`.
+    All exact copies of a text except the first are `EXACT`. Of the first copies in a
+    group of near duplicates, the first is `KEPT` and the others are `NEAR`.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
@@ -141,8 +142,8 @@ def kept_out(
 ) -> np.ndarray:
     """Returns a mask of training documents that duplicate a validation document.
 
-    Such documents have the same text as a validation document, or one that is linked
-    with it. All copies of such a text are marked.
+    Such a document has the same text as a validation document, or a text in the same
+    group as a validation text. All training documents with such a text are marked.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.
@@ -169,16 +170,16 @@ def leaked(
 ) -> np.ndarray:
     """Returns a mask of evaluation documents with a duplicate in training.
 
-    With the groups of all documents it measures the leakage of a split. With the groups
-    that a second search finds among the kept documents it verifies the deduplication:
-    there must be none. As groups are transitive, it overestimates rather than
-    underestimates.
+    Applied to the groups of all documents, the function measures the leakage of a
+    split. Applied to groups that a second search finds among the kept documents, it
+    verifies the deduplication: no document may be marked. As groups are transitive, the
+    leakage is overestimated rather than underestimated.
 
     Args:
         groups: int64 `(N,)`, from `clusters`; or indices of distinct texts, for exact
             duplicates only.
         training: bool `(N,)`, the training documents.
-        evaluation: bool `(N,)`, the evaluation documents. A document that is in both
+        evaluation: bool `(N,)`, the evaluation documents. A document in both masks
             counts as leaked.
 
     Returns:
@@ -197,7 +198,7 @@ def leaked(
 def find_originals(
     keys: np.ndarray, verdict: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
-    """Returns the original of each document: itself, if it is kept.
+    """Returns for each document the index of the kept one; its own index if it is kept.
 
     Args:
         keys: uint64 `(N,)`, as for `duplicate_clusters.distinct`.
@@ -234,12 +235,14 @@ def write_duplicates(
     Args:
         folder: The job's folder.
         parts: All parts.
-        held_out: bool `(N,)`, the validation documents, part by part, row by row.
+        held_out: bool `(N,)`, True for validation documents, in the same order as
+            `keys` of `distinct`.
         verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
         original: int64 `(N,)`, from `find_originals`.
 
     Returns:
-        The number of each kind within `train`, within `validation`, and `across`.
+        For each kind (`exact`, `near`), the number of duplicates within `train`, within
+        `validation`, and `across` the two splits.
     """
     dropped = np.flatnonzero(np.isin(verdict, list(_KINDS.values())))
     where = pa.concat_tables(

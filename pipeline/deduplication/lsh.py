@@ -1,10 +1,9 @@
 """Finds pairs of similar documents without comparing all pairs.
 
-Locality-sensitive hashing
-([Indyk & Motwani, 1998](https://doi.org/10.1145/276698.276876)): a signature is divided
-into bands, and documents that agree on a whole band share one of its buckets. Documents
-in the same bucket are compared by their whole signatures, and linked if they are
-similar.
+Locality-sensitive hashing ([Indyk & Motwani,
+1998](https://doi.org/10.1145/276698.276876)): a signature is divided into bands, and
+documents with equal values in a whole band share a bucket of that band. Documents in
+the same bucket are compared by their whole signatures, and linked if they are similar.
 """
 
 import functools
@@ -38,11 +37,12 @@ class Bands(NamedTuple):
 
 @functools.cache
 def choose_bands(similarity: float, num_hashes: int) -> Bands:
-    """Chooses the bands whose S-curve is nearest to a step at the threshold.
+    """Chooses the bands whose S-curve best approximates a step at the threshold.
 
-    Minimizes the area above the curve from the threshold on (missed pairs) and the area
-    under it below the threshold (needless comparisons). Since every candidate pair is
-    verified, the latter cost only time, and have a much smaller weight.
+    Minimizes a weighted sum of the area above the curve at similarities over the
+    threshold (missed pairs) and the area below the curve at lower ones (needless
+    comparisons). As every candidate pair is verified, needless comparisons cost only
+    time, and their area has a much smaller weight.
 
     Example:
     >>> choose_bands(0.8, 128)
@@ -65,10 +65,11 @@ def buckets(signatures: np.ndarray, bands: Bands) -> np.ndarray:
 
     Args:
         signatures: uint32 `(N, num_hashes)`.
-        bands: The division of the signatures.
+        bands: The division of the signatures into bands.
 
     Returns:
-        uint64 `(bands.count, N)`; equal where all values of the band are equal.
+        uint64 `(bands.count, N)`; documents whose values in a band are all equal have
+        the same bucket.
     """
     used = signatures[:, : bands.count * bands.rows].astype(np.uint64)
     cut = used.reshape(-1, bands.count, bands.rows)
@@ -81,24 +82,25 @@ def similar_pairs(
     look_up: Callable[[np.ndarray], np.ndarray],
     similarity: float,
 ) -> np.ndarray:
-    """Finds the pairs of one band's buckets whose signatures are similar.
+    """Finds the pairs of documents in the same bucket that have similar signatures.
 
-    In a large bucket not every pair is compared, or a license in a million files would
-    take 10^12 comparisons: each document is compared with the first one of the bucket
-    and with the `WINDOW` preceding ones. Beyond a distance of `WINDOW` from the first,
-    pairs are skipped if both are similar to the first.
+    In a large bucket not every pair is compared, as a license in a million files would
+    take 10^12 comparisons. Each document is compared with the first document of the
+    bucket and with the `WINDOW` documents before it. For documents more than `WINDOW`
+    positions after the first, pairs are skipped if both documents are similar to the
+    first.
 
     Args:
-        buckets: uint64 `(N,)`, this band's row of `buckets(...)`, distinct documents in
-            the order of `distinct`.
-        look_up: Maps indices of documents to their signatures, uint32
-            `(n, num_hashes)`; `signatures.__getitem__` of an array, a memory-mapped
-            one included. Each call requests some thousand rows.
+        buckets: uint64 `(N,)`, the row of `buckets(...)` for this band; the documents
+            are in the order of `distinct`.
+        look_up: A function that maps indices of documents to their signatures, uint32
+            `(n, num_hashes)`, such as `signatures.__getitem__` of an array, which may
+            be memory-mapped. Each call requests some thousand rows.
         similarity: Documents are similar if at least this share of the values of their
             signatures is equal.
 
     Returns:
-        int64 `(P, 2)`, the smaller index first.
+        int64 `(P, 2)`, pairs of document indices, the smaller index first.
 
     Example:
     >>> rows = np.array([[1, 2, 3, 4], [9, 9, 9, 9], [1, 2, 3, 5]], np.uint32)
@@ -124,11 +126,11 @@ def similar_pairs(
 
 
 def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns documents that share a bucket, by bucket, in ascending order.
+    """Returns the documents that share a bucket, sorted by bucket, then by index.
 
     Returns:
-        The documents, and for each the position in this array at which its bucket
-        begins.
+        The indices of the documents, and for each the position in this array at which
+        its bucket begins.
     """
     order = np.argsort(buckets, kind="stable")
     in_order = buckets[order]
@@ -142,10 +144,10 @@ def _members(buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _proposals(
     heads: np.ndarray, like_head: np.ndarray, low: int, high: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields candidate pairs of positions `low` to `high` with earlier ones.
+    """Yields candidate pairs of the positions `low` to `high` with earlier positions.
 
-    Pairs with the head of the bucket come first; the caller then updates `like_head`
-    before it takes the next pairs.
+    Pairs with the first document of the bucket are yielded first; the caller then
+    updates `like_head` before it requests the next pairs.
     """
     here = np.arange(low, high)
     right = here[heads[here] < here]

@@ -7,14 +7,15 @@ documents"). A signature contains the smallest value under each of `num_hashes` 
 orders, so the share of equal entries estimates the similarity, with a standard
 deviation of `sqrt(s * (1 - s) / num_hashes)`.
 
-Each order is a separate hash. Other schemes compute all values in one pass
-(Shrivastava, 2017, "Optimal densification for fast and accurate minwise hashing"), but
-in documents of fewer shingles than `num_hashes` they fill most entries with copies of
-others. In 32-bit arithmetic, which NumPy vectorizes, the plain scheme takes no longer
-than splitting the text into words, so there is little to gain.
+Each order is defined by a separate hash function. Other schemes compute all values in
+one pass (Shrivastava, 2017, "Optimal densification for fast and accurate minwise
+hashing"), but for documents with fewer shingles than `num_hashes` they fill most
+entries of a signature with copies of other entries. In 32-bit arithmetic, which NumPy
+vectorizes, the plain scheme takes no longer than splitting the text into words, so a
+one-pass scheme would save little time.
 
-No Python loop runs over words, and nothing depends on the process: the same text always
-has the same signature.
+No Python loop iterates over words, and the signature of a text is the same in every
+process.
 """
 
 import functools
@@ -53,7 +54,7 @@ class Shingles:
     """The shingles of several documents, one document after another.
 
     Attributes:
-        hashes: uint64, one per shingle, with repetitions.
+        hashes: The hashes of the shingles, uint64, one per shingle, with repetitions.
         counts: int64, the number of shingles of each document, at least 1.
     """
 
@@ -90,8 +91,8 @@ def shingles(texts: Sequence[str], shingle_words: int) -> Shingles:
     """Hashes every n-gram of `shingle_words` words of each document.
 
     Words are runs of letters, marks and digits, after case folding and NFKC. A document
-    of fewer words is one shingle of all its words; one without words is identified by
-    its exact text.
+    with fewer words is a single shingle of all its words; a document without words is
+    identified by its exact text.
 
     Example:
     >>> shingles(["a b c", "A, b!", "?"], 2).counts
@@ -119,9 +120,9 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Splits texts into words.
 
     Returns:
-        The characters of all words, uint64, with the first of each word marked; the
-        offset of each word in them, and their total; and the number of words of each
-        text.
+        A uint64 array of the code points of all words, in which the first of each word
+        is marked; the offset of each word in this array, followed by the array's
+        length; and the number of words of each text.
     """
     joined = "\0".join([text.replace("\0", " ") for text in texts])
     joined = unicodedata.normalize("NFKC", joined).casefold()
@@ -155,7 +156,7 @@ def _character_kinds() -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _powers(blocks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns B⁰, B¹, … modulo 2^64 for a number of blocks, and their inverses."""
+    """Returns the powers B⁰, B¹, … modulo 2^64 of the hash base, and their inverses."""
     tables = np.ones((2, blocks * BLOCK_CHARACTERS), np.uint64)
     tables[0, 1:] = _BASE
     tables[1, 1:] = pow(_BASE, -1, 2**64)
@@ -185,7 +186,7 @@ def _smallest(found: Shingles, num_hashes: int) -> np.ndarray:
 
 
 def constants(purpose: str, count: int) -> np.ndarray:
-    """Returns pseudorandom uint64 constants for a purpose, the same everywhere.
+    """Returns pseudorandom uint64 constants, determined by the name of their purpose.
 
     Example:
     >>> constants("an example", 2)

@@ -1,4 +1,4 @@
-"""Documents, the files they are read from, and what could not be read."""
+"""Documents, their source files, and records of rejected, filtered and unread input."""
 
 import hashlib
 import json
@@ -17,15 +17,15 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the corpus as it was when it was listed.
+    """A file of the corpus, with the properties it had when the corpus was listed.
 
     Attributes:
-        name: Its name within the corpus, the same on every machine.
-        path: Its path on this machine.
-        size: Its size in bytes.
+        name: The file's name within the corpus, the same on every machine.
+        path: The file's path on this machine.
+        size: The file's size in bytes.
         modified: The modification time in nanoseconds.
-        part: Index of its source in the corpus; see `corpus_files.parts_of`.
-        partner: The file whose lines are aligned with those of this one, if any.
+        part: Index of the file's source in the corpus; see `corpus_files.list_sources`.
+        partner: The file whose lines are aligned with this file's lines, if any.
     """
 
     name: str
@@ -49,7 +49,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Span:
-    """The bytes `start` to `end` (excluded) of a file."""
+    """A byte range of a file, from `start` to `end` (excluded)."""
 
     file: SourceFile
     start: int
@@ -63,20 +63,20 @@ class Span:
 class Document(NamedTuple):
     """A text or image with its annotations and its source.
 
-    A source sets the fields that it has; an objective requires some of them.
+    A source sets the fields for which it has values; an objective requires some fields.
 
     Attributes:
         text: The text itself, valid Unicode; the context of a question; the words of
             a tagged sentence with a space between them.
         source: The file's name within the corpus.
-        offset: Its start in the source: a byte offset, a line or a row, depending on
-            the kind of source.
+        offset: The document's position in the file: a byte offset, a line number or a
+            row number, depending on the kind of source.
         second_text: The second text of a pair; the question about `text`.
         target_text: The target of a sequence-to-sequence model.
         label: The name of the class; or the target of a regression, as text.
         words: A tagged sentence's words.
         tags: One tag per word.
-        answers: Character offset in `text` and text of each answer.
+        answers: For each answer, its character offset in `text` and its text.
         image: Pixels in row-major order, one byte per channel.
         image_shape: Height, width, channels.
     """
@@ -95,12 +95,12 @@ class Document(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The approximate size in bytes: a character of text counts as one."""
+        """The approximate size in bytes: a character of text counts as one byte."""
         texts = self.text, self.second_text, self.target_text
         return sum(map(len, texts)) + len(self.image)
 
     def with_text(self, text: str) -> "Document":
-        """Returns a copy with another text; `_replace` takes twice as long.
+        """Returns a copy with another text, in half the time of `_replace`.
 
         Example:
         >>> Document("a ", "f.txt", 3, label="x").with_text("a")
@@ -114,10 +114,10 @@ class Rejected:
     """Input that could not be read as a document, to be quarantined.
 
     Attributes:
-        reason: The reason in a few words; rejects are counted by it.
+        reason: The reason in a few words, by which rejected documents are counted.
         source: The file's name within the corpus.
         offset: As in `Document`.
-        excerpt: The first characters, made printable.
+        excerpt: The first characters of the input, in printable form.
         size: The approximate size of the document in bytes.
         unread: Bytes of the source that could not be read at all.
         doubtful: Whether an unknown further amount of the file may be lost or wrong.
@@ -141,17 +141,17 @@ class Rejected:
         *,
         doubtful: bool = False,
     ) -> "Rejected":
-        """Makes an entry with the excerpt and the size of some content."""
+        """Makes a quarantine entry with the excerpt and the size of the content."""
         shown = excerpt(content)
         return cls(reason, source, offset, shown, len(content), doubtful=doubtful)
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Valid input that a reader leaves out by a rule.
+    """Valid input that a rule of its reader excludes.
 
     Attributes:
-        reason: The rule in a few words; filtered documents are counted by it.
+        reason: The rule in a few words, by which filtered documents are counted.
         source: The file's name within the corpus.
         offset: As in `Document`.
         size: The approximate size of the document in bytes.
@@ -192,7 +192,7 @@ def input_key(text: bytes, second_text: bytes, image: bytes) -> int:
 def document_key(document: Document) -> int:
     """Computes a 64-bit hash of a document's content, independent of its source.
 
-    For a document that consists of a text alone it is the text's `document_hash`.
+    For a document with only a text, the result is the text's `document_hash`.
 
     Example:
     >>> a = Document("yes", "a.txt", 0)
@@ -208,7 +208,7 @@ def document_key(document: Document) -> int:
 
 
 def rejected(document: Document, reason: str) -> Rejected:
-    """Returns the quarantine entry of a document that was read."""
+    """Returns the quarantine entry that replaces a rejected document."""
     shown = excerpt(document.text)
     return Rejected(reason, document.source, document.offset, shown, document.size)
 
@@ -231,9 +231,9 @@ class Damage:
     """A part of a file that could not be read.
 
     Attributes:
-        reason: The reason in a few words; damage is counted by it.
+        reason: The reason in a few words, by which damaged parts are counted.
         detail: Further information for messages.
-        offset: Its offset, as in `Document`.
+        offset: The position of the damage in the file, as in `Document`.
         unread: The number of unread bytes; None for the rest of the file.
         doubtful: Whether an unknown further amount may be lost or wrong.
     """
@@ -246,13 +246,13 @@ class Damage:
 
 
 class BrokenFile(Exception):
-    """The rest of a file cannot be read; documents read before are kept.
+    """The remainder of a file cannot be read; the documents already read are kept.
 
     Args:
-        reason: As in `Damage`, like the other arguments.
+        reason: The reason; this and the other arguments are the attributes of `Damage`.
 
     Attributes:
-        damage: All parts that could not be read, in order.
+        damage: All parts of the file that could not be read, in order.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class BrokenFile(Exception):
 
     @classmethod
     def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
-        """Makes the exception for several parts; its message is that of the last."""
+        """Makes an exception for several damaged parts, with the last's message."""
         last = damage[-1]
         broken = cls(last.reason, last.detail, last.offset)
         broken.damage = tuple(damage)

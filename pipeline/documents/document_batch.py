@@ -1,6 +1,7 @@
-"""Documents in columns, as Arrow files and in memory.
+"""Batches of documents in columns, in memory and as Arrow files.
 
-Arrow files are memory-mapped without copying, so files between steps cost little.
+Arrow files are memory-mapped without copying, so passing files between steps costs
+little.
 """
 
 import io
@@ -42,8 +43,9 @@ class DocumentBatch:
     """A batch of documents.
 
     Attributes:
-        keys: uint64 (D,), the `document_key` of each; further copies of a document have
-            keys of their own. All random numbers are derived from them.
+        keys: uint64 (D,), the `document_key` of each document; each further copy of a
+            document has a different key. All random numbers of a document are derived
+            from its key.
         table: One row per document; the columns are the attributes of `Document`.
             Columns that are empty in all documents are left out.
     """
@@ -140,7 +142,7 @@ class DocumentBatch:
         return DocumentBatch(self.keys[rows], self.table.take(pa.array(rows)))
 
     def with_copies(self, copies: np.ndarray) -> "DocumentBatch":
-        """Repeats each document `copies` (D,) times; each copy has a key of its own."""
+        """Repeats each document `copies` (D,) times; each copy has a different key."""
         rows = np.repeat(np.arange(len(self)), copies)
         copy = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
         repeated = self.take(rows)
@@ -159,7 +161,7 @@ class DocumentBatch:
 
     @classmethod
     def load(cls, path: Path) -> "DocumentBatch":
-        """Reads a file of `save`; it is memory-mapped, not copied."""
+        """Reads a file written by `save`; the file is memory-mapped, not copied."""
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
         keys = table["key"].to_numpy()

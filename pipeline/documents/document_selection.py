@@ -1,4 +1,4 @@
-"""Selects the documents of a part: by split, without duplicates, with copies."""
+"""Selects a document part's documents for each split; drops and repeats documents."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +20,15 @@ from transbeam.pipeline.documents.step_markers import (
 
 @dataclass(frozen=True)
 class Kept:
-    """The documents of a part that are used, by split.
+    """The documents of a document part that are used, by split.
 
     Attributes:
-        splits: The documents; copies of one are adjacent.
-        documents: The number of different documents among them.
-        left_out: The number of training documents that the weight of their source
-            drops.
-        size: The bytes of all documents of the part; see `DocumentBatch.sizes`.
-        dropped: The bytes of those that are in neither split.
+        splits: The documents of each split; copies of a document are adjacent.
+        documents: The number of different documents of each split.
+        left_out: The number of training documents that are dropped by their source's
+            weight.
+        size: The size of all documents of the part in bytes; see `DocumentBatch.sizes`.
+        dropped: The size in bytes of the documents that are in neither split.
     """
 
     splits: dict[Split, DocumentBatch]
@@ -39,10 +39,10 @@ class Kept:
 
 
 def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
-    """Selects the documents of a part for each split.
+    """Selects the documents of a document part for each split.
 
-    A training document is repeated by its source's weight, whose fraction is rounded at
-    random per document; a validation document occurs once.
+    A training document is repeated as often as its source's weight; a fractional weight
+    is randomly rounded up or down for each document. A validation document occurs once.
     """
     batch = DocumentBatch.load(documents_path(folder, part))
     rows = _rows(batch.keys, folder, part, config)
@@ -63,12 +63,12 @@ def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
 def kept_rows(
     keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
-    """Finds the documents of a part that are used in each split.
+    """Finds the documents of a document part that are used in each split.
 
     Args:
         keys: uint64 (D,), the documents' hashes.
         folder: The job's folder.
-        part: The part of the documents.
+        part: The document part that contains the documents.
         config: The run's configuration.
 
     Returns:
@@ -82,7 +82,7 @@ def kept_rows(
 def _rows(
     keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
-    """Returns the rows of each split without duplicates."""
+    """Returns the row indices of each split, without dropped duplicates."""
     keep = np.ones(len(keys), np.bool_)
     if is_done(folder, "duplicates", part.name):
         dropped = read_state(folder, "duplicates", part.name)
@@ -95,13 +95,13 @@ def _rows(
 
 
 def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.ndarray:
-    """Returns a mask of a part's validation documents.
+    """Returns a mask of a document part's validation documents.
 
-    With a `validation_source` these are exactly its documents.
+    If there is a `validation_source`, exactly its documents are validation documents.
 
     Args:
         keys: uint64 (D,), the documents' hashes.
-        part: The part of the documents.
+        part: The document part that contains the documents.
         data: The `data` section of the configuration.
 
     Returns:

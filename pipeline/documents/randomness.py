@@ -1,8 +1,8 @@
 """Counter-based random numbers that depend on their purpose, not on the order of draws.
 
 Every number is a hash of `(seed, stage, document, counter)`. Therefore a document gets
-the same numbers on any runner, in any bundle, after any restart, and millions of them
-are computed at once.
+the same numbers on any runner, in any bundle and after any restart, and millions of
+numbers can be computed in one vectorized operation.
 """
 
 import hashlib

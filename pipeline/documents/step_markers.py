@@ -1,7 +1,7 @@
-"""Parts of a corpus, and the markers that steps write when they finish one.
+"""Document parts, and the marker files that record finished steps of a data job.
 
-A marker is written last, so the files that it describes are complete. An interrupted
-job resumes from its markers.
+A step writes its marker last, so the files that the marker describes are complete. An
+interrupted job resumes from its markers.
 """
 
 import json
@@ -18,15 +18,15 @@ Step = Literal["documents", "duplicates", "words", "records"]
 
 @dataclass(frozen=True, order=True)
 class DocumentPart:
-    """Some megabytes of clean documents, which become one shard of each split.
+    """Some megabytes of cleaned documents, which become one shard of each split.
 
     Attributes:
-        unit: Index of its work unit.
-        number: Index of the part in the unit; most units have one part.
+        unit: Index of the work unit that the documents are from.
+        number: Index of the part in the work unit; most work units have only one part.
         size: Bytes of text.
-        weight: The number of repetitions of its training documents.
-        held_out: Whether it is from `data.validation_source`.
-        source_bytes: Its share of the source bytes that were read.
+        weight: The number of times that each of its training documents is repeated.
+        held_out: True if the documents are from `data.validation_source`.
+        source_bytes: The number of source bytes attributed to the part.
     """
 
     unit: int
@@ -48,7 +48,7 @@ class DocumentPart:
 
 
 def open_job_folder(folder: Path, *names: str) -> None:
-    """Makes the folders of a job, and removes the partial files of a killed one.
+    """Makes the folders of a job; removes partial files that a killed job left.
 
     Raises:
         ArtifactError: The folder cannot be written.
@@ -61,17 +61,17 @@ def open_job_folder(folder: Path, *names: str) -> None:
 
 
 def unit_name(index: int) -> str:
-    """Returns the base name of a unit's marker."""
+    """Returns the base name of a work unit's marker."""
     return f"{index:05d}"
 
 
 def state_path(folder: Path, step: Step, name: str) -> Path:
-    """Returns the path of the marker of a unit or a part."""
+    """Returns the path of a step's marker for a work unit or a document part."""
     return folder / f"state/{step}-{name}.json"
 
 
 def is_done(folder: Path, step: Step, name: str) -> bool:
-    """Returns whether a step has finished."""
+    """Returns whether a step has finished for a work unit or a document part."""
     return state_path(folder, step, name).is_file()
 
 
@@ -86,13 +86,13 @@ def read_state(folder: Path, step: Step, name: str) -> Any:
 
 
 def read_states(folder: Path, step: Step) -> Iterator[Any]:
-    """Yields the results of a step so far, in the order of units and parts."""
+    """Yields the results of a step so far, in the order of work units and parts."""
     for path in sorted((folder / "state").glob(f"{step}-*.json")):
         yield json.loads(path.read_text("utf-8"))
 
 
 def unit_parts(folder: Path, unit: int) -> list[DocumentPart]:
-    """Returns the document parts that the cleaning of a work unit made."""
+    """Returns the document parts into which a work unit was cleaned."""
     rows = read_state(folder, "documents", unit_name(unit))["parts"]
     return [DocumentPart(**row) for row in rows]
 
@@ -104,5 +104,5 @@ def all_parts(folder: Path) -> list[DocumentPart]:
 
 
 def documents_path(folder: Path, part: DocumentPart) -> Path:
-    """Returns the path of a part's documents."""
+    """Returns the path of the Arrow file with a document part's documents."""
     return folder / f"documents/{part.name}.arrow"

@@ -1,6 +1,6 @@
 """Records of each kind of objective, made by the module with the kind's name.
 
-No module imports TensorFlow.
+None of these modules imports TensorFlow.
 """
 
 from typing import Protocol
@@ -81,9 +81,9 @@ def make_records(
         batch: The documents.
         tokenizer: The run's.
         run: The run.
-        split: The split they are of.
-        negatives: Excerpts of other documents, for an objective that needs some
-            (`sample_sentences.load_negatives`).
+        split: The split of the documents.
+        negatives: Excerpts of other documents, for `next_sentence`, which samples
+            negatives from them (`sample_sentences.load_negatives`).
     """
     if negatives is not None:
         return sentence_pairs.make_records(batch, tokenizer, run, split, negatives)

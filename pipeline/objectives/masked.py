@@ -135,7 +135,8 @@ class Hiding:
         mask_id: The id of `[MASK]`.
         ordinary_ids: int32 (V',). The ids a random piece is drawn from.
         starts_word: bool (V,). Whether a piece begins a new word; None: all do.
-        copy: Index of the copy of the records; each copy masks other tokens.
+        copy: Index of the copy of the records; different tokens are masked in each
+            copy.
     """
 
     seed: int

@@ -70,9 +70,9 @@ def make_records(
         tokenizer: The run's tokenizer.
         run: The run's configuration.
         split: The split of the documents.
-        negatives: Passages of other documents, whose hashes are their keys; for
-            `next_sentence`, if the batch has few documents. In the placement their rows
-            follow those of the batch.
+        negatives: Passages of other documents, with the hashes of these documents as
+            keys; given for `next_sentence` if the batch has few documents. In
+            `Records.placement` they have the row numbers after those of the batch.
     """
     config, length = run.objective, run.data.sequence_length
     assert isinstance(config, SentencePairsConfig)
@@ -134,7 +134,7 @@ def make_records(
 
 
 def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
-    """Repeats the values in each row by its lengths; concatenates all rows."""
+    """Repeats each value by its lengths per row, and concatenates the rows."""
     times = np.stack(lengths, axis=1)
     return np.repeat(np.tile(values, len(times)), times.reshape(-1))
 

@@ -80,7 +80,7 @@ class TextPairs:
     targets: TokenRows
 
     def cut(self, which: np.ndarray, source: int, target: int) -> "TextPairs":
-        """Selects pairs by index, and truncates both sides."""
+        """Selects pairs by index; truncates their sources and targets."""
 
         def sides(rows: TokenRows, most: int) -> TokenRows:
             return stretches(rows, which, 0, np.minimum(rows.lengths[which], most))
@@ -116,7 +116,8 @@ def pair_records(
     """Makes records of pairs.
 
     Args:
-        pairs: The pairs; those without a token on one side are left out and counted.
+        pairs: The pairs; those whose source or target has no token are left out and
+            counted.
         reasons: Why a document of the batch cannot be used; reasons for pairs that are
             too long are added.
         tokenizer: The tokenizer, for the special tokens.
@@ -165,8 +166,10 @@ class FramedPairs:
 
     Attributes:
         arrays: Those of `pair_features`.
-        lengths: int64 (records,). The tokens of each record, of both sides.
-        padding: The padding of both sides, and of each, by the name of the count.
+        lengths: int64 (records,). The number of tokens of each record, in encoder and
+            decoder together.
+        padding: The numbers of padding tokens in total, in the encoder and in the
+            decoder, by name.
     """
 
     arrays: dict[str, np.ndarray]
@@ -186,10 +189,10 @@ def frame_pairs(
 
     Args:
         sources: The ids of N texts.
-        targets: The ids of their targets.
+        targets: The ids of the N target texts.
         record: int (N,), ascending. The record of each pair.
         lengths: Tokens per record, of the encoder and of the decoder.
-        tokenizer: Has the special tokens.
+        tokenizer: The tokenizer, for its special tokens.
         run: The configuration, for the message if a special token is missing.
     """
     end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
@@ -216,7 +219,7 @@ def frame_pairs(
 def _arranged(
     pairs: TextPairs, lengths: tuple[int, int], *, packed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the order of the pairs in the records, and the record of each."""
+    """Returns the indices of the pairs in record order, and the record of each pair."""
     count = len(pairs.documents)
     if not packed:
         return np.arange(count), np.arange(count)

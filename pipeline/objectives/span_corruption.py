@@ -98,7 +98,7 @@ def corrupt(
 
     Returns:
         N rows each: the texts with a sentinel in place of each span; and the spans,
-        each after its sentinel. Together they contain all tokens of the texts.
+        each after its sentinel. Each token of the texts is in one of the two.
     """
     # Blocks of texts are so small that their tokens stay in the CPU cache.
     ends = np.cumsum(chunks.lengths)

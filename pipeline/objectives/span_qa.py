@@ -129,7 +129,7 @@ def make_records(
 
 
 def _tokenize_each_once(texts: np.ndarray, tokenizer: Tokenizer) -> TokenRows:
-    """Tokenizes texts, each distinct one once: many have several questions."""
+    """Tokenizes each distinct text once, as many texts have several questions."""
     different, which = np.unique(texts, return_inverse=True)
     rows = tokenize_texts(different, tokenizer)
     return stretches(rows, which, 0, rows.lengths[which])

@@ -87,8 +87,8 @@ class Placement:
     """The positions of documents in records: one row per part of a document.
 
     Attributes:
-        record: int64 (P,). Row in the arrays of records; ascending.
-        document: int64 (P,). Row in the batch of documents.
+        record: int64 (P,). The index of the part's record in the arrays; ascending.
+        document: int64 (P,). The index of the part's document in the batch.
         offset: int64 (P,). The part's first token within the document.
     """
 
@@ -110,8 +110,8 @@ class Records:
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.
         rejected: Row in the batch and reason of each document that lacks what the
             objective requires, for the quarantine.
-        filtered: The same for valid documents that the objective does not use; these
-            are only counted.
+        filtered: Row in the batch and reason of each valid document that the objective
+            does not use; these documents are only counted.
     """
 
     arrays: dict[str, np.ndarray]

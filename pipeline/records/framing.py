@@ -1,7 +1,8 @@
 """Framing of records: special tokens around tokenized texts, in NumPy.
 
-The graph (`transbeam.serving.text_ops.framing`) and the parity check
-(`transbeam.serving.parity.base.framing`) have their own (ADR 24).
+Two other modules implement the same framing: `transbeam.serving.text_ops.framing` in
+the exported graph, and `transbeam.serving.parity.base.framing` in the parity check (ADR
+24).
 """
 
 from transbeam.pipeline.records.token_rows import TokenRows, beside

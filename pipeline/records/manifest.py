@@ -78,7 +78,7 @@ class Manifest:
 
     Attributes:
         folder: The folder of the manifest.
-        features: The features of a record; of a bucketed data set, those of the longest
+        features: The features of a record; in a bucketed data set, of its longest
             records.
         shards: The files, by split and number.
         vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
@@ -106,7 +106,7 @@ class Manifest:
         """Returns the non-empty shards of a split.
 
         Without validation records, the first training shard is used as the validation
-        split. Metrics on it do not measure generalization.
+        split. Metrics on training records do not measure generalization.
 
         Raises:
             ArtifactError: The split has no record.

@@ -26,7 +26,8 @@ class Statistics:
     Attributes:
         tokens: int64 (V,). The occurrences of each piece in the records.
         lengths: int64. At i, the number of records with i tokens.
-        documents: int64. At i, the number of records with i documents or parts of one.
+        documents: int64. At i, the number of records with i chunks (documents or parts
+            of documents).
         labels: int64. At i, the occurrences of class or tag i.
     """
 
@@ -43,7 +44,7 @@ class Statistics:
 
         Args:
             records: The records.
-            vocabulary_size: The number of pieces.
+            vocabulary_size: The number of pieces in the vocabulary.
             pad: The id of padding, which may also be that of another token; padding
                 positions are not counted.
         """
@@ -70,14 +71,14 @@ class Statistics:
         )
 
     def save(self, folder: Path, name: str) -> None:
-        """Saves the statistics of a shard until all are summed."""
+        """Saves the statistics of a shard, to be summed over all shards later."""
         sink = io.BytesIO()
         np.savez(sink, **vars(self))
         write_atomically(statistics_path(folder, name), sink.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Statistics":
-        """Reads a file of `save`."""
+        """Reads a file that `save` wrote."""
         with np.load(path) as arrays:
             return cls(**arrays)
 

@@ -1,8 +1,8 @@
-"""Writes the files of a shard atomically: its records, and where they are from.
+"""Writes the files of a shard atomically: its records and their provenance.
 
-The provenance has one row per document, or part of one, in a record. It is a Parquet
-file of its own, because the records are read in every epoch and the provenance only for
-inspection.
+The provenance has one row for each document, or part of a document, in a record. It is
+a Parquet file of its own, because the records are read in every epoch and the
+provenance only for inspection.
 """
 
 import os
@@ -84,7 +84,7 @@ def provenance_path(folder: Path, name: str) -> Path:
 def write_provenance(
     folder: Path, name: str, batch: DocumentBatch, placement: Placement
 ) -> None:
-    """Writes record, source, offset in the source and first token of each part."""
+    """Writes the record, source, source offset and first token of each chunk."""
     origin = batch.table.select(["source", "offset"])
     table = origin.take(pa.array(placement.document))
     table = table.add_column(0, "record", pa.array(placement.record.astype("int32")))

@@ -22,7 +22,8 @@ class TokenRows:
 
     Attributes:
         ids: int32 (tokens,).
-        row_splits: int64 (D + 1,). The start of each text's ids, and the end.
+        row_splits: int64 (D + 1,). The index in `ids` of each text's first id, and at
+            the end the length of `ids`.
     """
 
     ids: np.ndarray
@@ -66,7 +67,7 @@ def blocks(texts: Sequence[bytes] | np.ndarray) -> list[Sequence[bytes] | np.nda
 
 
 def ranges(lengths: np.ndarray) -> np.ndarray:
-    """Returns 0 … n-1 for each n, concatenated.
+    """Returns the concatenated ranges 0 … n-1 of all n.
 
     Example:
     >>> ranges(np.array([2, 0, 3]))
@@ -90,7 +91,8 @@ def stretches(
     Args:
         rows: The rows to take from.
         which: int (N,). The row of each slice; any order, repeats allowed.
-        starts: int (N,), or one for all. The slice's first token within the row.
+        starts: int (N,), or one int for all slices. The slice's first token within the
+            row.
         lengths: int (N,).
 
     Example:
@@ -103,7 +105,7 @@ def stretches(
 
 
 def beside(*parts: TokenRows | int) -> TokenRows:
-    """Concatenates sets of rows row by row; an int is inserted into each row.
+    """Concatenates sets of rows row by row; an int adds this id to each row.
 
     Example:
     >>> rows = split_rows(np.array([5, 6, 7]), np.array([2, 1]))
@@ -169,7 +171,7 @@ class Grid:
     def put(
         self, values: Any, dtype: type[np.generic] = np.int32, fill: int = 0
     ) -> np.ndarray:
-        """Returns an array (records, length) with the values of tokens, else `fill`."""
+        """Returns an array (records, length): `values` at tokens, `fill` at padding."""
         array = np.full(self.shape[0] * self.shape[1], fill, dtype)
         array[self.cells] = values
         return array.reshape(self.shape)
@@ -191,7 +193,7 @@ class Grid:
 
 
 def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
-    """Returns the features of all text records; `prefix` as in `encoder_`.
+    """Returns the features of all text records; `prefix` is, for example, `encoder_`.
 
     Example:
     >>> [feature.name for feature in token_features(8, "encoder_")]

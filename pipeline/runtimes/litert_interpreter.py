@@ -129,8 +129,8 @@ class TFLiteRunner:
 
         Args:
             signature: Its name.
-            **inputs: Rows (N,), not padded; none longer than the input's size. Or
-                images, all of them of the input's size.
+            **inputs: Token rows (N,) without padding, none longer than the input's
+                size; or images of exactly the input's size.
 
         Raises:
             ArtifactError: As `run`.

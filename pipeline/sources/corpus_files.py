@@ -170,7 +170,7 @@ def _read_twice(
 
 
 def with_partners(files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-    """Yields files, each followed by the one with its aligned lines, if any."""
+    """Yields files, each followed by its line-aligned partner file, if any."""
     for file in files:
         yield file
         if file.partner is not None:

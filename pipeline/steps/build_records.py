@@ -1,4 +1,4 @@
-"""The last step of the data job: makes training records of a part's documents."""
+"""The last step of the data job: makes training records from a document part."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 @dataclass
 class Built:
-    """The shards and counts of a part, by split."""
+    """The shards and counts of a document part, by split."""
 
     shards: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Built:
 def build_part(
     part: DocumentPart, config: RunConfig, folder: Path, tokenizer: Tokenizer
 ) -> None:
-    """Makes and writes the records of a part, one shard per split."""
+    """Makes and writes the records of a document part, one shard per split."""
     if is_done(folder, "records", part.name):
         return
     built = Built()
@@ -107,7 +107,7 @@ def _without_record(records: Records, num_documents: int) -> list[tuple[int, str
 
 
 def cells_per_record(config: RunConfig) -> int:
-    """Counts the token positions of a record, including padding, on all sides."""
+    """Counts a record's token positions, with padding, in encoder and decoder."""
     return sum(
         math.prod(feature.shape)
         for feature in contract(config)

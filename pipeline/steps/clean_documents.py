@@ -1,7 +1,7 @@
 """The first step of the data job: reads and cleans the documents of a work unit.
 
-Each step is a function of its input and the configuration alone. Its results are files,
-the marker last, so that a killed job resumes from them.
+Each step is a function of its input and the configuration alone. A step writes its
+results to files, the marker last, so that a killed job resumes from them.
 """
 
 import json
@@ -48,15 +48,15 @@ _RARE = ("unread", "doubtful")
 
 @dataclass
 class CleanedUnit:
-    """The parts and counts of a unit: each document read is in exactly one count.
+    """The document parts and counts of a work unit; each document is counted once.
 
     Attributes:
         parts: The parts of clean documents.
         documents: The number of clean documents, by split.
         filtered: The number of documents left out by a rule, by reason.
         quarantined: The number of unusable documents, by reason.
-        bytes: The source bytes that are `filtered`, `quarantined` and `unread`; the
-            rest belongs to the parts.
+        bytes: The source bytes that are `filtered`, `quarantined` and `unread`; all
+            other bytes belong to documents in the parts.
         unread: The files that could not be read completely.
     """
 
@@ -69,7 +69,7 @@ class CleanedUnit:
 
 
 def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPart]:
-    """Reads and cleans a unit's documents and writes them in parts."""
+    """Reads and cleans a work unit's documents, and writes document parts."""
     name = unit_name(unit.index)
     if is_done(folder, "documents", name):
         return unit_parts(folder, unit.index)
@@ -146,7 +146,7 @@ class _Books:
         """Adds an item.
 
         Args:
-            file: The file it is from.
+            file: The file of the item.
             item: The item as it was read.
             outcome: The outcome of cleaning.
             part: The number of the current part.

@@ -1,4 +1,4 @@
-"""The third step of the data job: counts the words of a part's documents."""
+"""The third step of the data job: counts the words of a document part."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _BLOCK = 1_000  # documents per batch
 def count_part(
     part: DocumentPart, config: RunConfig, folder: Path, splitter: WordSplitter
 ) -> Counter[str]:
-    """Counts the words of a part's training documents."""
+    """Counts the words of the training documents in a document part."""
     if is_done(folder, "words", part.name):
         return Counter(read_state(folder, "words", part.name))
     documents = kept_documents(folder, part, config).splits["train"]
@@ -90,7 +90,7 @@ def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
 
     The texts are those from which the data job makes records, cleaned by the same
     rules, but without deduplication. Filtered and quarantined documents are skipped, as
-    there.
+    in the data job.
 
     Args:
         config: The run's configuration: `data` selects texts, `objective` their fields.

@@ -1,4 +1,4 @@
-"""The deduplication step: finds the rows to drop from signatures in files.
+"""The deduplication step: finds documents to drop by their signatures in files.
 
 The signatures of each part are in a memory-mapped file beside its documents. Memory
 usage is some tens of bytes per document for each band in progress.

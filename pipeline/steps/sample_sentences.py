@@ -1,6 +1,6 @@
 """Samples sentences as negatives for the `next_sentence` task.
 
-A work unit may have only one document of a split, and then no other for a negative
+If a work unit has only one document of a split, it has no other document for a negative
 second segment. So a sample of the whole split is drawn, in the order of the documents'
 keys, after deduplication. It is a function of the corpus and the configuration, and its
 size does not grow with the corpus.
@@ -80,7 +80,7 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
 def load_negatives(
     run: RunConfig, folder: Path, name: str, split: Split, batch: DocumentBatch
 ) -> DocumentBatch | None:
-    """Selects the passages of the sample for negatives of a part.
+    """Selects passages of the sample as negatives for a document part.
 
     Args:
         run: The run's configuration.

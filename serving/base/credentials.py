@@ -67,8 +67,8 @@ def check_pair(certificate: Path, key: Path) -> None:
         key: PEM file, without a passphrase.
 
     Raises:
-        ConfigError: A file cannot be read or has another content, or the key does not
-            belong to the certificate.
+        ConfigError: A file cannot be read or does not contain a certificate or key, or
+            the key does not belong to the certificate.
     """
     check_pem(certificate, "CERTIFICATE")
     check_pem(key, "PRIVATE KEY")

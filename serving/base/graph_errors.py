@@ -24,8 +24,8 @@ _ASSERTION = re.compile(r"assertion failed: \[((?:(?!\] \[).)*)\]", re.DOTALL)
 def plain_message(message: str) -> str:
     r"""Removes graph locations from an error message: they are of no use to a client.
 
-    Removes node and function names and Python stack traces. Of several root errors the
-    first one is returned; of an assertion, its message.
+    Removes node and function names and Python stack traces. If there are several root
+    errors, the first one is returned; for a failed assertion, its message is returned.
 
     Example:
     >>> plain_message(

@@ -14,7 +14,7 @@ Record = dict[str, np.ndarray]
 
 
 def records(run_folder: Path, split: Split) -> Iterator[Record]:
-    """Yields the features (N,) of each record: int32, float32, or uint8 of images."""
+    """Yields the features (N,) of each record: int32, float32, or uint8 for images."""
     files = sorted(map(str, run_folder.glob(f"data/records/{split}-*.tfrecord")))
     for serialized in tf.data.TFRecordDataset(files):
         example = tf.train.Example.FromString(serialized.numpy())

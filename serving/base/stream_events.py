@@ -21,7 +21,7 @@ class Whole:
     """The final event of a streamed generation.
 
     Attributes:
-        generated_text: The concatenation of all parts.
+        generated_text: The generated text: the concatenation of all parts.
         num_tokens: The number of generated tokens.
         finished: Whether generation ended at an end token or a stop string.
         truncated: Whether the prompt was cut.

@@ -41,8 +41,8 @@ class TrainedRun:
         tokenizer: The tokenizer that the records were made with.
         model: The model that `build_model` returns for the objective, for rows with one
             text each. Computes in float32, whatever precision it was trained in.
-        has_head: Whether the head was trained or imported; false where only an encoder
-            was imported, below a newly initialized head.
+        has_head: Whether the head was trained or imported; false if only the encoder
+            was imported and the head is newly initialized.
     """
 
     config: RunConfig
@@ -61,7 +61,7 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRu
     Raises:
         ArtifactError: A file is missing, truncated, damaged, contains values that are
             not finite, or was made with another configuration or other records.
-        ConfigError: Runs of this kind cannot be exported yet.
+        ConfigError: Models with this configuration cannot be exported yet.
     """
     if config is None:
         Stage(run_folder, "training", _TRAIN).load()  # names what is missing
@@ -82,7 +82,7 @@ def build(
 
     Args:
         config: The run's configuration.
-        vocabulary_size: The size of its tokenizer's vocabulary.
+        vocabulary_size: The size of the vocabulary of the run's tokenizer.
         dtype: The dtype of the weights and of the computation.
     """
     return build_model(

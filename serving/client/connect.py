@@ -36,11 +36,12 @@ def connect(
         token: The access token, if the server requires one.
         certificate: PEM file of the issuer of the server's certificate, if this machine
             does not trust it by default.
-        timeout: Seconds until a response, including retries.
+        timeout: Maximum number of seconds until a response, retries included.
         retry: Whether to retry when the server is busy or unavailable.
 
     Raises:
-        ConfigError: The address has another form, or the file contains no certificate.
+        ConfigError: The address is not of one of these forms, or the file contains no
+            certificate.
     """
     if certificate is not None:
         check_pem(certificate, "CERTIFICATE")

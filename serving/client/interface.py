@@ -42,7 +42,7 @@ class ServerError(UserError):
 
 
 def untrusted(address: str, reason: object) -> ServerError:
-    """Returns the error for an untrusted server certificate; retries are useless."""
+    """Returns the error for an untrusted server certificate; it is not retried."""
     return ServerError(
         "UNAVAILABLE",
         f"{address} is not trusted: {reason}. Give the certificate of who signed the "
@@ -116,7 +116,7 @@ class RemoteClient(Client, Protocol):
     """Calls one model of a server that may run on another machine."""
 
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
-        """Generates a text and yields its parts as they arrive.
+        """Generates a text and yields each new part of the text when it arrives.
 
         Supported by our server only. The request is retried only until the first part
         arrives.
@@ -128,7 +128,7 @@ class RemoteClient(Client, Protocol):
                 `"11:2.5"`, and `stop`, a list of strings.
 
         Yields:
-            The parts, then the whole text.
+            The parts of the text, then a `Whole` with the whole text.
 
         Raises:
             ServerError: The server is unreachable, or rejects the request.

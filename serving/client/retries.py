@@ -25,8 +25,8 @@ def with_retries(
 
     Args:
         attempt: The call; takes the remaining seconds.
-        connection: Has the timeout for all attempts, and whether to retry.
-        sleep: Waits for some seconds.
+        connection: Defines the timeout for all attempts together, and whether to retry.
+        sleep: Function that waits for a number of seconds.
 
     Raises:
         ServerError: The last error, if no attempt succeeded.

@@ -58,7 +58,7 @@ class Exported:
 
     @property
     def memory_sum(self) -> str:
-        """Describes the terms of the sum in `memory`."""
+        """Describes how `memory` is computed, for the deployment files."""
         size = math.ceil(self.size / _MEBIBYTE)
         versions = f"{_VERSIONS:g} x {size} MiB for the model"
         return f"{_PROGRAM} MiB for the server and {versions}"

@@ -60,11 +60,11 @@ def deployment_files(
         exported: The exported model.
         model: The model's name for clients.
         image: The TF Serving image.
-        request: The body of a first request.
+        request: The body of a sample request.
         to: The output folder; paths to the model are relative to it.
 
     Returns:
-        Contents by path relative to that folder.
+        Contents of the files, by path relative to the output folder.
 
     Raises:
         ConfigError: The model's name or its path cannot be written in these files.
@@ -156,10 +156,10 @@ def _filled(
 
 
 def object_name(model: str) -> str:
-    """Returns the name of a model's objects: a DNS label (RFC 1035) fit for a Service.
+    """Returns the name of a model's Kubernetes objects, a DNS label (RFC 1035).
 
-    Letters become lowercase, and each run of other characters than letters and digits
-    becomes one `-`; leading and trailing ones are dropped.
+    Letters become lowercase, each run of characters other than letters and digits
+    becomes one `-`, and a `-` at the beginning or the end is dropped.
 
     Args:
         model: The model's name, such as `Tiny_BERT.v2`.
@@ -200,8 +200,8 @@ def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[
         The paths that were written.
 
     Raises:
-        ArtifactError: A file has other contents and must not be replaced, in which
-            case none is written; or a file cannot be written.
+        ArtifactError: A file has other contents and may not be replaced, in which case
+            no file is written; or a file cannot be written.
     """
     there = {path: _read(to / path) for path in files}
     wanted = [path for path, text in files.items() if there[path] != text]

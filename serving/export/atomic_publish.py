@@ -41,15 +41,16 @@ def publish(
         invocation: The run.
         stage: The stage whose folder is written.
         needed: Files that an up-to-date export must have.
-        make: Makes the files; its result has a `summary`, and `parity`, which is
-            written to a file.
+        make: Makes the files; its result has a `summary`, and the `parity` checks,
+            which are written to a file.
 
     Returns:
-        The stage's result, or the previous one, with `skipped`.
+        The stage's result; if the export is up to date, the previous result with
+        `skipped`.
 
     Raises:
-        ArtifactError: There is no trained model of this configuration, it is damaged,
-            or `make` raises it.
+        ArtifactError: There is no trained model of this configuration, the model is
+            damaged, or `make` fails.
     """
     config, console = invocation.config, invocation.console
     run_folder = invocation.run_folder

@@ -6,7 +6,7 @@ from transbeam.serving.base.trained_run import TrainedRun, build
 
 
 def in_dtype(trained: TrainedRun) -> TrainedRun:
-    """Returns the same model in `export.dtype`.
+    """Returns the trained model with weights and computation in `export.dtype`.
 
     In bfloat16 the weights are stored in bfloat16, too: a server reads all of them for
     each text, and half as many bytes take half the time. Norms, softmax and outputs
@@ -27,7 +27,7 @@ def in_dtype(trained: TrainedRun) -> TrainedRun:
 
 
 def with_tolerance(trained: TrainedRun) -> TrainedRun:
-    """Returns the same model with the parity tolerance of its SavedModel's dtype."""
+    """Returns the trained run with the parity tolerance of its SavedModel's dtype."""
     export = trained.config.export
     if export.dtype == "float32":
         return trained

@@ -73,7 +73,7 @@ def write_endpoints(
         folder: Must not exist; its parents are created.
         endpoints: Function and input specs of each signature.
         resources: Objects with the lookup tables that the functions use, if any.
-        tracing: Returns the context that the functions are traced in.
+        tracing: Returns the context manager under which the functions are traced.
 
     Raises:
         ArtifactError: The folder cannot be written.

@@ -1,4 +1,4 @@
-"""The requests in a SavedModel that a server runs before it accepts others.
+"""Golden and warm-up requests, which a server runs before it accepts clients.
 
 Golden requests check the model's outputs; see `transbeam.serving.base.golden_requests`.
 Warm-up requests prepare the server: TensorFlow selects kernels and allocates memory
@@ -79,9 +79,9 @@ def sample_images() -> list[bytes]:
 def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
     """Yields a few requests with the outputs of the Keras model.
 
-    Token ids and pixels have to be equal. Of other outputs only floats are compared:
-    which of two equally probable words, spans or tokens is first may depend on
-    rounding.
+    Token ids and pixels have to be equal. Among the other outputs only floats are
+    compared: which of two equally probable words, spans or tokens is first may depend
+    on rounding.
 
     Args:
         task: Has the signatures.
@@ -120,7 +120,7 @@ def _golden_inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:
 
 
 def warm_up_inputs(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
-    """Yields the inputs of a request per signature and length bucket, or image format.
+    """Yields request inputs for each signature and length bucket or image format.
 
     Args:
         task: Has the signatures.
@@ -170,7 +170,7 @@ def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
 
 
 def _texts(task: SignatureTask) -> dict[int, str]:
-    """Returns a text for each bucket width, for any set of special tokens."""
+    """Returns a text that fits each bucket width, by width."""
     known = widths(task.max_length)
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
     tokenize = task.endpoints()["tokenize"]

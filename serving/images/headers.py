@@ -22,10 +22,10 @@ class Header(NamedTuple):
     Attributes:
         height: In pixels, before rotation; 0 if the header is damaged.
         width: The same.
-        kind: Of a JPEG the number of components; of a PNG 256 times the bit depth plus
+        kind: The number of components of a JPEG; for a PNG 256 times the bit depth plus
             the color type.
-        orientation: From 1 to 8, as defined by EXIF; 1 if EXIF has none.
-        has_orientation: Whether EXIF has an orientation.
+        orientation: The EXIF orientation, from 1 to 8; 1 if the file has none.
+        has_orientation: Whether the file has an EXIF orientation.
     """
 
     height: tf.Tensor
@@ -60,7 +60,7 @@ class _Bytes:
 
 
 def jpeg_header(content: tf.Tensor) -> Header:
-    """Parses the segments of a JPEG, a string scalar, up to the pixels.
+    """Parses the segments of a JPEG, a string scalar, that precede its pixel data.
 
     Args:
         content: Begins with a JPEG signature; may be damaged.
@@ -93,7 +93,7 @@ def jpeg_header(content: tf.Tensor) -> Header:
 
 
 def png_header(content: tf.Tensor) -> Header:
-    """Parses the first chunk of a PNG, a string scalar, and the one with EXIF.
+    """Parses the header chunk and the EXIF chunk of a PNG, a string scalar.
 
     Args:
         content: Begins with a PNG signature; may be damaged.

@@ -1,8 +1,8 @@
 """Resizes images with Pillow's bilinear filter, bit for bit.
 
-Pillow computes in integers, first along rows, then along columns (of very tall images
-the other way round), and rounds to 8 bits in between. `tf.image.resize` computes in
-floats, and sometimes differs by one. So this reimplements Pillow's algorithm with
+Pillow computes in integers, first along rows, then along columns (first along columns
+if an image is very tall), and rounds to 8 bits in between. `tf.image.resize` computes
+in floats, and sometimes differs by one. So this reimplements Pillow's algorithm with
 TensorFlow ops.
 """
 

@@ -30,7 +30,8 @@ class Sample:
 
     Attributes:
         due: Time at which the request was due, in seconds since the start of the loop.
-        seconds: Latency, measured from the time at which it was due.
+        seconds: Latency in seconds, measured from the time at which the request was
+            due.
         error: The gRPC status code of the error; empty if there was none.
     """
 
@@ -48,7 +49,7 @@ def closed_loop(send: SendRequest, clients: int, seconds: float) -> list[Sample]
         seconds: The duration.
 
     Returns:
-        The requests that were started in that time, in the order of their start.
+        The requests that were started within `seconds`, in the order of their start.
     """
     found: list[list[Sample]] = [[] for _ in range(clients)]
     ready = threading.Barrier(clients + 1)

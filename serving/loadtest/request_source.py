@@ -29,7 +29,8 @@ def request_sender(
         client: Of the model.
         signature: Takes `text`, and the inputs named in `others`.
         texts: At least one.
-        others: `NAME=VALUE`, one for each input besides `text`; the same for each row.
+        others: `NAME=VALUE` for each input besides `text`; each row gets the same
+            value.
         rows: The number of texts per request.
 
     Raises:

@@ -1,6 +1,6 @@
 """Reads the server's own metrics before and after a load test.
 
-They need a Prometheus endpoint: our server has one, TF Serving with
+The server must have a Prometheus endpoint: ours has one, TF Serving needs
 `--monitoring_config_file`.
 """
 
@@ -20,7 +20,7 @@ class ServerCounts:
 
     Attributes:
         batches: Executed batches.
-        rows: Number of rows in these batches.
+        rows: Number of rows in the executed batches.
         queued: Seconds that the first request of each batch waited.
         computed: Seconds of computation in TensorFlow.
         memory: Resident memory of the process at present, in bytes.
@@ -46,7 +46,7 @@ def read_counts(
             does not trust it by default.
 
     Returns:
-        The counters; None if the server does not provide them.
+        The values of the counters; None if the server does not provide them.
     """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:

@@ -17,17 +17,17 @@ _SERVER_HEADER = ("rows/batch", "queue", "compute", "memory")
 
 @dataclass(frozen=True)
 class LoadStage:
-    """The results of one load.
+    """The results of a load test stage, at one number of clients or request rate.
 
     Attributes:
-        load: `8 clients`, or `50.0/s`.
+        load: The description of the load: `8 clients`, or `50.0/s`.
         asked: The number of requests.
         errors: The number of errors by status code.
         answers_per_second: Successful responses per second.
         milliseconds: Latency percentiles of successful requests, from the time at which
             they were due; None if there are none.
-        rows_per_batch: Mean rows per batch, from the server's metrics like the
-            following values; None if it provides none.
+        rows_per_batch: Mean rows per batch; this and the following values are from the
+            server's metrics, and None if it provides none.
         queue_ms: Mean waiting time of the first request of a batch.
         compute_ms: Mean computation time of a batch.
         memory_mb: Before and after.

@@ -49,7 +49,7 @@ def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[Parity
 
 
 def _off(trained: TrainedRun, answers: Any, row: int) -> float:
-    """Returns the largest difference between the weights of one text and Keras's."""
+    """Returns the largest difference of one text's attention weights from Keras's."""
     sides = {name.removesuffix("length") for name in answers if name.endswith("length")}
     length = {side: int(answers[f"{side}length"][row]) for side in sides}
     inputs = {

@@ -120,7 +120,7 @@ def require_passed(
         config: The run's configuration, for further advice in the message.
 
     Raises:
-        ArtifactError: A check failed; the message lists these.
+        ArtifactError: A check failed; the message lists all failed checks.
     """
     if failed := [row for row in rows if not row.passed]:
         listed = "\n".join(
@@ -150,7 +150,7 @@ def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
 
 @contextmanager
 def _failing_as_row(form: str, rows: list[ParityCheck]) -> Iterator[str]:
-    """Converts a runtime error of an exported model to a failed check."""
+    """Converts a runtime error of an exported model to a failed parity check."""
     try:
         yield form
     except (tf.errors.OpError, RuntimeError, UserError) as error:

@@ -2,7 +2,7 @@
 
 A generated token is correct if Keras has no more probable one at its position, given
 the tokens before it. So ties, which rounding may break either way, do not count as
-differences, and neither do the tokens after them.
+differences, and neither do the tokens generated after a tie.
 """
 
 from collections.abc import Mapping, Sequence
@@ -250,7 +250,7 @@ class GenerationParityChecker:
     def _logits_of(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> np.ndarray:
-        """Returns logits (N, V) at a decoder row's positions after the given ones."""
+        """Returns the logits (N, V) for a decoder row's tokens after the given ones."""
         inputs = self._inputs(one, row[:-1], given)
         outputs: Any = self.trained.model(inputs, training=False)
         return np.asarray(outputs["logits"])[0, given - 1 :]
@@ -274,7 +274,7 @@ class GenerationParityChecker:
         return self._known_scores[key]
 
     def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
-        """Returns the row that `score` evaluates, and the number of given tokens."""
+        """Returns the token ids that `score` evaluates, and the number of given ids."""
         config, end = self.trained.config, self.trained.tokenizer.special.end
         longest = config.model.max_sequence_length
         if self.goes_on:
@@ -290,7 +290,7 @@ class GenerationParityChecker:
         return finished or len(new) != self.number
 
     def _text(self, one: ExpectedGeneration, new: np.ndarray) -> bytes:
-        """Returns the text that new tokens add to the prompt's."""
+        """Returns the text that the new tokens add to the text of the prompt."""
         before = one.before if self.goes_on else np.zeros(0, np.int32)
         new = new[~np.isin(new, self.trained.tokenizer.special.stop)]
         both = [self._read(ids) for ids in (before, np.concatenate([before, new]))]

@@ -32,8 +32,8 @@ class ImageParityChecker(PooledParityChecker):
 
     Args:
         trained: The Keras model.
-        images: Files, and their pixels as the data job decodes them, uint8 (S, S, P);
-            latency is measured on the first.
+        images: Image files with their pixels as the data job decodes them, uint8 (S, S,
+            P); latency is measured on the first one.
     """
 
     def __init__(self, trained: TrainedRun, images: Sequence[tuple[bytes, np.ndarray]]):
@@ -66,7 +66,7 @@ def parity_images(
         from_records: The maximum number of validation records.
 
     Yields:
-        Files, and their pixels, uint8 (S, S, P).
+        Image files with their pixels, uint8 (S, S, P).
 
     Raises:
         DataError: An example is not an image.

@@ -39,9 +39,9 @@ class ExpectedFills:
         token_ids: int32 (T,), `[CLS] … [SEP]`, with mask tokens.
         positions: int32 (M,), the positions of the masks.
         log_probabilities: float64 (M, V), in nats.
-        plain_ids: int32 (T',), the same with `[MASK]` as ordinary text.
+        plain_ids: int32 (T',), the ids of the same text with `[MASK]` as ordinary text.
         vector_ids: int32 (T'',), the ids for the embedding.
-        embedding: float32 (D,), of `vector_ids`.
+        embedding: float32 (D,), the embedding of the text with `vector_ids`.
     """
 
     text: str
@@ -159,7 +159,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
-    """Returns logits at as many masks as the file supports: float32 (M', V)."""
+    """Returns float32 logits (M', V) at the first masks, all that the file supports."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
     inputs = {**row_inputs(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]

@@ -11,7 +11,7 @@ from transbeam.serving.parity.generation import (
 
 
 class PrefixParityChecker(GenerationParityChecker):
-    """Checks prefix language models, whose given tokens are a prefix."""
+    """Checks prefix language models: the given tokens are the prefix."""
 
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int

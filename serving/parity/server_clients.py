@@ -38,9 +38,10 @@ class Served(NamedTuple):
     """Functions that call a model behind a server.
 
     Attributes:
-        asks: One for each protocol.
-        streams: The same for the outputs of `generate`, with one streaming request per
-            text; empty if the server or the model does not support streaming.
+        asks: Function that calls the signature on texts, by protocol.
+        streams: Functions with the outputs of `generate`, by protocol, that send one
+            streaming request per text; empty if the server or the model does not
+            support streaming.
     """
 
     asks: dict[str, AskTexts]
@@ -55,7 +56,7 @@ def our_server(saved_model: Path) -> Iterator[Served]:
         saved_model: The version folder.
 
     Yields:
-        Functions that call it, over REST and over gRPC.
+        Functions that call the model over REST and over gRPC.
 
     Raises:
         ArtifactError: The SavedModel cannot be loaded, or a warm-up request fails.
@@ -83,7 +84,7 @@ def stock_server(saved_model: Path) -> Iterator[Served]:
         saved_model: The version folder; the only one in its parent.
 
     Yields:
-        Functions that call it; none if there is no binary.
+        Functions that call the model; none if there is no binary of TF Serving.
 
     Raises:
         ArtifactError: The server exits, or does not become ready.

@@ -13,7 +13,7 @@ from transbeam.serving.text_ops.sentinels import tokenize_with_gaps
 
 
 class SpanCorruptionParityChecker(GenerationParityChecker):
-    """Checks the text for each sentinel, too; see `GenerationParityChecker`."""
+    """Checks generated texts, scores and the text for each sentinel."""
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
         answers = ask("serving_default", self._columns(self.expected))
@@ -36,7 +36,7 @@ class SpanCorruptionParityChecker(GenerationParityChecker):
         return [pieces[token].encode() for token in sentinels]
 
     def _fills(self, one: ExpectedGeneration, new: np.ndarray) -> list[bytes]:
-        """Returns the text that an output has for each sentinel, token by token."""
+        """Returns the text that follows each sentinel in an output, token by token."""
         said: dict[int, list[int]] = {}
         ignored: list[int] = []
         tokens = ignored

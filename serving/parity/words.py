@@ -39,7 +39,7 @@ class ExpectedWords:
         text: The text.
         words: Its W words.
         pieces: int32 (T,), the tokens of all words.
-        rows: int32 (T',) each, the rows with special tokens.
+        rows: The rows of token ids with special tokens, int32 (T',) each.
         positions: For each row, the positions at which its words begin.
         answer: float64 (W, ...), as `AnswerParity.read` returns it.
     """
@@ -173,7 +173,7 @@ class _WordReader:
         return found[: self.longest] or ([] if unknown is None else [unknown])
 
     def _rows(self, pieces: list[list[int]]) -> list[tuple[np.ndarray, list[int]]]:
-        """Returns the rows, and the positions at which words begin in each."""
+        """Returns rows of ids, and the positions of each row's word beginnings."""
         step = self.room - self.longest + 1
         if sum(map(len, pieces)) <= self.room:
             step = self.room

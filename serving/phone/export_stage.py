@@ -65,7 +65,8 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
     """Makes the phone export of a run's trained model, unless it is up to date.
 
     Every file is compared with Keras, in each runtime configuration of phones, and by
-    its task-metric loss. If one exceeds `export.tolerance`, nothing is published.
+    its task-metric loss. If a difference or loss exceeds `export.tolerance`, nothing is
+    published.
 
     Returns:
         The stage's result: `path`, `tflite` (path, bytes and the median milliseconds

@@ -26,7 +26,7 @@ def read_texts(file: Path) -> list[Pair]:
             line, with `text` and optionally `second_text`, or with `image`.
 
     Raises:
-        DataError: The file cannot be read, or a line has another form.
+        DataError: The file cannot be read, or a line does not have this form.
     """
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -56,7 +56,7 @@ def answer_file(
         The number of predictions.
 
     Raises:
-        UserError: See `predict`; or the file cannot be written.
+        UserError: As `predict`, or the file cannot be written.
     """
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
 

@@ -140,7 +140,7 @@ def _answers(
     client: "Client",
     inputs: tuple[Sequence[str | Path], Sequence[str]],
 ) -> dict[str, Any]:
-    """Predicts the inputs and prints the predictions, or writes those of a file."""
+    """Runs the model on the inputs; prints the predictions or writes them to a file."""
     file, output, console = arguments.input, arguments.output, arguments.console
     if not file or not output:
         return {"predictions": answer(client, *inputs, console)}

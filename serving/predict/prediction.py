@@ -48,9 +48,9 @@ def predict(
         `predict_images`.
 
     Raises:
-        ArtifactError: The model has other signatures.
+        ArtifactError: The model has no signature that this command supports.
         DataError: As `predict_images`.
-        ConfigError: There is no text, or one that the model does not accept.
+        ConfigError: There are no texts, or the model does not accept one of them.
         ServerError: A server is unreachable, or rejects the request.
     """
     _check_any(texts)

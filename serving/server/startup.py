@@ -15,7 +15,7 @@ from transbeam.serving.server.monitoring.metrics import Metrics
 
 
 def catalog_for(settings: ServerSettings, metrics: Metrics) -> Catalog:
-    """Creates an empty catalog whose loader follows the settings."""
+    """Creates an empty catalog that loads versions according to the settings."""
 
     def load(name: str, folder: Path) -> Loaded:
         check_regular_files(folder)

@@ -35,8 +35,9 @@ _IDS = [ids_spec("token_ids"), ids_spec("length", None)]
 class CausalTask(GenerationTask):
     """The signatures of a causal language model.
 
-    A prompt is never cut for generation; the number of new tokens is limited to the
-    room that it leaves. A prompt that leaves no room is rejected.
+    A prompt is never cut for generation; the number of new tokens is limited to what
+    fits into the model's maximum length after the prompt. A prompt after which no new
+    token fits is rejected.
 
     Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
 

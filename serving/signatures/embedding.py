@@ -117,7 +117,7 @@ class EmbeddingTask:
 
 
 def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
-    """Makes the signature of a text's ids, which apps must reproduce."""
+    """Makes the signature `tokenize`: a text's ids, which apps must reproduce."""
 
     def tokenize(text: tf.Tensor) -> dict[str, tf.Tensor]:
         return tokenized(encoder, text)

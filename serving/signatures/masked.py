@@ -62,7 +62,7 @@ class MaskedTask:
         }
 
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the most probable pieces for each `[MASK]`, in the order of the text.
+        """Returns the most probable tokens for each `[MASK]`, mask by mask.
 
         Only in this signature is a literal `[MASK]` the special token.
 

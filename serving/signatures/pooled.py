@@ -18,7 +18,7 @@ from transbeam.serving.signatures.pooled_answers import make_pooled_answer
 
 
 class PooledInputs(Protocol):
-    """Inputs of such a model: texts, pairs or images."""
+    """The inputs of a model with one prediction per input: texts, pairs or images."""
 
     max_length: int
 
@@ -44,21 +44,21 @@ class PooledInputs(Protocol):
         ...
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
-        """The inputs in serialized `tf.train.Example`s (B,)."""
+        """Extracts the inputs from serialized `tf.train.Example`s (B,)."""
         ...
 
 
 class PooledTask:
     """The signatures of a model with one prediction per input.
 
-    Shapes: `B` inputs; those of predictions are in `pooled_answers`.
+    Shapes: `B` inputs; the shapes of predictions are in `pooled_answers`.
 
     - `serving_default`: `text`, for pairs also `second_text`, or `image_bytes`, string
       (B,) → the prediction; for texts also `truncated` bool (B,).
     - `classify` or `regress`: `inputs`, serialized `tf.train.Example`s with these
-      features → what TF Serving's method of this name returns.
+      features → the response of TF Serving's Classify or Regress method.
     - `classify_ids`, `regress_pixels` and so on: ids or pixels → the model's scores.
-    - those of the inputs: see `TextInputs` and `ImageInputs`.
+    - the signatures of `TextInputs` or `ImageInputs`.
 
     Args:
         trained: The tokenizer and the model.

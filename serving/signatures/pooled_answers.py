@@ -27,7 +27,7 @@ class PooledAnswer(Protocol):
         ...
 
     def method_outputs(self, outputs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-        """Returns the outputs of the signature for `method`."""
+        """Returns the outputs of the signature that TF Serving's `method` calls."""
         ...
 
 

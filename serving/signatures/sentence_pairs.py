@@ -13,7 +13,7 @@ from transbeam.serving.base.trained_run import TrainedRun
 
 
 def as_classifier(trained: TrainedRun) -> TrainedRun:
-    """The same model, in the form that its signatures and parity check need.
+    """Returns the model as a pair classifier, for its signatures and parity check.
 
     Args:
         trained: Trained for `sentence_pairs`.

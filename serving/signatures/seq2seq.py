@@ -195,7 +195,7 @@ class Seq2SeqTask(GenerationTask):
             longest: The maximum number of target tokens, including the end token.
 
         Returns:
-            See `_sources`; with one more token, the start token.
+            As `_sources`, with one more token per row, the start token.
         """
         special = self.tokenizer.special
         answers = self.read(target)
@@ -207,7 +207,7 @@ class Seq2SeqTask(GenerationTask):
     def _sources(
         self, texts: Any, longest: int | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Tokenizes sources: ids (B, S), lengths (B,), and which were cut (B,)."""
+        """Tokenizes sources: ids (B, S), lengths (B,), and whether cut, bool (B,)."""
         longest = longest or self.max_length
         named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
         parts: list[Any] = []

@@ -20,18 +20,18 @@ _WITH_FILLS = ("serving_default", "generate", "search")
 class SpanCorruptionTask(Seq2SeqTask):
     """The signatures of a model trained by span corruption.
 
-    They are those of `Seq2SeqTask`: the text contains the sentinels `<extra_id_0>`,
-    `<extra_id_1>`, …, and the output has each of them, followed by the text that
-    replaces it. The `target_text` of `score` has the same form. Signatures that
-    generate from a text have two more outputs:
+    The signatures are those of `Seq2SeqTask`: the text contains the sentinels
+    `<extra_id_0>`, `<extra_id_1>`, …, and the output has each of them, followed by the
+    text that replaces it. The `target_text` of `score` has the format of this output.
+    Signatures that generate from a text have two more outputs:
 
     - `gaps`: string (B, G), the sentinels of a text, in their order, padded with `""`.
       Sentinels that were cut off or are not in the vocabulary are missing.
     - `fills`: string (B, G), the text for each of them; `""` if the output has none.
 
-    Only in these signatures is such a literal a special token. The text between two
-    sentinels is tokenized separately: it never begins with a piece that continues a
-    word.
+    Only in these signatures does a literal such as `<extra_id_0>` become a special
+    token. The text between two sentinels is tokenized separately: it never begins with
+    a piece that continues a word.
 
     Args:
         trained: The tokenizer and the model.

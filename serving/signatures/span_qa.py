@@ -38,8 +38,8 @@ class SpanAnswers(NamedTuple):
     """The best answers of R windows.
 
     Attributes:
-        first: int32 (R,), the first token in the text.
-        last: int32 (R,), the last one.
+        first: int32 (R,), the index of the answer's first token in the text.
+        last: int32 (R,), the index of the answer's last token in the text.
         score: float32 (R,), the sum of the start and end logits.
         none: float32 (R,), the no-answer score.
     """
@@ -69,7 +69,7 @@ class SpanQATask:
       T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
       of the context alone; `question_ids`, `question_length`.
-    - `attention`: `question` and `context`, one window of them → attention weights; see
+    - `attention`: `question` and `context`, cut to one window → attention weights; see
       `attention_endpoint`.
 
     Args:
@@ -201,7 +201,7 @@ class SpanQATask:
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
 ) -> BestSpans:
-    """Finds the best span of each row that lies inside and is not too long.
+    """Finds each row's best span that lies inside `inside` and is not too long.
 
     On ties the shortest span wins, then the first.
 

@@ -35,7 +35,7 @@ from transbeam.serving.signatures.words import WordsTask
 
 
 def make_signature_task(trained: TrainedRun) -> SignatureTask:
-    """Makes the signatures of a trained model, by the form of its predictions."""
+    """Makes the signatures of a trained model, by the kind of its objective."""
     objective = trained.config.objective
     if isinstance(objective, FillsObjective):
         return MaskedTask(trained) if trained.has_head else EmbeddingTask(trained)

@@ -47,9 +47,10 @@ class TagAnswer:
 
     Shapes: `B` texts, `W` words, `E` entities of the text with most entities.
 
-    - `tags` string (B, W) and `scores` float32 (B, W), their probabilities.
-    - Where the tags mark entities, of texts also `entities` and `entity_types` string
-      (B, E), `entity_starts` and `entity_ends` int32 (B, E), offsets in code points.
+    - `tags` string (B, W), and `scores` float32 (B, W), the probabilities of the tags.
+    - If the tags mark entities, signatures on texts also return `entities` and
+      `entity_types` string (B, E), `entity_starts` and `entity_ends` int32 (B, E),
+      offsets in code points.
 
     Args:
         labels: Names of the tags, by id.
@@ -87,7 +88,7 @@ class TagAnswer:
 def make_word_answer(
     objective: WordsObjective, evaluation: EvaluationConfig
 ) -> WordAnswer:
-    """Makes the answer of an objective with an answer for each word."""
+    """Makes the output converter of an objective with an answer for each word."""
     if isinstance(objective, TokenChoiceObjective):
         return TagAnswer(objective.labels, evaluation.strict_entities)
     assert_never(objective)
@@ -107,7 +108,7 @@ def entities(
         text: string (B,).
         words: The words of the texts, N in total.
         tag_ids: int64 (N,).
-        tags: The meaning of the tags.
+        tags: The tagging scheme: the meaning of each tag id.
         strict: Whether to drop entities that are invalid in the tagging scheme.
 
     Returns:

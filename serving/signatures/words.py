@@ -34,8 +34,8 @@ class WordRows(NamedTuple):
     Attributes:
         tokens: int32 (R, None), the tokens of consecutive words.
         rows: int64 (N,), the row of each word.
-        positions: int64 (N,), the position of its first token in the row with special
-            tokens.
+        positions: int64 (N,), the position of each word's first token in the row with
+            special tokens.
     """
 
     tokens: tf.RaggedTensor
@@ -54,11 +54,11 @@ class WordsTask:
     answers are in `word_answers`. Rows are padded with `""` and 0.
 
     - `serving_default`: `text`, string (B,) → `words` string (B, W); `starts` and
-      `ends` int32 (B, W), their offsets in code points; the answers (B, W), and what
-      follows from them.
+      `ends` int32 (B, W), their offsets in code points; the answers (B, W), and outputs
+      derived from the answers, such as entities.
     - `tag_words` and so on: `words`, string (B, W), padded with `""` → the answers.
-    - `tag_ids` and so on: ids → the model's scores (B, T, ...); a word's are those at
-      its first token.
+    - `tag_ids` and so on: ids → the model's scores (B, T, ...); the scores at a word's
+      first token are those of the word.
     - `tokenize`: `text` → `token_ids` int32 (B, T), without special tokens; `word_ids`
       int32 (B, T), the word index of each token; `length` int32 (B,).
 
@@ -111,7 +111,7 @@ class WordsTask:
         return {name: column.to_tensor() for name, column in found.items()}
 
     def answer_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature of given words."""
+        """Implements the signature on words, such as `tag_words`."""
         # Up to the last word; "" before it is a word like a control character.
         count = tf.where(words != "", tf.range(1, tf.shape(words)[1] + 1), 0)
         number = tf.reduce_max(tf.pad(count, [[0, 0], [1, 0]]), axis=1)
@@ -169,9 +169,9 @@ class WordsTask:
     def _pieces(self, words: tf.RaggedTensor) -> WordRows:
         """Packs the words of texts into rows, several rows for a long text.
 
-        Row k of a long text has the words whose last token is one of those from number
-        k * `step` to before number (k + 1) * `step`. The first of these words may begin
-        earlier, so a row has up to `step` + `longest_word` - 1 tokens, which is `room`.
+        Row k of a long text has the words whose last token has an index from k * `step`
+        to (k + 1) * `step` - 1. The first of these words may begin earlier, so a row
+        has up to `step` + `longest_word` - 1 tokens, which is `room`.
         """
         room, longest = self.room, self.longest_word
         step = room - longest + 1
@@ -191,7 +191,7 @@ class WordsTask:
         return WordRows(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Tokenizes all words (N, None), each as inside its sentence."""
+        """Tokenizes all words, each as inside its sentence: ids (N, None)."""
         texts = words.values
         if self.tokenizer.word_prefix:
             prefixed = tf.strings.join([self.tokenizer.word_prefix, texts])

@@ -1,11 +1,11 @@
 """Character offsets of token spans, in the graph.
 
-Tokens do not store the characters that they were made from. If tokens are bytes of the
-text, these are counted. Otherwise words are tokenized one by one: a span begins in one
-word and ends in another, and a boundary inside a word is the prefix of the word whose
-tokens are exactly those before it. A boundary without such a prefix moves outwards to
-the next one that has. If the words' tokens differ from the text's, the span is the
-whole text.
+Tokens do not store the characters that they were made from. If tokens consist of bytes
+of the text, their bytes are counted. Otherwise words are tokenized one by one: a span
+begins in one word and ends in another, and a boundary inside a word is the prefix of
+the word whose tokens are exactly those before it. A span boundary for which the word
+has no such prefix moves outwards to the next boundary that has one. If the words'
+tokens differ from the tokens of the whole text, the span is the whole text.
 """
 
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ _NOTHING = -1
 
 
 class Stretch(NamedTuple):
-    """One span of each text.
+    """A character span of each text.
 
     Attributes:
         begin: int32 (B,), the offset of the span's first character.
@@ -57,7 +57,7 @@ def character_spans(
         tokenizer: The tokenizer that made the tokens.
 
     Returns:
-        The spans, in code points.
+        The character spans, as offsets in code points.
     """
     found = _by_words(texts, tokens, of_tokens, tokenizer)
     table = piece_bytes(tokenizer)
@@ -123,7 +123,7 @@ def _by_words(
 
 
 def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
-    """Returns all words (N,), prefixed so that their tokens are those in the text."""
+    """Returns all words (N,), with prefixes so that they tokenize as in the text."""
     if not tokenizer.word_prefix:
         return words.values
     first = place_of_each(words) == 0
@@ -143,9 +143,9 @@ def _edge(
 
     Args:
         words: string (B,).
-        ids: int32 (B, None), their tokens.
+        ids: int32 (B, None), the tokens of the words.
         before: int32 (B,), the number of tokens before the boundary.
-        tokenizer: The tokenizer that made them.
+        tokenizer: The tokenizer that made the tokens.
         is_end: Whether a boundary without an offset moves forward instead of back.
     """
     length = tf.strings.length(words, unit="UTF8_CHAR")
@@ -225,9 +225,9 @@ def _row(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _flat_index(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns the index of an entry of each row in all rows' entries, (B,).
+    """Returns flat indices (B,), among all rows' entries, of one entry of each row.
 
-    Beyond the row it is the number of all entries.
+    For an index beyond the row, the flat index is the total number of entries.
     """
     starts, lengths, total = (
         tf.cast(each, index.dtype)

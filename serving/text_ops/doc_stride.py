@@ -25,7 +25,8 @@ class WindowRows(NamedTuple):
         padding_mask: int32 (R, T).
         segment_ids: int32 (R, T), 1 on the window and the `[SEP]` after it.
         inside: bool (R, T), where an answer may lie.
-        to_text: int32 (R,), added to a position here gives the position in the text.
+        to_text: int32 (R,), the offset from a position in the row to a position in the
+            text.
     """
 
     token_ids: tf.Tensor
@@ -68,7 +69,7 @@ class TextWindows:
         stride: int,
         longest_question: int,
     ) -> "TextWindows":
-        """Splits texts into windows of maximum length, until one reaches the end."""
+        """Splits each text into windows of maximum length that cover the whole text."""
         questions = questions[:, :longest_question]
         number = tf.cast(texts.row_lengths(), tf.int32)
         room = length - 3 - tf.cast(questions.row_lengths(), tf.int32)

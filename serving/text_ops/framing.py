@@ -1,7 +1,7 @@
 """Framing of served texts: special tokens around tokenized texts, in the graph.
 
-Records (`transbeam.pipeline.records.framing`) and the parity check
-(`transbeam.serving.parity.base.framing`) have their own (ADR 24).
+The data job (`transbeam.pipeline.records.framing`) and the parity check
+(`transbeam.serving.parity.base.framing`) have their own implementations (ADR 24).
 """
 
 from typing import Any
@@ -21,7 +21,8 @@ def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
 
     Args:
         texts: int32 (B, None): the texts, or the first and the second texts of pairs.
-        special: A tokenizer with a token before a text and one after it.
+        special: Special ids of a tokenizer that has a begin token (`[CLS]`) and an end
+            token (`[SEP]`).
 
     Example:
     >>> special = SpecialIds(pad=0, begin=1, end=2)

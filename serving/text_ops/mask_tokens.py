@@ -46,8 +46,9 @@ def tokenize_with_marks(
 ) -> tf.RaggedTensor:
     """Tokenizes texts in which some literals are special tokens.
 
-    The text between two of them is tokenized separately. Spaces before a literal are
-    dropped, because it replaces text that would include them, as a word's tokens do.
+    The text between two such literals is tokenized separately. Spaces before a literal
+    are dropped, because it replaces text that would include them, as a word's tokens
+    do.
 
     Args:
         tokenizer: Any tokenizer.
@@ -77,7 +78,7 @@ def tokenize_with_marks(
 
 
 def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
-    """Returns the output form of each token: a word, or `##` and a continuation.
+    """Returns each token as output text: a word, or `##` and a continuation.
 
     This is WordPiece's convention; other tokenizers mark the pieces that begin a word.
 
@@ -85,7 +86,7 @@ def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
         tokenizer: Any tokenizer.
 
     Returns:
-        UTF-8, none empty, in the order of the ids.
+        The output form of each token, UTF-8, never empty, in the order of the ids.
     """
     if isinstance(tokenizer, WordPieceTokenizer):
         return [piece.encode() for piece in tokenizer.pieces]

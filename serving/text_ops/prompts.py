@@ -15,7 +15,7 @@ from transbeam.serving.text_ops.length_buckets import bucket
 
 
 class EncodedPrompt(NamedTuple):
-    """Prompts, padded on the left to the bucket of the longest.
+    """Prompts, padded on the left to the bucket width of the longest prompt.
 
     Attributes:
         tokens: int32 (B, None), without padding.
@@ -60,8 +60,9 @@ class EncodedPrompt(NamedTuple):
 def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
     """Adds the start token to texts, as in the records of `causal`.
 
-    If start and end are the same token it is added at the end of documents only; here
-    it is added to texts without tokens, because a prompt needs at least one.
+    If the tokenizer has no start token besides the end token, records have it at the
+    end of documents only; here it is added to texts without tokens, because a prompt
+    needs at least one.
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:
@@ -76,7 +77,7 @@ def without_special(
 
     Args:
         tokens: int32 (B, None).
-        tokenizer: The tokenizer that made them.
+        tokenizer: The tokenizer that made the tokens.
         more: Further tokens to remove.
     """
     special = tokenizer.special

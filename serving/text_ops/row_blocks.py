@@ -18,11 +18,12 @@ def in_blocks(
     """Applies a function to rows, one block after the other.
 
     Args:
-        count: int32 scalar, the number of rows. If 0 the function is called once.
+        count: int32 scalar, the number of rows. With 0 rows `work` is still called
+            once.
         width: int32 scalar, tokens of the longest row; at least 1.
-        work: From the index of the first row of a block, and of the one after its
-            last, to tensors of one dimension, of any length.
-        dtypes: The dtypes of these tensors.
+        work: Function of the index of a block's first row and of the index after its
+            last row; returns one-dimensional tensors of any length.
+        dtypes: The dtypes of the tensors that `work` returns.
 
     Returns:
         The results of all blocks, concatenated in the order of the rows.

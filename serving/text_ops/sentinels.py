@@ -68,7 +68,7 @@ def sentinel_texts(
     Returns:
         string (B, G), UTF-8, in the order of the sentinels, without spaces at both
         ends; `""` for a sentinel that is not in the output, and for padding. If the
-        output repeats a sentinel its first occurrence counts.
+        output repeats a sentinel, its first occurrence is used.
     """
     gaps = _gaps(tokenizer, asked)[:, :, tf.newaxis]  # (B, G, 1)
     shape = tf.shape(token_ids)

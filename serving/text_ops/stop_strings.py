@@ -41,17 +41,18 @@ class StopStrings(NamedTuple):
         return tf.reduce_max(tf.pad(lengths, [[0, 1]]))
 
     def find(self, texts: tf.Tensor, since: tf.Tensor) -> tf.Tensor:
-        r"""Finds the first stop string in each text that ends in its new part.
+        r"""Finds the first stop string in each text that ends after byte `since`.
 
         Strings longer than the text are skipped, so the cost depends on the lengths of
         the texts and of the strings that fit.
 
         Args:
             texts: string (B,).
-            since: int32 (B,), the byte offset after which a string has to end.
+            since: int32 (B,), the byte offset after which a stop string has to end.
 
         Returns:
-            int32 (B,), the byte offset of the string's begin, or the text's length.
+            int32 (B,), the byte offset at which the stop string begins; the text's
+            length if there is none.
 
         Example:
         >>> stops = StopStrings.from_joined(tf.constant(["b\x1fd", "", "x", "b"]))

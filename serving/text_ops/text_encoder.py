@@ -20,7 +20,7 @@ from transbeam.serving.text_ops.length_buckets import bucket
 
 @dataclass(frozen=True)
 class Encoded:
-    """Texts as rows of ids, padded to the bucket of the longest.
+    """Texts as rows of ids, padded to the bucket width of the longest row.
 
     Attributes:
         token_ids: int32 (B, T).
@@ -46,7 +46,8 @@ class TextEncoder:
     """Adds special tokens to texts and pairs of texts, and truncates them.
 
     Args:
-        tokenizer: A tokenizer with a token before a text and one after it.
+        tokenizer: A tokenizer that has a begin token (`[CLS]`) and an end token
+            (`[SEP]`).
         max_length: The maximum number of tokens of a row.
     """
 
@@ -55,7 +56,7 @@ class TextEncoder:
         self.max_length = max_length
 
     def shorter(self, max_length: int) -> "TextEncoder":
-        """Returns an encoder whose rows have at most `max_length` tokens, too."""
+        """Returns this encoder with rows limited to `max_length` tokens, too."""
         return TextEncoder(self.tokenizer, min(self.max_length, max_length))
 
     def text(self, tokens: tf.RaggedTensor) -> Encoded:
@@ -73,7 +74,8 @@ class TextEncoder:
         """Encodes `[CLS] text [SEP] second text [SEP]`.
 
         A pair that is too long loses tokens at the end of its longer text, until both
-        are equally long; then of both in turn, the second text first.
+        texts are equally long; then at the ends of both in turn, beginning with the
+        second text.
 
         Args:
             first: int32 (B, None).

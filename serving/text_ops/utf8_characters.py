@@ -1,8 +1,8 @@
 """Converts between byte and character offsets of texts, in the graph.
 
-`tf.strings.substr` and `tf.strings.length` need a copy of the text for each span, which
-for all words of a long text is quadratic in its length. Here all texts are concatenated
-once, as bytes.
+`tf.strings.substr` and `tf.strings.length` need a copy of the text for each span, so
+their cost for all words of a long text is quadratic in its length. Here all texts are
+concatenated once, as bytes.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Characters(NamedTuple):
 
     Attributes:
         values: uint8 (N,), the bytes of all texts.
-        starts: int64 (B,), the offset of each text in them.
+        starts: int64 (B,), the offset of each text in these bytes.
         before: int32 (N + 1,), the number of characters that begin before each byte.
     """
 
@@ -31,11 +31,12 @@ class Characters(NamedTuple):
     def from_texts(cls, texts: tf.Tensor, silent: int | None = None) -> "Characters":
         """Counts the characters of texts.
 
-        Continuation bytes are not counted, as in TensorFlow, even without a first byte.
+        Continuation bytes are not counted, as in TensorFlow, even where the first byte
+        of the character is missing.
 
         Args:
             texts: string (B,), any bytes.
-            silent: A further byte value that is not counted.
+            silent: A byte value that is not counted, besides continuation bytes.
         """
         lengths = tf.cast(tf.strings.length(texts), tf.int64)
         values = tf.io.decode_raw(tf.strings.reduce_join(texts), tf.uint8)
@@ -70,7 +71,7 @@ class Characters(NamedTuple):
         Args:
             text: int64 (P,), the index of the text.
             begins: int32 (P,), the index of the first character.
-            ends: int32 (P,), of the one after the last.
+            ends: int32 (P,), the index after the last character.
 
         Example:
         >>> characters = Characters.from_texts(tf.constant(["a", "éa"]))

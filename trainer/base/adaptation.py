@@ -41,7 +41,7 @@ def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
         seed: Seed of the adapters, half of whose matrices are initialized at random.
 
     Returns:
-        The number of trainable parameters, and of all.
+        The number of trainable parameters, and of all parameters.
 
     Raises:
         ConfigError: A pattern matches no weight, the rank is larger than a kernel's, or

@@ -57,9 +57,9 @@ def training_inputs(
     Args:
         config: The run.
         records_sha256: Fingerprint of its records.
-        there: The inputs of an earlier training in the folder. Its initial weights,
-            its teacher, and the records of other runs may have been deleted since;
-            their fingerprints are then taken from here.
+        there: The inputs of an earlier training in the folder. Its initial weights, its
+            teacher, and the records of other runs may have been deleted since; their
+            fingerprints are then taken from these inputs.
     """
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     free = _OF_NO_WEIGHT
@@ -97,7 +97,7 @@ def _weights_of_others(training: TrainingConfig) -> dict[str, Path]:
 
 
 def missing_weights(training: TrainingConfig) -> list[Path]:
-    """Lists weight files of other runs that a training names and that are missing."""
+    """Lists the missing weight files of other runs that a configuration names."""
     return [
         path for path in _weights_of_others(training).values() if not path.is_file()
     ]

@@ -67,7 +67,7 @@ def copy_to_host(variable: keras.Variable) -> np.ndarray:
 
 
 def _is_in_parts(variable: keras.Variable) -> bool:
-    """Returns whether JAX cannot read a value at once, as other workers hold shards."""
+    """Returns whether JAX cannot read a whole value, as other workers hold shards."""
     if keras.backend.backend() != "jax":
         return False
     value: Any = variable.value

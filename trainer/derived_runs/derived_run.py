@@ -58,7 +58,7 @@ class DerivedModel(NamedTuple):
     Attributes:
         model: The model of the new run.
         weights: The remaining weights, by path.
-        parameters_before: Parameter count of the old run.
+        parameters_before: Parameter count of the source run's model.
         new: Paths of weights that the old run lacks, and that are newly initialized.
     """
 
@@ -77,7 +77,8 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
 
     Args:
         folder: The source run.
-        run_folder: The user's choice; None for `runs/` and the old name with `what`.
+        run_folder: The user's choice; None for a folder in `runs/` that is named after
+            the source run, with the suffix `what`.
         what: The name's suffix, a participle such as `trimmed`.
 
     Raises:
@@ -221,7 +222,7 @@ class DerivedRun:
         return {**done, "skipped": True}
 
     def command(self, name: str) -> str:
-        """The command line of another command on the new run, for messages."""
+        """The command line that runs another command on the new run, for messages."""
         folder = self.stage.run_folder
         run = shlex.join([str(folder / RUN_FILE), "--run", str(folder)])
         return f"`transbeam {name} {run}`"

@@ -194,8 +194,8 @@ def _importance(
 ) -> dict[str, np.ndarray]:
     """Measures importance by the run's own loss, on the first batches of its training.
 
-    Only the task's loss is used, without a teacher: parts that the task does not need
-    may be removed.
+    Only the task's loss is used, without a teacher: heads and units that the task does
+    not need may be removed.
     """
     config = origin.config
     training = dataclasses.replace(config.training, precision="float32")

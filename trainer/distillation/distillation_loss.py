@@ -108,7 +108,8 @@ class DistillationLoss(Loss):
     then features of the batch (`prepare`). Checkpoints do not contain the teacher.
 
     Attributes:
-        student: The model that is trained, with the outputs that are compared.
+        student: The model that is trained, with the outputs that are compared to the
+            teacher's.
         teacher: A model with the same outputs.
         config: The `training.distillation` section of a run.
 

@@ -136,7 +136,7 @@ def begin_as(
     }
 
     def origin(path: str) -> str:
-        """The path of the teacher's weight for a path of the student's."""
+        """The teacher's weight path for the path of a student's weight."""
         if not (found := _BLOCK.match(path)):
             return path
         stack, number = found[1], chosen[found[1]][int(found[2])]

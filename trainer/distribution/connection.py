@@ -17,7 +17,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Splits HOST:PORT.
 
     Raises:
-        ValueError: The text does not have this form.
+        ValueError: The text is not HOST:PORT.
 
     Example:
     >>> parse_address("train-0.train:2222")

@@ -40,7 +40,7 @@ class NativeLog:
             self._redirect(self._holder)
 
     def drop(self) -> None:
-        """Discards the log, after success or an error that explains itself."""
+        """Discards the log, after success or an error with a clear message."""
         if self._holder is not None:
             with contextlib.suppress(OSError):
                 os.write(_STDERR, native_log_holder.DROP)

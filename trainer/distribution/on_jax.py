@@ -39,7 +39,7 @@ def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
 
     Args:
         place: This worker's rank and the number of workers.
-        config: How devices share the work.
+        config: The configuration of the distribution over devices.
         address: HOST:PORT of worker 0.
 
     Raises:

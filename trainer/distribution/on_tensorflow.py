@@ -28,7 +28,8 @@ def connect(place: ProcessInfo, config: Distribution) -> Workers:
     """Connects to the other workers, or uses all devices of a single one.
 
     Raises:
-        ConfigError: `model_parallel`, which only JAX supports here.
+        ConfigError: The configuration has `model_parallel`, which only JAX supports
+            here.
     """
     if isinstance(config, ModelParallelConfig):
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Rank and number of workers of this process, from its environment.
 
-Imports nothing heavy, so that a command can quickly check if it is the chief, which
-writes.
+This module imports no large library, so that a command can quickly check if it runs on
+the chief, the only worker that writes.
 """
 
 import json

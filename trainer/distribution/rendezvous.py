@@ -3,7 +3,7 @@
 TensorFlow and JAX wait in C++ for missing workers: without a message, and without
 handling signals. Here all workers connect to the chief over plain sockets first. Each
 reports the missing workers, and all compare their configurations before anything is
-written. The port on which the backend will listen is reserved until then.
+written. The port on which the backend will listen is reserved until the backend starts.
 """
 
 import queue
@@ -63,8 +63,8 @@ class Rendezvous:
             facts: JSON values by name.
 
         Raises:
-            ArtifactError: On every worker; it lists the differing facts with each
-                worker's value.
+            ArtifactError: The facts differ; raised on every worker, with the differing
+                facts and each worker's value.
             LostWorkerError: A worker does not connect, or is gone.
         """
         if lines := differences(self.exchange(facts)):
@@ -120,7 +120,7 @@ def _keep_sigterm() -> None:
 
 
 class SeveralRendezvous(Rendezvous):
-    """Rendezvous of several workers: base class of the chief's and the members' side.
+    """Rendezvous of several workers: base class for the chief and the members.
 
     Background threads read from the sockets and post actions to a queue; only the
     waiting thread runs them.
@@ -153,11 +153,11 @@ class SeveralRendezvous(Rendezvous):
         """A hook that is called repeatedly while this worker waits."""
 
     def broadcast(self, message: Mapping[str, Any]) -> None:
-        """Sends a message to all that are connected to this worker."""
+        """Sends a message to all workers that are connected to this one."""
         raise NotImplementedError
 
     def leave_port(self) -> None:
-        """Stops listening, so that the backend can."""
+        """Stops listening on the port, so that the backend can use it."""
         if self.listener is not None:
             self.listener.close()
 
@@ -185,7 +185,7 @@ class SeveralRendezvous(Rendezvous):
         """Runs the start of the backend, while the other workers stay connected.
 
         The start runs in a separate thread, so that signals are handled meanwhile. The
-        port is released for it.
+        reserved port is released for the backend.
 
         Raises:
             LostWorkerError: A worker is gone, or the time limit is exceeded.

@@ -1,7 +1,8 @@
-"""Both sides of the rendezvous, and the choice between them.
+"""Rendezvous classes of the chief and the members, and the choice between them.
 
 The chief accepts the others and distributes their facts; the members connect to it.
-Imports nothing heavy, as workers meet before their backends are imported.
+This module imports no large library, as workers connect before their backends are
+imported.
 """
 
 import os
@@ -290,7 +291,7 @@ def open_rendezvous(
     Args:
         config: The run's configuration.
         say: Prints to the user which workers are missing.
-        seconds: Seconds to wait for them.
+        seconds: Seconds to wait for missing workers.
 
     Raises:
         ConfigError: The environment does not define this worker's rank, or its port is

@@ -56,7 +56,7 @@ class Workers:
         """Checks that the replicas can share batches equally.
 
         Raises:
-            ConfigError: The parts would differ in size.
+            ConfigError: The replicas' parts of a batch would differ in size.
         """
         parts = self.replicas * config.accumulation
         if config.batch_size % parts:

@@ -1,4 +1,4 @@
-"""Evaluates an exported model on the records of its run, and compares it with that.
+"""Evaluates an exported model on its run's records, and compares the two models.
 
 The model is called through the signature of its task that takes ids and returns all
 logits. The signatures for text return only the best results, from which losses cannot
@@ -109,7 +109,7 @@ def _of_records(
     names: tuple[str, ...],
     labels: Sequence[str] | None,
 ) -> Outputs:
-    """Builds the function that runs a model on records as they are."""
+    """Builds the function that runs a model on records without unpacking them."""
 
     def outputs(batch: Batch) -> Arrays:
         features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
@@ -149,7 +149,8 @@ def _of_all_tokens(
         path: The export.
         signature: Its signature.
         vocabulary_size: Vocabulary size of the run's tokenizer.
-        sides: Prefixes of the inputs' names; the logits are those of the last side.
+        sides: Prefixes of the inputs' names (encoder, decoder); the logits belong to
+            the last one.
     """
 
     def outputs(batch: Batch) -> Arrays:
@@ -224,7 +225,7 @@ def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write
     Args:
         path: The version folder.
         config: The run.
-        held_out: The documents; the function takes the first of them.
+        held_out: The documents; the function generates texts for the first ones.
     """
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 
@@ -261,7 +262,7 @@ class Comparison:
 
     Attributes:
         run_scores: Scores of the run's own model, by name; None for a NaN.
-        differences: The export's scores minus those, by name.
+        differences: The export's scores minus those of the run's own model, by name.
     """
 
     run_scores: Mapping[str, float | None]

@@ -132,7 +132,7 @@ class Evaluation:
 
 
 def on_host(batches: tf.data.Dataset) -> Iterator[Batch]:
-    """Iterates over a dataset's batches as NumPy arrays, which every backend takes."""
+    """Iterates over batches as NumPy arrays, which every backend accepts."""
     return cast("Iterator[Batch]", batches.as_numpy_iterator())
 
 

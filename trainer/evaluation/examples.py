@@ -37,7 +37,8 @@ class Example:
     """An input with its target and prediction.
 
     Attributes:
-        source: The file of the document, or of the first of several.
+        source: The source file of the document, or of the first document of a packed
+            record.
         offset: The document's offset in the file.
         nats: Summed loss of the targets; for a language model the mean per target; None
             for regression, and where it is not shown.

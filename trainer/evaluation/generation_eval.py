@@ -145,7 +145,7 @@ def written_by_model(
 def build_unpacked(
     config: RunConfig, trained: keras.Model, vocabulary_size: int
 ) -> keras.Model:
-    """Builds the model for single documents, with the weights of that for records."""
+    """Builds the model for single documents, with the weights of `trained`."""
     model = build_model(
         config.model,
         config.objective,
@@ -205,7 +205,7 @@ def text_scores(
 
     Args:
         answers: The generated texts.
-        references: The reference of each.
+        references: The reference of each generated text.
         names: Names of the scores; `rouge` gives three.
         seed: Seed of the bootstrap.
 

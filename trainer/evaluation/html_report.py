@@ -144,7 +144,7 @@ _LONGEST_TEXT = 600
 
 
 def examples(chosen: Sequence[Example], held_out: HeldOut) -> Markup:
-    """A part of a page for each.
+    """Renders the examples as a section of the page.
 
     Args:
         chosen: The examples.
@@ -170,7 +170,7 @@ def _shortened(text: str) -> str:
 
 
 def _picture(document: Mapping) -> str:
-    """Returns a document's image as PNG in base64, if it is one."""
+    """Returns a document's image as PNG in base64, if the document is an image."""
     if not document["image"]:
         return ""
     pixels = np.frombuffer(document["image"], np.uint8)

@@ -1,6 +1,7 @@
 """Sample predictions on the first records of the validation split.
 
-The examples of an evaluation are a model's worst ones; these show typical predictions.
+The examples of an evaluation are a model's worst ones; sample predictions show typical
+ones.
 """
 
 from collections.abc import Sequence

@@ -135,8 +135,8 @@ def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarr
     If tokens are bytes of the text, their lengths are added up. Otherwise the text's
     words are tokenized one by one; a token boundary inside a word is at the longest
     prefix whose tokens are exactly those before the boundary. A token whose boundary
-    has no such prefix extends to the next known one. If the words give other tokens
-    than the text, every token spans the whole text.
+    has no such prefix extends to the next known boundary. If the words give other
+    tokens than the text, every token spans the whole text.
 
     Args:
         text: UTF-8.
@@ -190,10 +190,10 @@ def _words(text: bytes) -> list[tuple[int, int]]:
 
 
 def _edges(word: bytes, count: int, tokenizer: Tokenizer) -> dict[int, int]:
-    """Bytes of the longest prefix that consists of a word's first n tokens, by n.
+    """Byte length of a word's longest prefix with its first n tokens, by n.
 
     Args:
-        word: UTF-8, of `count` tokens.
+        word: The word in UTF-8, which has `count` tokens.
         count: At least 2.
         tokenizer: The run's tokenizer.
     """

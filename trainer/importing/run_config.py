@@ -152,7 +152,7 @@ def _place_for(objective: Objective) -> Source:
 
 
 def _multiple(rows: int, pieces: int, where: str) -> int:
-    """The smallest multiple that rounds a vocabulary up to the embedding's rows.
+    """The smallest multiple to which padding the vocabulary gives `rows` rows.
 
     Example:
     >>> _multiple(rows=32_128, pieces=32_100, where="t5"), _multiple(8, 8, "bert")

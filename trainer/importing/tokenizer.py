@@ -39,7 +39,7 @@ def read_checkpoint_tokenizer(
 ) -> TokenizerModel | None:
     """Reads the tokenizer beside the weights; None, with a warning, if that fails.
 
-    An image model has none. A Git LFS pointer in place of a file is an error.
+    An image model has no tokenizer. A Git LFS pointer in place of a file is an error.
     """
     config = checkpoint.config
     if isinstance(config, EncoderConfig) and config.patches:

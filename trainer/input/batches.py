@@ -1,7 +1,8 @@
 """Batches of records, in an order that is a function of the seed alone.
 
-The position in that order is one number, the batches read so far. So an interrupted
-training resumes at exactly the next batch, also with another number of workers.
+The position in that order is one number, the count of batches read so far. So an
+interrupted training resumes at exactly the next batch, also with another number of
+workers.
 
 The records of each length in each data set form a stream
 (`transbeam.trainer.input.streams`). A batch is drawn from one stream; a fixed schedule
@@ -120,7 +121,7 @@ def training_batches(
 def rows_of_batches(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> list[int]:
-    """Records per batch of each stream; if they are equal, so are the batches.
+    """Records per batch of each stream; equal numbers give equal batches.
 
     Args:
         data: The records, as in `training_batches`.
@@ -312,7 +313,7 @@ def sha256_of_records(dataset: DatasetConfig) -> str | None:
 
 
 def _check_dataset(manifest: Manifest, own: Manifest, config: RunConfig) -> None:
-    """Checks that a data set's ids and labels mean the same as in the run's own."""
+    """Checks that a data set's ids and labels mean the same as in the run's records."""
     there, here = (m.vocabulary["fingerprint"] for m in (manifest, own))
     if there != here:
         raise ArtifactError(

@@ -1,4 +1,4 @@
-"""Dynamic masking: other tokens are masked each time a record is read.
+"""Dynamic masking: different tokens are masked each time a record is read.
 
 The random numbers depend on the seed and the record's position in the whole training,
 so batch n has the same masks however often a training was resumed. The selection is
@@ -141,7 +141,8 @@ def _mix(bits: tf.Tensor) -> tf.Tensor:
 def _bits(key: int, places: tf.Tensor, length: int) -> tf.Tensor:
     """Draws the bits of `transbeam.pipeline.documents.randomness.uniform`.
 
-    The record's position is used as the document, and the column as the counter.
+    The record's position is used in place of the document's key, and the column as the
+    counter.
     """
     by_record = _mix(tf.bitwise.bitwise_xor(tf.cast(places, tf.uint64), _uint64(key)))
     by_column = np.arange(1, length + 1, dtype=np.uint64) * GOLDEN

@@ -67,7 +67,7 @@ class RecordStream:
     def epochs(
         self, shuffle_records: int, seed: int, records_read: int
     ) -> tf.data.Dataset:
-        """Infinite epochs, in shuffled pieces of up to `shuffle_records` records each.
+        """Infinite epochs; blocks of `shuffle_records` records are shuffled.
 
         Args:
             shuffle_records: Records that are held in memory and shuffled together.
@@ -150,7 +150,7 @@ def make_streams(
         workers: Number of workers that share each batch.
         parts: Number of micro-batches per worker; `workers` times `parts` must divide
             `batch_size`.
-        first: The number of the first stream.
+        first: The index of the first stream; the others are numbered from it.
 
     Raises:
         ArtifactError: The split has no record.

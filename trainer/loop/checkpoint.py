@@ -279,7 +279,7 @@ def read_matmul_dtype(path: Path) -> str | None:
 
 
 def _named(state: TrainState) -> dict[str, keras.Variable]:
-    """Variables by part and index, since paths contain counters of the process."""
+    """Variables by part and index, as paths contain counters that vary by process."""
     return {
         f"{part}/{number:05d}": variable
         for part, variables in state.variables.items()

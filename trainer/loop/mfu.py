@@ -77,7 +77,7 @@ def _compiled(function):
 
 
 def _seconds(multiply, factor) -> float:
-    """Times one product, including the wait for one number of its result."""
+    """Times one matrix product, until one number of its result is on the host."""
     # NumPy cannot take a bfloat16 from TensorFlow that is not in an array.
     began = time.perf_counter()
     ops.convert_to_numpy(ops.cast(multiply(factor, factor)[0, 0], "float32"))

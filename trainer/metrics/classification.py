@@ -1,4 +1,4 @@
-"""Classification metrics, of one label for each text or word, or any number."""
+"""Classification metrics: one label per text or word, or several per text."""
 
 from dataclasses import dataclass
 

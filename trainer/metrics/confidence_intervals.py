@@ -1,11 +1,11 @@
 """Bootstrap confidence intervals of scores, of one system and between two.
 
-The evaluated units are a sample of all possible ones. Repeatedly drawing as many of
-them, with replacement, shows how much a score depends on the sample
-([Efron, 1979](https://doi.org/10.1214/aos/1176344552); for BLEU
-[Koehn, 2004](https://aclanthology.org/W04-3250)). As statistics are additive, a
-resample is a row of counts times the statistics, and no unit is scored twice. The
-variance between training runs is not included: measuring it takes several seeds.
+The evaluated units are a sample of all possible ones. Repeatedly drawing as many units,
+with replacement, shows how much a score depends on the sample ([Efron,
+1979](https://doi.org/10.1214/aos/1176344552); for BLEU [Koehn,
+2004](https://aclanthology.org/W04-3250)). As statistics are additive, a resample is a
+row of counts times the statistics, and no unit is scored twice. The variance between
+training runs is not included: measuring it takes several seeds.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def intervals(
         scores: The metric's function from sums (..., k) to scores (...) by name.
         seed: The same seed and statistics give the same intervals.
         resamples: Number of resamples of `n` units.
-        confidence: The share of the resamples' scores between the ends. Resamples
+        confidence: The share of the resamples' scores inside the interval. Resamples
             without a finite score, such as a mean of no tokens, are left out.
 
     Returns:
@@ -127,7 +127,8 @@ def differences(
 
     Args:
         statistics: (n, k). The first system's statistics.
-        others: (n, k). The second one's, of the same units in the same order.
+        others: (n, k). The second system's statistics, of the same units in the same
+            order.
         scores: As in `intervals`.
         seed: As in `intervals`.
         resamples: As in `intervals`.
@@ -165,7 +166,7 @@ def differences(
 
 
 def _draws(units: int, seed: int, resamples: int) -> Iterator[np.ndarray]:
-    """Draws counts of `n` units, with replacement: float64 (resamples, n), in parts."""
+    """Yields how often each unit is drawn: float64 (resamples, units), in blocks."""
     if not units:
         raise DataError(
             "evaluation: found nothing to score, expected at least one record. Look at "

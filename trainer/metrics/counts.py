@@ -100,10 +100,10 @@ class ClassScores(NamedTuple):
     """Scores of one class; ratios without a denominator are 0.
 
     Attributes:
-        precision: Share of its predictions that are correct.
-        recall: Share of its targets that are found.
+        precision: Share of the predictions of the class that are correct.
+        recall: Share of the targets of the class that are predicted.
         f1: Their harmonic mean.
-        support: Number of its targets.
+        support: Number of targets of the class.
     """
 
     precision: float

@@ -136,7 +136,7 @@ class TaggingScores:
 def _entity_ends(
     types: np.ndarray, opens: np.ndarray, closes: np.ndarray, begins: np.ndarray
 ) -> np.ndarray:
-    """The last position of each entity, at the entity's first one: int64 (M,), else -1.
+    """Each entity's last position, at its first position, else -1: int64 (M,).
 
     Args:
         types: int64 (M,). The type of each tag, -1 outside of entities.
@@ -168,7 +168,7 @@ def _entity_ends(
 def _well_formed(
     ends: np.ndarray, opens: np.ndarray, closes: np.ndarray, *, closed: bool
 ) -> np.ndarray:
-    """Filters `_entity_ends`: the first tag must open, the last close if `closed`.
+    """Keeps entities whose first tag opens and, if `closed`, last tag closes them.
 
     Example:
     >>> yes, no = True, False

@@ -46,7 +46,7 @@ class SacrebleuMetric:
             float64 (n, k).
 
         Raises:
-            ConfigError: sacrebleu is not there.
+            ConfigError: sacrebleu is not installed.
             ValueError: There are not as many predictions as targets.
         """
         if len(predictions) != len(targets):
@@ -69,7 +69,8 @@ class SacrebleuMetric:
 class BLEU(SacrebleuMetric):
     """[BLEU](https://aclanthology.org/P02-1040) with up to 4-grams, from 0 to 100.
 
-    The statistics are the lengths, then correct and all 1-grams to 4-grams: k = 10.
+    The statistics are the lengths, then the numbers of correct and of all 1-grams to
+    4-grams: k = 10.
 
     Args:
         tokenize: "13a" for plain text; "none" for text that is tokenized with spaces.
@@ -157,7 +158,7 @@ class Rouge:
             float64 (n, 4).
 
         Raises:
-            ConfigError: rouge-score is not there.
+            ConfigError: rouge-score is not installed.
             ValueError: There are not as many predictions as targets.
         """
         library = _library("rouge_score.rouge_scorer")

@@ -43,7 +43,7 @@ def number_sums(
     """float64 (3,): the number of targets, their sum, the sum of their squares.
 
     Args:
-        targets: Name of the feature.
+        targets: Name of the feature with the targets.
         weights: Name of the feature with their weights, or None.
         batch: Features by name.
 
@@ -72,7 +72,7 @@ def target_counts(
     """int64 (C',): the number of targets with each id.
 
     Args:
-        targets: Name of the feature.
+        targets: Name of the feature with the targets.
         weights: Name of the feature with their weights, or None.
         batch: Features by name.
 

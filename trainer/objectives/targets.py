@@ -54,7 +54,7 @@ class Target:
         targets: The feature with the target ids, int32 `(B, ...)`.
         weights: The feature that is 1 for a real target and 0 elsewhere, `(B, ...)`;
             None where every record has one target.
-        metric_name: The name of the metric's sum, which is kept beside the loss.
+        metric_name: The name under which the metric's sum is stored beside the loss.
     """
 
     metric_name: ClassVar[str] = "correct"
@@ -102,7 +102,7 @@ class Target:
     def divergence(
         self, student: Any, teacher: Any, temperature: float
     ) -> tuple[Any, float]:
-        """Divergence of a student's predictions from its teacher's, and its factor."""
+        """Divergence of a student's predictions from its teacher's; a loss factor."""
         return divergence(student, teacher, temperature), temperature**2
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:

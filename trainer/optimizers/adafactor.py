@@ -9,8 +9,8 @@ class Adafactor(keras.optimizers.Optimizer):
     """Scales gradients by running mean squares of rows and columns only.
 
     A matrix of shape (n, m) has n + m numbers of state, where Adam has 2 n m. Unlike
-    Keras' own Adafactor, this one does not store the product of the two, n m further
-    numbers, and does not limit the step size to 1 / sqrt(step).
+    Keras' own Adafactor, this one does not store the product of row and column means (n
+    m further numbers), and does not limit the step size to 1 / sqrt(step).
 
     Args:
         learning_rate: float or schedule: the paper's relative step size ρ, relative to

@@ -54,7 +54,7 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def _read(variable):
-    """The value of a variable; under `tf.distribute` it may be TensorFlow's own."""
+    """The value of a Keras variable or, under `tf.distribute`, TensorFlow variable."""
     inner = variable.value if isinstance(variable, keras.Variable) else variable
     return ops.convert_to_tensor(inner)
 

@@ -22,8 +22,8 @@ class Curve:
     Attributes:
         name: Name in the legend, if there is a legend.
         points: Step and value, in order.
-        dots: If true, each point is marked. A single point always is, as it would be
-            invisible otherwise.
+        dots: If true, each point is marked. A single point is always marked, as it
+            would be invisible otherwise.
     """
 
     name: str

@@ -20,7 +20,7 @@ def model_inputs(model: keras.Model, batch: Batch) -> Batch:
 
 
 def tokens_in(batch: Batch) -> Any:
-    """Number of real tokens of a batch, on both sides; or of images. float32."""
+    """Number of real tokens of a batch, encoder and decoder; or of images. float32."""
     rows = [ids for name, ids in batch.items() if name.endswith("document_ids")]
     if not rows:
         return ops.cast(ops.shape(next(iter(batch.values())))[0], "float32")

@@ -24,7 +24,7 @@ class TrainState:
             float16 can represent them; 1 in other formats.
         since_skipped: int32. Updates since the loss scale last changed.
         skipped: int32. Updates skipped so far, because they were not finite.
-        skipped_in_a_row: int32. Consecutive skipped updates at the end.
+        skipped_in_a_row: int32. The current number of consecutive skipped updates.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TrainState:
             ]
 
     def last_learning_rate(self) -> float:
-        """The learning rate of the last update; before the first, that of the first.
+        """The learning rate of the last update, or of the first before any update.
 
         The optimizer's own `learning_rate` is that of the next update.
         """

@@ -138,7 +138,7 @@ class CausalConfig:
 class PrefixConfig:
     """Prefix language modeling: predicts a document's end from its beginning.
 
-    Attention is bidirectional within the beginning.
+    Attention is bidirectional within the beginning, the prefix.
     """
 
     kind: Literal["prefix"] = "prefix"
@@ -171,8 +171,8 @@ class SpanCorruptionConfig:
     def target_length(self, encoder_length: int) -> int:
         """Decoder tokens per record.
 
-        By default it is 1.5 times the need of one text that fills the encoder, because
-        several short texts need more sentinels and end tokens.
+        The default is 1.5 times the number of decoder tokens for one text that fills
+        the encoder, because several short texts need more sentinels and end tokens.
 
         Example:
         >>> SpanCorruptionConfig().target_length(512)
@@ -185,7 +185,7 @@ class SpanCorruptionConfig:
         return 8 * math.ceil(target * 1.5 / 8)
 
     def longest_text(self, encoder_length: int) -> int:
-        """The largest number of text tokens that always fit both sides."""
+        """The largest number of text tokens that always fit encoder and decoder."""
         target_length = self.target_length(encoder_length)
         longest = 1
         while True:

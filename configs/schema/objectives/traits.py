@@ -28,20 +28,21 @@ class ObjectiveTraits:
     """Fixed properties of a kind of objective.
 
     Attributes:
-        sentence: Description of a trained model for those who use it; `{n}` is the
+        sentence: A sentence that describes a trained model to its users; `{n}` is the
             number of its labels or tokens.
-        model: `model.kind` that it trains.
+        model: The `model.kind` that the objective trains.
         fields: Fields that a document must have, by the names of `Document`. The fields
             of `text_to_text` depend on its templates: see `fields_needed`.
         pieces: Special pieces that the tokenizer must have, by the names of
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
         example: One value for each of `inputs`, for an example of a request.
-        has_segments: Its records have two segments; else all tokens are of the first.
-        in_buckets: Its records may have `data.layout.kind=bucketed`.
-        text_alone: True if it learns from texts alone, without labels, so that
-            near-duplicate documents may be dropped.
-        outputs: Outputs of that signature that are always there, without `truncated`.
+        has_segments: True if records have two segments; otherwise all tokens belong to
+            the first.
+        in_buckets: True if records may have `data.layout.kind=bucketed`.
+        text_alone: True if the objective learns from texts alone, without labels, so
+            that near-duplicate documents may be dropped.
+        outputs: Outputs that the default signature always has, except `truncated`.
         activation: Converts scores to probabilities; None for models that predict
             numbers.
         ids_signature: The signature of an export that returns the model's scores for

@@ -44,8 +44,8 @@ class Attention(SameShapeLayer):
         causal: bool. If true, a token does not attend to later ones.
         scale_scores: bool. If true, scores are divided by `sqrt(K)`.
         kernel_initializer: Keras initializer of the projections; None for BERT's.
-        output_initializer: Keras initializer of the output projection; None for the
-            same.
+        output_initializer: Keras initializer of the output projection; None for
+            `kernel_initializer`.
         rotary: layer or None. Called with `(B, T, H, K)` and the positions; rotates
             queries and keys.
         score_bias: layer or None. Called with the positions of queries and keys;
@@ -193,7 +193,7 @@ class Attention(SameShapeLayer):
         return self.rotary(x, position_ids)
 
     def _dense(self, inputs):
-        """The three products: `(B, T, H K)` and twice `(B, T, G K)`."""
+        """Projects to queries `(B, T, H K)`, and keys and values `(B, T, G K)`."""
         joined = joined_projection(self)
         if joined is None:
             return self.query(inputs), self.key(inputs), self.value(inputs)
@@ -211,12 +211,12 @@ class Attention(SameShapeLayer):
         return query * self.score_scale
 
     def split(self, x):
-        """From `(B, T, heads K)` to `(B, T, heads, K)`."""
+        """Splits heads: `(B, T, heads K)` to `(B, T, heads, K)`."""
         batch, length, width = ops.shape(x)
         return reshape(x, (batch, length, width // self.head_dim, self.head_dim))
 
     def join(self, outputs):
-        """From the heads' `(B, T, H, K)` to the layer's output `(B, T, D)`."""
+        """Projects the heads' `(B, T, H, K)` to the layer's output `(B, T, D)`."""
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 

@@ -40,27 +40,30 @@ class BlockSparseAttention(Attention):
     random blocks. The first and the last block attend to the whole document.
 
     All positions are relative to the document, so packing does not change the result.
-    The computation nevertheless uses blocks of the row. If documents start anywhere, a
-    block of the row contains parts of two of their blocks: it is multiplied with five
-    blocks around it instead of three, and with twice as many random ones. It overlaps
-    at most two documents that are longer than two blocks: the one that it starts in and
-    the one that it ends in. Distant blocks are gathered for these documents.
+    The computation nevertheless uses blocks of the row, which may not align with a
+    document's blocks. If a document starts anywhere in the row, a block of the row
+    overlaps two of the document's blocks: it is multiplied with five neighboring blocks
+    instead of three, and with twice as many random ones. A block of the row overlaps at
+    most two documents that are longer than two blocks: the one that contains its first
+    token and the one that contains its last. Keys outside of the window of blocks are
+    gathered for these documents.
 
     Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` random
     blocks for each.
 
     Args:
         block_size: int. `b`.
-        num_random_blocks: int. `r`. They are drawn once, for each head, from the seed,
-            and depend on the number of blocks of the document. They exclude the blocks
-            that a block already attends to; fewer are drawn if there are not enough.
+        num_random_blocks: int. `r`. Random blocks are drawn once, for each head, from
+            the seed, and depend on the number of blocks of the document. Blocks that a
+            block already attends to are not drawn; fewer are drawn if too few remain.
         seed: int or None. With None a seed is drawn and stored in the config, so that
             the loaded layer has the same random blocks.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` is called twice: for all queries, `(N, B, H, b, keys)`, where the
-    rows of outermost blocks are not used; then for queries of outermost blocks,
-    `(N, B, H, queries, b)`, which add up to one over all blocks.
+    The layer `probabilities` is called twice: for all queries, `(N, B, H, b, keys)`,
+    where the rows of outermost blocks' queries are ignored; then for these queries,
+    `(N, B, H, queries, b)`, where each query's probabilities sum to one over all
+    blocks.
 
     Example:
     >>> attention = BlockSparseAttention(hidden_dim=4, num_heads=2, block_size=2)
@@ -209,11 +212,11 @@ class BlockSparseAttention(Attention):
         section of the circle, so that no block is drawn twice.
 
         Args:
-            number: int32 `(N B, 1, 1)`, the number of the block in its document.
+            number: int32 `(N B, 1, 1)`, the index of the block in its document.
             count: int32 `(N B, 1, 1)`, the number of blocks of the document.
 
         Returns:
-            int32 `(N B, H, r)`, the numbers of blocks; -1 for none.
+            int32 `(N B, H, r)`, the indices of the drawn blocks; -1 for none.
         """
         at_first, at_last = ops.equal(number, 1), ops.equal(number, count - 2)
         others = count - 5 + ops.cast(at_first, "int32") + ops.cast(at_last, "int32")
@@ -243,11 +246,11 @@ class BlockSparseAttention(Attention):
         return Scattered(look_up(query, index), key, value, index, allowed)
 
     def _outermost(self, documents, blocks: DocumentMasks, last, token):
-        """The first and last block of the document of one of a block's tokens.
+        """Finds the first and last block of the document of a token in each block.
 
         Returns:
-            int32 `(N, B, 2 b)` twice: the index of their tokens, and their document, 0
-            for none.
+            int32 `(N, B, 2 b)` twice: indices in the row of the two blocks' tokens, and
+            their document ids, 0 for no token.
         """
         at = slice(token, None) if token else slice(1)
         start, final, own = (
@@ -270,7 +273,7 @@ class BlockSparseAttention(Attention):
 
 
 def last_blocks(documents: DocumentMasks, size: int):
-    """The number of the last block of each token's document.
+    """The index of the last block of each token's document.
 
     Args:
         documents: `DocumentMasks`.

@@ -21,8 +21,8 @@ def cut(x, size: int, before: int = 0, after: int = 0):
     Args:
         x: `(B, T, ...)`.
         size: `b`.
-        before: Number of zero blocks before the row.
-        after: Number of zero blocks after it.
+        before: Number of zero blocks to insert before the row.
+        after: Number of zero blocks to append after it.
 
     Returns:
         `(B, before + N + after, b, ...)`.
@@ -175,8 +175,9 @@ def overlap(parts, width: int):
 def window_scores(rows, columns, width: int):
     """Computes the scores of each block of queries with its window of keys.
 
-    The gradient gathers the windows again. The backend's own gradient would store those
-    of the forward pass, which are `W` times the keys.
+    The gradient gathers the windows again instead of storing them. The backend's own
+    gradient would store the gathered windows, which take `W` times the memory of the
+    keys.
 
     Args:
         rows: `(N, B, G, R b, K)`.
@@ -200,7 +201,7 @@ def window_scores(rows, columns, width: int):
 
 
 def window_mean(probabilities, columns, width: int):
-    """Computes weighted means of the windows' values; for the gradient `window_scores`.
+    """Computes weighted means of the windows' values; also `window_scores`' gradient.
 
     Args:
         probabilities: `(N, B, G, R b, W b)`.
@@ -224,7 +225,7 @@ def window_mean(probabilities, columns, width: int):
 
 
 def _with_gradient(product, *inputs):
-    """Calls a function that returns its outputs and their gradient."""
+    """Calls a function that returns its output and its custom gradient function."""
     if is_plain():
         return product(*inputs)[0]
     return ops.custom_gradient(product)(*inputs)

@@ -4,13 +4,13 @@ Within a chunk all pairs of queries and keys are multiplied. Keys of other chunk
 as sums of features times values. Only the document in which a chunk starts has keys in
 earlier chunks, so a single sum is passed from chunk to chunk, until its document ends.
 
-`attend_by_exponents` does so in log space, from the logarithms of features. Those of
-two keys may differ by so many orders of magnitude that one vanishes in float32.
-Scaled by the largest feature of a row, early keys would vanish because of a later key
-that their queries do not attend to. So everything is scaled by factors that depend only
-on what a query attends to: pairs within a chunk by the largest feature of each of the
-two tokens and by the query's largest pair, and sums of earlier chunks by the largest
-value of each feature so far.
+`attend_by_exponents` computes the same in log space, from the logarithms of features.
+The features of two keys may differ by so many orders of magnitude that the smaller one
+underflows in float32. Scaled by the largest feature of a row, early keys would vanish
+because of a later key that their queries do not attend to. So everything is scaled by
+factors that depend only on what a query attends to: pairs within a chunk by the largest
+feature of each of the two tokens and by the query's largest pair, and sums of earlier
+chunks by the largest value of each feature so far.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
 keys and values, `F` features, `V` value width.
@@ -41,7 +41,8 @@ class Links(NamedTuple):
     Attributes:
         leaving: bool `(N, B, C)`, tokens whose document continues in the next chunk.
         through: bool `(N, B, 1)`, chunks within a single document that continues.
-        reading: bool `(N, B, C)`, tokens of the document of the chunk's first token.
+        reading: bool `(N, B, C)`, tokens of the same document as the chunk's first
+            token.
     """
 
     leaving: Any
@@ -63,7 +64,8 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
             one document; None if there are none.
 
     Returns:
-        `(B, T, H, V)`, and the sums including the row's own; None for packed rows.
+        `(B, T, H, V)`, and the sums over keys up to the end of the row; None instead of
+        sums for packed rows.
     """
     length, groups = ops.shape(query)[1], key.shape[2]
     size = min(CHUNK, length) if isinstance(length, int) else CHUNK
@@ -113,7 +115,7 @@ def _carry_all(chunk_sums, sums):
 
 
 def _from_other_chunks(rows, keys, values, ids, reverse: bool):
-    """Computes the outputs from the chunks before, or in reverse from the chunks after.
+    """Computes outputs from keys of earlier chunks, or of later ones if `reverse`.
 
     Args:
         rows: `(N, B, G, R C, F)`.
@@ -142,7 +144,7 @@ def follow_documents(ids, reverse: bool) -> Links:
 
     Args:
         ids: int32 `(N, B, C)`.
-        reverse: Whether sums are passed from the last chunk to the first.
+        reverse: If true, sums are passed from the last chunk to the first.
     """
     enter, leave = ids[:, :, :1], ids[:, :, -1:]  # (N, B, 1)
     if reverse:
@@ -181,7 +183,7 @@ def _carry(own, through, reverse: bool):
 
 
 def shifted(x, steps: int, reverse: bool, fill: float = 0):
-    """Shifts by some chunks forward, or backward in reverse, and inserts `fill`.
+    """Shifts by `steps` chunks, forward or in reverse, and fills the gap with `fill`.
 
     Example:
     >>> ops.convert_to_numpy(shifted(ops.array([1, 2, 3]), 1, False))
@@ -230,8 +232,8 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
         before: `Sums` of the keys before the row, if it is one document; None for none.
 
     Returns:
-        `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` including
-        the row's own, which are meaningless for packed rows.
+        `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` over keys
+        up to the end of the row, which are meaningless for packed rows.
     """
     length, groups = ops.shape(log_query)[1], log_key.shape[2]
     chunk = CHUNK
@@ -285,7 +287,7 @@ def _pairs(rows, keys):
 
 
 def _sum_up(keys, values, counts) -> Sums:
-    """Sums over each chunk, of the keys marked in `counts`, bool `(N, B, C)`."""
+    """Sums over the keys of each chunk that `counts`, bool `(N, B, C)`, marks."""
     keys = ops.where(_marks(counts), keys, NOTHING)
     peak = ops.stop_gradient(ops.max(keys, axis=3, keepdims=True, initial=LOWEST))
     features = ops.swapaxes(ops.exp(keys - peak), -1, -2)

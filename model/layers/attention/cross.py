@@ -28,16 +28,16 @@ class CrossAttention(MultiHeadAttention):
         context: float `(B, S, D)`.
         sequence_info: Masks and positions of the inputs; see
             `transbeam.model.layers.sequence_info`.
-        context_info: The same for the context. In packed rows a document attends to the
-            context document with the same index.
+        context_info: Masks and positions of the context, in the same format. In packed
+            rows a document attends to the context document with the same index.
 
     Returns:
         `(B, T, D)` in the compute dtype.
 
     Raises:
         ValueError: `inputs` or `context` is not of rank 3, their batch sizes differ,
-            `sequence_info` or `context_info` does not fit its tokens, or only one of
-            the two is packed.
+            `sequence_info` does not fit `inputs`, `context_info` does not fit
+            `context`, or only one of the two sequences is packed.
 
     Example:
     >>> attention = CrossAttention(hidden_dim=4, num_heads=2)

@@ -1,8 +1,8 @@
 """The document of each token, and the position of each document in its row.
 
 Sparse kinds of attention select keys by their position in a document. Documents are
-contiguous, so a token's position determines where in the row its document starts, and
-the index of any other token of it.
+contiguous, so a token's position determines the index in the row of its document's
+first token, and of the document's other tokens.
 
 Shapes: `B` batch, `T` length, `N` blocks, `b` tokens of a block, `Q` tokens looked up
 for a block.
@@ -21,9 +21,10 @@ class DocumentMasks(NamedTuple):
 
     Attributes:
         ids: The 1-based index of a token's document in its row; 0 for padding.
-        positions: A token's position in its document; 0 for padding, unless aligned.
+        positions: A token's position in its document; for padding 0, or if `aligned`
+            its index in the row.
         starts: The index in the row of its document's first token; for padding its own
-            index, unless aligned.
+            index in the row, or if `aligned` 0.
         packed: True if rows may hold several documents.
         aligned: True if every row is one document that starts at the row's start.
     """
@@ -35,7 +36,7 @@ class DocumentMasks(NamedTuple):
     aligned: bool
 
     def cut(self, size: int) -> "DocumentMasks":
-        """Splits the tensors into blocks, the last one padded."""
+        """Splits ids, positions and starts into blocks, the last one padded."""
         ids, positions, starts = (cut_ids(part, size) for part in self[:3])
         return DocumentMasks(ids, positions, starts, self.packed, self.aligned)
 

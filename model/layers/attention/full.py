@@ -18,8 +18,9 @@ from transbeam.model.layers.sequence_info import attention_mask, mask_bias, soft
 class MultiHeadAttention(Attention):
     """Full attention: computation and memory are quadratic in the length.
 
-    If `probabilities` is not being recorded and dropout is inactive, the fused path
-    runs, which never stores the `T x T` probabilities and has the same outputs.
+    If the layer `probabilities` is not being recorded and dropout is inactive, the
+    fused path runs, which never stores the `T x T` probabilities and has the same
+    outputs.
 
     Args, call arguments and errors are those of `Attention`.
 
@@ -31,7 +32,7 @@ class MultiHeadAttention(Attention):
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), equation 1
-        - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in pieces)
+        - [Rabe & Staats, 2021](https://arxiv.org/abs/2112.05682), section 3 (in chunks)
     """
 
     def scale(self, query):
@@ -70,7 +71,7 @@ class MultiHeadAttention(Attention):
         return self._attend_in_the_open(scores, value, training)
 
     def _scores(self, query, key):
-        """Products of all queries and keys: float32 `(B, H, T, S)`."""
+        """Computes scores of all queries and keys: float32 `(B, H, T, S)`."""
         batch, length, heads, width = ops.shape(query)
         groups, shared = key.shape[2], heads // key.shape[2]
         query = ops.transpose(query, (0, 2, 1, 3))  # (B, H, T, K)
@@ -80,7 +81,7 @@ class MultiHeadAttention(Attention):
         return ops.reshape(scores, (batch, heads, length, ops.shape(key)[-1]))
 
     def _attend_in_the_open(self, scores, value, training):
-        """Computes the same without fusion, with probabilities that can be recorded."""
+        """Computes attention without fusion; its probabilities can be recorded."""
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)

@@ -33,7 +33,7 @@ class Scattered(NamedTuple):
         value: float `(B, T, G, K)`.
         index: int32 `(N, B, Q)`, the queries' index in the row. A query that is listed
             twice for a block may attend to each of its keys only once.
-        allowed: bool `(N, B, Q, b)`, the keys of the block that each attends to.
+        allowed: bool `(N, B, Q, b)`, the keys of the block to which each query attends.
     """
 
     query: Any
@@ -44,7 +44,7 @@ class Scattered(NamedTuple):
 
 
 def attend_from_scattered(attention, scattered, bias_table=None, training=None):
-    """Computes the attention of the queries that are scattered over the row.
+    """Computes the attention of global queries, at any positions in the row.
 
     Args:
         attention: The `Attention` layer, for its score bias, `probabilities` and
@@ -83,7 +83,7 @@ def attend_from_scattered(attention, scattered, bias_table=None, training=None):
 
 
 def _softmax_by_token(scores, tokens, num_tokens):
-    """Computes the softmax of each token's scores over all blocks it attends to.
+    """Computes the softmax of each query's scores over all blocks it attends to.
 
     Args:
         scores: float32 `(N, B, H, Q, b)`.

@@ -43,10 +43,10 @@ class GlobalWindowAttention(SlidingWindowAttention):
         num_global_tokens: int. Number of global tokens at the start of a document.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` is called twice: for all queries,
-    `(blocks, B, H, b, keys of the window and distant global ones)`, where the rows of
-    global tokens are not used; then for global tokens,
-    `(blocks, B, H, global queries, b)`, which add up to one over all blocks.
+    The layer `probabilities` is called twice: with `(blocks, B, H, b, keys)` for all
+    queries, where `keys` are those of the window and distant global ones, and the rows
+    of global tokens are ignored; then with `(blocks, B, H, global queries, b)` for
+    global tokens, where each query's probabilities sum to one over all blocks.
 
     Example:
     >>> attention = GlobalWindowAttention(hidden_dim=4, num_heads=2, window_size=2)
@@ -128,8 +128,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
-        They belong to the document in which the block starts: all other documents of
-        the block start within it.
+        These tokens belong to the document in which the block starts: all other
+        documents of the block start within it.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)
@@ -144,7 +144,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         """Attention of global tokens to their whole document.
 
         Returns:
-            `(B, T, H, K)`, of which only the rows of global tokens are used.
+            `(B, T, H, K)`; only the rows of global tokens are meaningful.
         """
         positions = sequence_info.get("position_ids")
         key = self.rotate(self.split(self.global_key(inputs)), positions)
@@ -169,10 +169,11 @@ class GlobalWindowAttention(SlidingWindowAttention):
         )
 
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
-        """Finds the global tokens that attend to the keys of each block.
+        """Finds, for each block of keys, the global tokens that attend to its keys.
 
-        They are those of the document in which the block starts, anywhere in the row;
-        and for documents that start later in the block, those in it and just after it.
+        These are the global tokens of the document in which the block starts, anywhere
+        in the row; and, for documents that start later in the block, their global
+        tokens in the block and just after it.
 
         Returns:
             Two int32 arrays `(N, B, Q)`: the index of each token in the row, and the

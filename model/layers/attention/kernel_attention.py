@@ -78,7 +78,8 @@ class KernelAttention(Attention):
     Args:
         feature_map: `"softmax"`; `"relu"` of random projections; or `"elu"`: `elu + 1`
             of the elements of queries and keys, without scaling or randomness.
-        num_features: int. `F` of `"softmax"` and `"relu"`; `"elu"` has `K`.
+        num_features: int. `F` for `"softmax"` and `"relu"`; ignored for `"elu"`, where
+            `F` is `K`.
         seed: int or None. With None a seed is drawn and stored in the config, so that
             the loaded layer has the same features.
 
@@ -272,7 +273,7 @@ class KernelAttention(Attention):
         return cache
 
     def step(self, inputs, sequence_info, cache, index):
-        """Attends from new tokens to all before them, by the cached sums.
+        """Attends from new tokens to all tokens up to them, using the cached sums.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.

@@ -1,8 +1,8 @@
 """KV cache of an attention layer.
 
 Shapes: `B` batch, `Q` new tokens, `S` slots, `H` query heads, `G` key-value heads, `K`
-head width. The cache has the layout `(B, G, S, K)`, in which the products of a step
-read it.
+head width. The cache has the layout `(B, G, S, K)`, which the matrix products of a
+decoding step use without a transpose.
 """
 
 from keras import ops

@@ -33,8 +33,8 @@ class LocalWindow(NamedTuple):
 
     Attributes:
         size: `b`.
-        before: Number of blocks before its own.
-        after: Number of blocks after it.
+        before: Number of key blocks before the query block.
+        after: Number of key blocks after the query block.
     """
 
     size: int
@@ -60,7 +60,7 @@ class LocalWindow(NamedTuple):
         return documents.visible(self.around(documents.ids), queries)
 
     def ahead(self) -> np.ndarray:
-        """Computes the distance from each query to each column: int32 `(b, W b)`.
+        """Computes key position minus query position in a window: int32 `(b, W b)`.
 
         Example:
         >>> LocalWindow(2, before=1, after=0).ahead()

@@ -22,7 +22,8 @@ class LowRankAttention(Attention):
     weight for each position, shared by all heads. So the maximum length is fixed.
 
     In a packed row each document is projected separately. There is room for
-    `max_documents` documents, at a proportional cost; a row with more outputs NaN.
+    `max_documents` documents, at a proportional cost; the outputs of a row with more
+    documents are NaN.
 
     Shapes: as in `Attention`; `P` positions, `r` projections, `M` documents.
 
@@ -34,8 +35,8 @@ class LowRankAttention(Attention):
 
     The other arguments, the call arguments and the errors are those of `Attention`;
     `rotary` and `score_bias` are not supported, as a projection has no position.
-    `probabilities` is called with `(B, H, T, r)`, and with `(B, H, T, M r)` for packed
-    rows.
+    The layer `probabilities` is called with `(B, H, T, r)`, and with `(B, H, T, M r)`
+    for packed rows.
 
     Raises:
         ConfigError: An argument is invalid for this kind.

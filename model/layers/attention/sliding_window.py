@@ -44,8 +44,8 @@ class SlidingWindowAttention(Attention):
             `window_size - 1` before it.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
-    `probabilities` is called with
-    `(blocks, B, H, queries of a block, keys of its window)`.
+    The layer `probabilities` is called with `(blocks, B, H, queries, keys)`: the
+    queries of a block and the keys of its window.
 
     Example:
     >>> attention = SlidingWindowAttention(hidden_dim=4, num_heads=2, window_size=2)

@@ -21,10 +21,11 @@ class LinearBias(ConfiguredLayer):
     Each head has its own slope, from steep to flat. Nothing is learned, and distances
     are unbounded, so a decoder extrapolates beyond its training length.
 
-    In an encoder a distance alone does not distinguish the tokens before and after.
-    With `directed`, heads form pairs of equal slopes, in which one head favors keys on
-    the left and the other keys on the right. Such an encoder attends to its neighbors
-    from the first step on; an encoder with learned positions has to learn this.
+    In an encoder, the distance alone does not determine if a key is before or after the
+    query. With `directed`, heads form pairs of equal slopes, in which one head favors
+    keys on the left and the other keys on the right. Such an encoder attends to
+    neighboring tokens from the first training step on; an encoder with learned
+    positions has to learn this.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
@@ -34,8 +35,9 @@ class LinearBias(ConfiguredLayer):
 
     Call arguments:
         query_positions: int `(..., Q)`.
-        key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: Not used; other score biases have a table.
+        key_positions: int `(..., S)`; the leading axes broadcast with those of
+            `query_positions`.
+        bias_table: Ignored; other score biases use it.
 
     Returns:
         float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.

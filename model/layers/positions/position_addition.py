@@ -16,14 +16,14 @@ _TOO_LONG = (
 
 
 def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
-    """Adds the table row of its position to each token's vector.
+    """Adds to each token's vector the table's row for its position.
 
     Args:
         inputs: float `(B, T, D)`.
         table: float `(offset + P, D)`, of the dtype of `inputs`.
         position_ids: int `(B, T)`, or None for 0, 1, 2, ... in every row.
         name: The table's name in an error.
-        offset: The row of position 0.
+        offset: Index of the table's row for position 0.
 
     Returns:
         `(B, T, D)`.

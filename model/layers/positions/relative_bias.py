@@ -32,21 +32,24 @@ class RelativeBias(ConfiguredLayer):
         num_buckets: int. Number of buckets.
         max_distance: int. Distances of at least this value share the last bucket.
         bidirectional: bool. If true, half of the buckets are for keys after the query,
-            as in an encoder. Else all are for keys before it, and later keys, which a
-            decoder masks, count as distance 0.
+            as in an encoder. If false, all buckets are for keys before the query, and
+            later keys, which a decoder masks, count as distance 0.
 
     Call arguments:
         query_positions: int `(..., Q)`.
-        key_positions: int `(..., S)`; the axes before broadcast.
-        bias_table: float32 `(num_buckets, H)`. Blocks and attention pass it in float32,
-            also in half precision, so that it equals the table in a decoder's `step`.
+        key_positions: int `(..., S)`; the leading axes broadcast with those of
+            `query_positions`.
+        bias_table: float32 `(num_buckets, H)`. Blocks and attention layers pass the
+            table in float32, also under half-precision policies, so that the biases
+            equal those in a decoder's `step`.
 
     Returns:
         float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.
 
     Raises:
-        ConfigError: The sizes are too small to form buckets.
-        ValueError: Positions are not integers, or the table has another shape.
+        ConfigError: `num_buckets` or `max_distance` is too small to form buckets.
+        ValueError: Positions are not integers, or the table does not have the shape
+            `(num_buckets, H)`.
 
     Example:
     >>> bias = RelativeBias(num_buckets=4, max_distance=8, bidirectional=True)
@@ -114,8 +117,8 @@ class RelativeBiasTable(ConfiguredLayer):
         seed: int or None. Seed of the initial table.
 
     Call arguments:
-        inputs: Any tensor. Its values are not used; it only connects the table to a
-            functional model.
+        inputs: Any tensor. The values of this tensor are not used; it only connects the
+            table to a functional model.
 
     Returns:
         float32 `(num_buckets, H)` for every dtype policy.
@@ -169,8 +172,8 @@ def relative_buckets(
 ) -> np.ndarray:
     """Computes the bucket of each distance.
 
-    The first half of a direction's buckets are single distances. The others divide the
-    distances up to `max_distance` in equal steps of the logarithm.
+    The first half of a direction's buckets are single distances. The remaining buckets
+    divide the distances up to `max_distance` in equal steps of the logarithm.
 
     Args:
         ahead: int. Key position minus query position.
@@ -182,7 +185,8 @@ def relative_buckets(
         int32, of the shape of `ahead`, in `[0, num_buckets)`.
 
     Raises:
-        ConfigError: The sizes are too small to form buckets.
+        ConfigError: The number of buckets or the maximum distance is too small to form
+            buckets.
 
     Example:
     >>> relative_buckets(np.array([0, -7, -8, -11, -12, -500, 1, 500]))

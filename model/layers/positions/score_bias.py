@@ -11,7 +11,8 @@ def keys_ahead(query_positions, key_positions, name: str):
 
     Args:
         query_positions: int `(..., Q)`.
-        key_positions: int `(..., S)`; the axes before broadcast.
+        key_positions: int `(..., S)`; the leading axes broadcast with those of the
+            queries' positions.
         name: The layer's name in an error.
 
     Returns:

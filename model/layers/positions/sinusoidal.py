@@ -12,8 +12,8 @@ from transbeam.model.layers.positions.position_addition import add_position_rows
 class SinusoidalPositionEmbedding(TokenwiseLayer):
     """Adds fixed sines and cosines, whose wavelengths grow along the vector.
 
-    The vectors of two positions at a fixed distance differ by the same rotation
-    everywhere, so a linear layer can determine distances. Nothing is learned.
+    A given distance between two positions corresponds to the same rotation of the
+    vectors everywhere, so a linear layer can determine distances. Nothing is learned.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 

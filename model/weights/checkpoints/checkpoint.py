@@ -25,18 +25,19 @@ Shapes = Mapping[str, Shape]
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Weights on the disk, with the description of their model.
+    """Weights on disk, with a description of the model to which they belong.
 
     Attributes:
-        where: The folder, for messages.
+        where: Path of the checkpoint's folder, for error messages.
         format: `hugging_face`, `tf1` or `keras_hub`.
         family: The model family, such as `bert`.
         description: The model.
-        rows: The table of weight names.
+        rows: The rows of the table that maps our weights to the checkpoint's tensors.
         source: The tensors.
-        names: The source's tensor names, by the names in the table.
-        copies: Tensors that duplicate another.
-        wrappers: Parts of the source's names that wrapper modules added.
+        names: Maps a tensor's name in the table to its name in the source.
+        copies: Maps the name of a duplicate tensor to the name of the tensor that it
+            must equal.
+        wrappers: Parts of the source's tensor names that wrapper modules added.
     """
 
     where: str
@@ -74,8 +75,9 @@ class Checkpoint:
             Pairs of path and values, float32, each path once, in any order.
 
         Raises:
-            ArtifactError: Tensors are missing, not of the model, or of another shape
-                (the message names all of them), or a duplicate differs.
+            ArtifactError: Tensors are missing, do not belong to the model, or have
+                another shape (the message names all of them), or a duplicate differs
+                from its original.
         """
         links = link(self.rows, shapes, self.description.sizes, self.where)
         self._check(links)
@@ -90,7 +92,8 @@ class Checkpoint:
             config: The checkpoint's own config, or one derived from it.
 
         Raises:
-            ArtifactError: The model has more than twice as many weights as the tensors.
+            ArtifactError: The model has more than twice as many parameters as the
+                tensors have elements.
         """
         described = sum(count_parameters(config, self.vocabulary_size).values())
         there = sum(math.prod(shape) for shape in self.source.shapes.values())
@@ -103,7 +106,7 @@ class Checkpoint:
             )
 
     def left_out(self, shapes: Shapes) -> list[str]:
-        """Lists tensors of heads and poolers that a model with these weights lacks.
+        """Lists tensors of heads and poolers that a model with the given weights lacks.
 
         An example is the next-sentence head, for a masked language model.
         """
@@ -142,7 +145,7 @@ class Checkpoint:
         self._check_copies({found.theirs for found in links})
 
     def _remedy(self, links: list[WeightMapping], num_wrong: int) -> str:
-        """The advice after a list of wrong tensors."""
+        """The hint that follows a list of wrong tensors in an error message."""
         no_body = [f for f in links if f.row.part != "body"]
         lost = [found for found in no_body if found.theirs not in self.names]
         if len(lost) == num_wrong and isinstance(self.config, EncoderConfig):

@@ -25,7 +25,7 @@ class HFConfig:
 
     Args:
         values: The keys.
-        where: The file, for messages.
+        where: Path of the file, for error messages.
 
     Example:
     >>> settings = HFConfig({"hidden_act": "gelu"}, "config.json")
@@ -105,7 +105,8 @@ class HFConfig:
         Args:
             key: The setting.
             value: The supported value.
-            default: The setting's value in a config that lacks it; None for `value`.
+            default: The default that applies if a config lacks the setting; None for
+                `value`.
         """
         default = value if default is None else default
         if self.values.get(key, default) != value:
@@ -119,7 +120,7 @@ class HFConfig:
         return HFConfig(value, f"{self.where}: {key}")
 
     def refusal(self, key: str, expected: str) -> ArtifactError:
-        """Makes the error for an unsupported setting."""
+        """Makes the exception for an unsupported setting."""
         found = _shortened(shown(self.values.get(key, "nothing")))
         return ArtifactError(f"{self.where}: {key} is {found}, expected {expected}")
 

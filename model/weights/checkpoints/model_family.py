@@ -78,7 +78,7 @@ def _outer_prefix(names: Iterable[str], prefix: str) -> str:
 
 
 def inner_prefix(names: Iterable[str], rows: Iterable[MappingRow]) -> str:
-    """The common prefix of those names that are not in the table, if they have one.
+    """The common prefix of names that match the table only without a prefix, if any.
 
     Args:
         names: Tensor names, from which a common prefix was removed.
@@ -121,7 +121,8 @@ class Family:
         rows: Returns the table of names for a description.
         read: Returns a description from `config.json` and the tensor names.
         write: Returns `config.json` from a description.
-        copies: Tensors that duplicate another, and are only in some checkpoints.
+        copies: Maps names of duplicate tensors, which only some checkpoints contain, to
+            the names of the tensors that they equal.
         ignored: Pattern of the names of buffers, which are not weights.
     """
 
@@ -136,12 +137,12 @@ class Family:
     def short_names(
         self, names: Iterable[str], where: str, inner: str = ""
     ) -> dict[str, str]:
-        """Maps the names of the table to those of the checkpoint.
+        """Maps tensor names as in the table to the checkpoint's tensor names.
 
         Args:
             names: Names of the checkpoint's tensors.
-            where: The folder, for messages.
-            inner: The prefix of some names, from `inner_prefix`.
+            where: Path of the checkpoint's folder, for error messages.
+            inner: A prefix that only some names have, from `inner_prefix`.
 
         Raises:
             ArtifactError: Two tensors have the same name except for the prefix.

@@ -46,7 +46,8 @@ class SafetensorsSource:
             `model.safetensors.index.json`.
 
     Raises:
-        ArtifactError: The folder has neither, or a file is missing or damaged.
+        ArtifactError: The folder contains neither `model.safetensors` nor shards with
+            an index, or a file is missing or damaged.
 
     Example:
     >>> import tempfile
@@ -144,7 +145,7 @@ def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
 
 
 def _read_index(path: Path) -> dict[str, str]:
-    """Reads the file of each tensor; files must be in the index's own folder."""
+    """Reads which file has each tensor; files must be in the index's own folder."""
     refuse_lfs_pointer(path)
     try:
         named = json.loads(path.read_bytes())["weight_map"]
@@ -175,7 +176,7 @@ def _read_index(path: Path) -> dict[str, str]:
 
 
 def _single(folder: Path) -> Path:
-    """The only safetensors file of a folder, or the one with the usual name."""
+    """The only safetensors file of a folder, or the one named `model.safetensors`."""
     found = sorted(folder.glob("*.safetensors"))
     usual = folder / SINGLE
     if usual in found or len(found) == 1:

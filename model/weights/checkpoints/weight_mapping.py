@@ -1,4 +1,4 @@
-"""Mapping tables between our weights and the tensors of other libraries.
+"""Tables that map our weights to the tensors of other libraries.
 
 A table maps the paths of weights to names of tensors, with a transform of each.
 Transforms only rearrange values. Dtypes are converted when weights are assigned or
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """The model's sizes that a transform needs beyond the shape of a weight.
+    """Sizes of the model that transforms need in addition to the weights' shapes.
 
     Attributes:
         vocabulary_size: Number of tokens; our tables may have more rows.
@@ -75,7 +75,7 @@ class Same(_Reshaped):
 
 @dataclass(frozen=True)
 class Transposed:
-    """Transposes a kernel: ours is (in, out), as in Keras; the other (out, in).
+    """Transposes a kernel: ours is (in, out), as in Keras; the other one (out, in).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -155,8 +155,8 @@ class SideBySide:
 class PatchKernel:
     """The kernel of a patch embedding.
 
-    Ours is the kernel of a dense layer, (height width channels, D); the other one is
-    the kernel of a convolution in PyTorch, (D, channels, height, width).
+    Our kernel is that of a dense layer, (height width channels, D); the other library's
+    is that of a convolution in PyTorch, (D, channels, height, width).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -179,7 +179,7 @@ class PatchKernel:
 class PatchSquares(_Reshaped):
     """The kernel of a patch embedding as a Keras convolution.
 
-    Its shape there is (height, width, channels, D).
+    The other library's kernel has the shape (height, width, channels, D).
 
     Example:
     >>> sizes = Sizes(vocabulary_size=0, head_dim=2, num_channels=3)
@@ -239,7 +239,8 @@ class MappingRow:
         ours: Path of our weight, or of several that correspond to one tensor.
         theirs: Name of the tensor in the checkpoint.
         transform: The transform between them.
-        part: The tensor's part of the model, such as its backbone or head.
+        part: The part of the model to which the tensor belongs, such as the backbone or
+            head.
     """
 
     ours: str | tuple[str, ...]
@@ -263,7 +264,7 @@ class WeightMapping:
         ours_shapes: The shapes of our weights.
         theirs: Name of the tensor in the checkpoint.
         shape: The expected shape of the tensor in the checkpoint.
-        sizes: Further sizes for the transform.
+        sizes: Further sizes that the transform needs.
     """
 
     row: MappingRow
@@ -320,8 +321,8 @@ def link(
     Args:
         rows: The table.
         shapes: Shapes of all our weights, by path.
-        sizes: Further sizes for the transforms.
-        where: The table's family or file, for messages.
+        sizes: Further sizes that the transforms need.
+        where: Name of the table's model family or file, for error messages.
 
     Raises:
         ArtifactError: A weight of the model is not in the table.
@@ -373,7 +374,7 @@ def _links(
 
 
 def parts_by_name(rows: Iterable[MappingRow], num_blocks: int) -> dict[str, Part]:
-    """All names of a table, for a number of blocks, with their parts.
+    """Maps all tensor names of a table, for a number of blocks, to the model parts.
 
     Example:
     >>> head = MappingRow("b_{i}", "y.{i}", SAME, "head")

@@ -110,13 +110,14 @@ def read_encoder(
     position_offset: int = 0,
     num_segments: int = 2,
 ) -> Description:
-    """Reads the part that the configs of BERT and RoBERTa share.
+    """Reads the settings that the configs of BERT and RoBERTa share.
 
     Args:
         settings: `config.json`.
         names: Names of the checkpoint's tensors, as in the table.
-        heads: The family's classes with their heads.
-        position_offset: Rows before the first position.
+        heads: Maps the family's class names to functions that return a head's
+            objective.
+        position_offset: Number of rows of the position table before the first position.
         num_segments: Default number of segments.
     """
     for key, value in _ONLY.items():
@@ -163,7 +164,7 @@ def write(description: Description) -> dict[str, Any]:
 
 
 def write_encoder(description: Description) -> dict[str, Any]:
-    """Writes the part that `read_encoder` reads."""
+    """Writes the settings that `read_encoder` reads."""
     config = description.config
     offset = getattr(config.position, "offset", 0)
     return {

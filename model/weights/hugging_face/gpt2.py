@@ -37,7 +37,7 @@ _QUERY_KEY_VALUE = [
 
 
 def _dense(ours: str, theirs: str) -> list[MappingRow]:
-    """A dense layer; GPT-2's kernels are (in, out), as ours are."""
+    """Rows of a dense layer; GPT-2's kernels are (in, out), as ours are."""
     return [
         MappingRow(f"{ours}/kernel", f"{theirs}.weight"),
         MappingRow(f"{ours}/bias", f"{theirs}.bias"),

@@ -48,7 +48,7 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
 def sequence_head(labels: tuple[str, ...]) -> Objective:
     """The objective of a `ForSequenceClassification`: with one label, regression.
 
-    This is the default of transformers without `problem_type`.
+    This is what transformers assumes if `problem_type` is missing.
 
     Example:
     >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind

@@ -72,7 +72,7 @@ def write(description: Description) -> dict[str, Any]:
 
 
 def rows(description: Description) -> tuple[MappingRow, ...]:
-    """The table of names, by the head."""
+    """The rows of the table of names, which depend on the head."""
     # Our pooler is the first layer of their classifier; their own pooler belongs to a
     # model without a head.
     objective = description.objective

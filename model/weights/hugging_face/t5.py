@@ -1,4 +1,4 @@
-"""T5 in Hugging Face's format (Raffel et al., 2020): v1.0, and v1.1 with gates.
+"""T5 in Hugging Face's format (Raffel et al., 2020): v1.0, and v1.1 (gated).
 
 v1.1 has an untied output matrix, and does not scale the decoder's output.
 """
@@ -68,7 +68,7 @@ def _feedforward(ours: str, theirs: str, *, gated: bool) -> list[MappingRow]:
 
 
 def _stack(kind: str, *, gated: bool) -> list[MappingRow]:
-    """The rows of the encoder, or of the decoder."""
+    """The rows of the encoder's stack, or of the decoder's stack."""
     block, ours = f"{kind}.block.{{i}}.layer", f"{kind}_layer_{{i}}"
     last = 1 if kind == "encoder" else 2
     table = f"{kind}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -85,7 +85,7 @@ def _stack(kind: str, *, gated: bool) -> list[MappingRow]:
 
 
 def rows(description: Description) -> tuple[MappingRow, ...]:
-    """The table of names, with gates or without."""
+    """The rows of the table of names, with or without gated feed-forwards."""
     gated = isinstance(description.config.feedforward, GatedFeedForwardConfig)
     return (
         MappingRow("token_embedding/embeddings", "shared.weight", VOCABULARY),
@@ -142,10 +142,10 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
-    """Reads whether the output matrix is tied, and whether logits are scaled.
+    """Reads if the output matrix is tied, and if the decoder's output is scaled.
 
-    Transformers 4 has one key for both; 5 always declares tying, and ties unless there
-    is a second table.
+    In transformers 4, one key determines both; transformers 5 always declares tying,
+    and ties only if there is no separate output matrix.
     """
     if "scale_decoder_outputs" in settings:
         return "lm_head.weight" not in names, settings.flag(

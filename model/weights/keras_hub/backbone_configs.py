@@ -42,7 +42,7 @@ def _encoder(
     epsilon: float = 1e-12,
     has_pooler: bool = False,
 ) -> Described:
-    """BERT and similar encoders. KerasHub's code fixes activation and epsilon."""
+    """Reads the config of BERT-like encoders; activation and epsilon are fixed."""
     dropout = settings.number("dropout")
     config = EncoderConfig(
         num_layers=settings.integer("num_layers"),

@@ -31,7 +31,7 @@ class BackboneSource:
 
 
 def _by_name(backbone: Any) -> dict[str, Any]:
-    """Weights by unique names that contain their layer.
+    """Maps unique names, which contain the layer's name, to weights.
 
     KerasHub's own paths are not all unique: T5's two position tables have the same
     name, and its norms are numbered over all models that the process has built.
@@ -83,7 +83,7 @@ def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
 
     Args:
         backbone: An instance of a `keras_hub.models.*Backbone`.
-        where: The preset's name, for messages.
+        where: Name of the preset, for error messages.
 
     Raises:
         ArtifactError: The backbone's class or one of its settings is not supported.

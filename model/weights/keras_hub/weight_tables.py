@@ -52,7 +52,7 @@ def _attention(ours: str, theirs: str) -> list[MappingRow]:
 
 
 def _block(ours: str, attention: str) -> list[MappingRow]:
-    """Rows of a block of BERT or GPT-2, which differ only in the attention's name."""
+    """Rows of a block of BERT or GPT-2, which differ in the name of the attention."""
     block = "transformer_layer_{i}"
     return [
         *_attention(f"{ours}/self_attention", f"{block}/{attention}"),
@@ -154,7 +154,7 @@ def _t5_stack(kind: str, *, gated: bool) -> list[MappingRow]:
 
 
 def t5(*, gated: bool) -> tuple[MappingRow, ...]:
-    """T5, with gates or without."""
+    """Rows of the table for T5, with or without gated feed-forwards."""
     return (
         MappingRow(
             "token_embedding/embeddings", "token_embedding/embeddings", VOCABULARY

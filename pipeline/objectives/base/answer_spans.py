@@ -70,7 +70,8 @@ def answer_tokens(
 
     Args:
         texts: object (D,). UTF-8.
-        characters: int64 (D, 2). Start and end of each answer; -1 for none.
+        characters: int64 (D, 2). The character offsets of each answer's start and end;
+            -1 if there is no answer.
         tokens: The tokens of the texts.
         tokenizer: The tokenizer that made them.
     """
@@ -113,8 +114,8 @@ def _tokens_before(
     Args:
         texts: The texts, N.
         places: Character offsets, N.
-        rows: int64 (N,). The row of each text in `tokens`.
-        tokens: The tokens of the texts, and of others.
+        rows: int64 (N,). The index of each text's row in `tokens`.
+        tokens: The tokens of at least these texts, one row per text.
         tokenizer: The tokenizer that made them.
     """
     # Without a trailing space: for some tokenizers it belongs to the next word.

@@ -13,12 +13,12 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def label_feature(labels: Sequence[str]) -> Feature:
-    """Returns the feature for the class of a record."""
+    """Returns the feature for a record's target class."""
     return Feature("label", "int32", (), f"the class: a place in {list(labels)}")
 
 
 def number_feature() -> Feature:
-    """Returns the feature for the number of a record."""
+    """Returns the feature for a record's numeric target."""
     return Feature("label", "float32", (), "the number that is right")
 
 
@@ -50,7 +50,7 @@ def reasons_against(
 def reasons_against_numbers(
     batch: DocumentBatch, columns: Sequence[str]
 ) -> list[str | None]:
-    """Returns the reasons if labels must be finite float32 numbers.
+    """Returns rejection reasons per document; labels must be finite float32 numbers.
 
     Args:
         batch: The documents.

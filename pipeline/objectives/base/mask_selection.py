@@ -12,10 +12,10 @@ from transbeam.pipeline.records.packing.sequence_packing import Packed
 
 
 class TokenBits:
-    """64 random bits for each token, by its document and its position in it.
+    """64 random bits per token, determined by its document and its position in it.
 
-    They depend on the same inputs as the numbers of
-    `transbeam.pipeline.documents.randomness.uniform`.
+    The bits depend on the same inputs (key, document, position) as the random numbers
+    of `transbeam.pipeline.documents.randomness.uniform`.
 
     Args:
         packed: The records.
@@ -34,7 +34,8 @@ class TokenBits:
 
         Args:
             rows: The records.
-            columns: int (rows, n). Positions of tokens in each record. None: all.
+            columns: int (rows, n). The columns of the tokens to return, in each record.
+                None: all.
         """
         ordinal = self._packed.document_ids[rows]
         position = self._packed.position_ids[rows]
@@ -68,7 +69,8 @@ def word_ids(
     Args:
         packed: The records.
         rows: The records to number.
-        starts_word: bool (V,). Whether a piece begins a new word. None: all do.
+        starts_word: bool (V,). Whether each piece of the vocabulary begins a new word.
+            None: all do.
 
     Returns:
         int32 (records, L).
@@ -89,7 +91,7 @@ def length_shares(longest: int) -> np.ndarray:
 
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942), ALBERT, section 4.1
-        - [Joshi et al., 2020](https://arxiv.org/abs/1907.10529), SpanBERT, the idea
+        - [Joshi et al., 2020](https://arxiv.org/abs/1907.10529), SpanBERT, span masking
     """
     shares = 1.0 / np.arange(1, longest + 1)
     return shares / shares.sum()
@@ -149,7 +151,8 @@ def choose(
 
     Args:
         units: int32 (records, L). The unit of each token, from 1; 0: not maskable.
-        bits: uint64 (records, L). Random; those at a unit's first token are used.
+        bits: uint64 (records, L). Random bits; those of a unit's first token determine
+            its place in the random order.
         wanted: int64 (records,). The number of tokens to select.
         slots: The absolute maximum of tokens.
 
@@ -175,7 +178,7 @@ def choose(
 
 
 def first_columns(order: np.ndarray, wanted: np.ndarray, slots: int) -> np.ndarray:
-    """Returns the first `wanted` columns of each row's order, as `choose` does."""
+    """Returns the first `wanted` columns of each row of `order`, ascending."""
     used = np.arange(slots) < wanted[:, np.newaxis]
     columns = np.where(used, order[:, :slots], order.shape[1])
     columns.sort(axis=1)

@@ -43,7 +43,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def pooled_features(run: RunConfig, target: Feature) -> tuple[Feature, ...]:
-    """Returns the features of a record, of which the last is its target."""
+    """Returns the features of a record; the last one is its target."""
     length = run.data.sequence_length
     if traits(run.objective).has_segments:
         return (*token_features(length), segment_feature(length), target)

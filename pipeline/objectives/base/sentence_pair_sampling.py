@@ -18,7 +18,8 @@ class SegmentPairs:
     """Pairs of segments, in shuffled order.
 
     Attributes:
-        keys: uint64 (N,). A hash of each pair's document and position in it.
+        keys: uint64 (N,). A hash of each pair's document and of the pair's position in
+            it.
         documents: int64 (N, 2). The document of each segment.
         starts: int64 (N, 2). The segment's first token in the row of all ids.
         lengths: int64 (N, 2). The segment's number of tokens.
@@ -51,13 +52,14 @@ def choose_pairs(
     used again. Documents of a single sentence are skipped.
 
     Args:
-        sentences: The sentences; any two have at most `capacity` tokens.
+        sentences: The sentences of all documents; any two together have at most
+            `capacity` tokens.
         keys: uint64 (D,). The documents' hashes, which seed all random numbers.
         config: The task and the share of short pairs.
         seed: The run's seed.
         capacity: The maximum number of tokens of a pair.
-        identities: uint64 (D,). Equal for copies of a document, which are never paired
-            as negatives.
+        identities: uint64 (D,). An identifier per document; copies of a document have
+            equal ones and are never paired as negatives.
         num_negatives: The number of documents at the end that serve only as a source of
             negative second segments, if the others are too few.
     """
@@ -91,8 +93,9 @@ class _Walk:
 
     Attributes:
         documents: The documents with two or more sentences, which can begin a pair.
-        rows: For each pair: document, position in it, start and length of the first
-            segment; document, start and length of the second; the label.
+        rows: For each pair: the index of the first segment's document, the pair's
+            position in the document, the segment's start and length; then document,
+            start and length of the second segment; then the label.
         left_out: The number of tokens of single sentences at the ends of documents.
     """
 

@@ -74,8 +74,10 @@ class Sentences:
 
     Attributes:
         ids: int32 (tokens,). All sentences, concatenated.
-        edges: int64 (S + 1,). The start of each sentence, and the end.
-        first: int64 (D + 1,). The first sentence of each document, and the end.
+        edges: int64 (S + 1,). The index in `ids` of each sentence's first token, and at
+            the end the length of `ids`.
+        first: int64 (D + 1,). The index of each document's first sentence, and at the
+            end the number of sentences.
     """
 
     ids: np.ndarray
@@ -97,7 +99,8 @@ def tokenize_sentences(
         batch: The documents.
         tokenizer: The run's tokenizer.
         rule: The kind of sentence end, a key of `_END`.
-        longest: Longer sentences are cut, and each part counts as a sentence.
+        longest: The maximum number of tokens; longer sentences are cut, and each part
+            counts as a sentence.
     """
     split = [
         [sentence.encode("utf-8") for sentence in split_sentences(text.decode(), rule)]

@@ -1,12 +1,14 @@
 """Selects the noise spans of a text for span corruption.
 
-Every token of every text has the same probability, however short the text:
+Every token of every text is a noise token with the same probability, however short the
+text:
 
 - The number of noise tokens is `noise_density` of the text, rounded up or down at
   random, so that the share is met on average (rounding to at least one would remove a
   third of a text of three tokens).
-- Spans and gaps form a circle that is rotated at random. In a line, as in T5's own
-  code, the first token is never noise and the last one always is.
+- Noise spans and the gaps between them form a circle, which is rotated at random.
+  Without this rotation, as in T5's own code, the first token is never noise and the
+  last one always is.
 """
 
 import numpy as np
@@ -60,13 +62,14 @@ def random_parts(
 
     Args:
         totals: int64 (N,).
-        parts: int64 (N,). The number of parts of each, at least one and at most the
-            total; or one if the total is 0.
-        documents: uint64 (N,). Hashes that seed the result.
-        key: Seeds the result, too; from `stage_key`.
+        parts: int64 (N,). The number of parts of each integer, from one to the integer
+            itself; one if it is 0.
+        documents: uint64 (N,). The documents' hashes, which seed the random numbers.
+        key: A key from `stage_key`, which also seeds the random numbers.
 
     Returns:
-        int64 (sum of `parts`,). The parts of the first number, of the second, …
+        int64 (sum of `parts`,). The sizes of the parts: those of the first integer, of
+        the second, …
 
     Example:
     >>> one = np.ones(1, np.uint64)

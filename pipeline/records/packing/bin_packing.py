@@ -1,12 +1,12 @@
 """Bin packing of chunks into records with little padding.
 
 A record begins with the longest remaining chunk and continues with the longest one
-after which the rest can still be filled exactly. Such a pattern, a multiset of lengths,
-is repeated for as many records as there are chunks. So the time grows with the number
-of different lengths, not of chunks.
+after which the remaining space can still be filled exactly. Such a pattern, a multiset
+of lengths, is repeated for as many records as there are chunks. So the time grows with
+the number of different lengths, not of chunks.
 
-On short texts of similar lengths, with records of 128 tokens, best fit has 2% padding
-and this algorithm a tenth of it.
+On short texts of similar lengths, with records of 128 tokens, best-fit packing leaves
+2% padding and this algorithm a tenth of that.
 
 References:
     - [Krell et al., 2021](https://arxiv.org/abs/2107.02027), histogram packing
@@ -24,8 +24,8 @@ def fill_records(lengths: np.ndarray, capacity: int) -> np.ndarray:
 
     Returns:
         int64 (N,). The record of each chunk, numbered from 0. No two partly filled
-        records would fit into one, and among equal chunks the first is in the first
-        record.
+        records could be merged into one; among chunks of equal size, the first is in
+        the first record.
 
     Example:
     >>> fill_records(np.array([3, 6, 4, 2, 5]), 10)
@@ -91,7 +91,7 @@ def _pattern(counts: list[int], left: int, sums: "_Sums", capacity: int) -> list
 
 
 class _Sums:
-    """The reachable sums of any number of chunks of some sizes.
+    """The sums that any number of chunks of the given sizes can have.
 
     Args:
         sizes: The sizes as a bit mask.
@@ -109,11 +109,11 @@ class _Sums:
         self._mirrored = int(f"{self._sums:0{capacity + 1}b}"[::-1], 2)
 
     def largest(self, most: int) -> int:
-        """Returns the largest reachable sum up to `most`."""
+        """Returns the largest sum of chunk sizes that is at most `most`."""
         return (self._sums & _up_to(most)).bit_length() - 1
 
     def leading_to(self, total: int, most: int) -> int:
-        """Returns the numbers up to `most` that a reachable sum extends to `total`."""
+        """Returns the sums up to `most` that more chunks can extend to `total`."""
         return (self._mirrored >> (self._capacity - total)) & _up_to(most)
 
 
@@ -126,8 +126,8 @@ def fill_pairs(
 ) -> np.ndarray:
     """Groups chunks with two sides, such as encoder and decoder, into records.
 
-    The size of a chunk is the larger of its shares of the two sides, so that no side
-    overflows, and the scarcer side is filled.
+    A chunk's size is the larger of the fractions that it fills of the two sides, so
+    that neither side overflows.
 
     Args:
         first: int (N,), at least 1. The size of each chunk's first side.

@@ -39,7 +39,8 @@ def by_bucket(
 ) -> Iterator[tuple[RunConfig, np.ndarray]]:
     """Assigns documents to the shortest bucket that they fit into.
 
-    Documents that are too long for all go into the longest, where they are truncated.
+    Documents that are too long for all buckets go into the longest one and are
+    truncated.
 
     Yields:
         The configuration of a bucket, and the rows of its documents in the batch.

@@ -22,8 +22,8 @@ def pack_pairs(
 
     Args:
         first: int (N,). The size of each pair's first side, at least 1.
-        second: int (N,). The size of its second side, at least 1. Among equal pairs the
-            first is used first.
+        second: int (N,). The size of its second side, at least 1. Pairs with equal
+            sizes are packed in their order.
         capacities: The sizes of both sides of a record; no pair is larger.
 
     Returns:

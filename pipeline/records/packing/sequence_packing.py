@@ -1,8 +1,8 @@
 """Packing: several documents in one record, with hardly any padding.
 
 Long documents are first cut into chunks that fill a record. Then chunks are combined
-into full records. No document that fits is cut, and the result depends on lengths, keys
-and offsets alone.
+into full records. No document that fits into a record is cut, and the result depends on
+lengths, keys and offsets alone.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -174,7 +174,7 @@ def _laid(
     sequence_length: int,
     special: tuple[int, int | None, int | None],
 ) -> Packed:
-    """Makes the arrays of chunks that are in the order of the records."""
+    """Makes the record arrays from chunks that are sorted by record."""
     records = int(record[-1]) + 1 if len(record) else 0
     shape = (records, sequence_length)
     packed = Packed(
@@ -274,7 +274,7 @@ def lay_streams(
     token. GPT-2 has one token for both, which is added at the end only.
 
     Returns:
-        The documents with these tokens, without the empty ones; and their records.
+        The rows of the non-empty documents with these tokens, and their packed records.
     """
     begin = special.begin if special.begin != special.end else None
     frame = (begin is not None) + (special.end is not None)

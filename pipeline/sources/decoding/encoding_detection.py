@@ -152,7 +152,8 @@ def _evidence(sample: bytes) -> tuple[bytes, bytes]:
     """Returns a part of the sample with non-ASCII bytes, and its non-ASCII lines.
 
     ASCII is the same in nearly all encodings, and may be most of a text. Lines from the
-    rest of the sample are appended if they contain new bytes.
+    rest of the sample are appended if they contain byte values that did not occur
+    before.
     """
     if sample.isascii() or b"\0" in sample:  # ISO 2022, or UTF-16 without a mark
         return sample[:_EVIDENCE_BYTES], sample[:_EVIDENCE_BYTES]
@@ -178,7 +179,7 @@ def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
 
 
 def _is_rival(best: _Reading, other: _Reading) -> bool:
-    """Returns whether a second decoding is plausible where it differs."""
+    """Returns whether a second decoding is plausible where the two texts differ."""
     if best.text == other.text:
         return False
     indices = _differences(best.text, other.text)
@@ -217,7 +218,7 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
 
 
 def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
-    """Returns the smaller confidence, by the score or by the lead over the second."""
+    """Returns the confidence from the score or from its lead, whichever is smaller."""
     lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
     fit = best.score / (best.score + lowest)
     if second is None:
@@ -232,14 +233,14 @@ def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
 
 
 def _may_be_a_symbol(text: str, other: str, at: int) -> bool:
-    """Returns whether an isolated letter may be a symbol, such as œ for ½."""
+    """Returns whether a single letter is a symbol in the other text, as œ and ½."""
     around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
     is_alone = not any(map(str.isalpha, around))
     return text[at].isalpha() and is_alone and not other[at].isalpha()
 
 
 def _differences(one: str, other: str) -> Sequence[int]:
-    """Returns the indices of differing characters; all if the lengths differ."""
+    """Returns the indices at which two texts differ; all if their lengths differ."""
     if len(one) != len(other):
         return range(min(len(one), len(other)))
     return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]

@@ -1,7 +1,7 @@
 """Decodes image files to the pixels of a record.
 
 The graph of an exported model does the same with TensorFlow's ops; the export compares
-them.
+the two results.
 """
 
 import io
@@ -26,8 +26,8 @@ def decode_image(raw: bytes, size: int, channels: int = 3) -> bytes:
         Pixels in row-major order, one byte per channel.
 
     Raises:
-        Exception: Pillow raises many kinds; ValueError for more than 8 bits per
-            channel.
+        Exception: The image cannot be decoded (Pillow raises various types), or has
+            more than 8 bits per channel (ValueError).
     """
     image = Image.open(io.BytesIO(raw), formats=_FORMATS)
     if image.mode[0] in "IF":

@@ -179,7 +179,7 @@ def settled_codec(
     encoding: str,
     source: str,
 ) -> str:
-    """Returns the same for any stream, such as a zip member."""
+    """Returns the codec as `find_codec` does, for any stream, such as a zip member."""
     name = encoding if encoding == DETECT else codecs.lookup(encoding).name
     if name not in (DETECT, "utf-16", "utf-32"):
         return encoding
@@ -268,7 +268,7 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
 def torn_entry(
     raw: bytes, gaps: Sequence[int], source: str, offset: int, *, whole: bool
 ) -> Rejected | None:
-    """Returns the quarantine entry of bytes with a gap; None without one.
+    """Returns a quarantine entry if bytes are missing inside the text, else None.
 
     Args:
         raw: The bytes.

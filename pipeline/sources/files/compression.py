@@ -1,4 +1,4 @@
-"""Decompresses files member by member, and recovers the rest of damaged ones.
+"""Decompresses files member by member; skips the damaged members of a file.
 
 A gzip file is a series of members, a bzip2 or xz file of streams, a zstandard file of
 frames; here all are called members. The content of a member is released only when its
@@ -6,8 +6,8 @@ checksum has been verified; bzip2 has one for each block of some 900 kB. Damaged
 are skipped, and reading continues with the next one that can be decompressed.
 
 Only a limited amount of text is buffered until a checksum: beyond it text is released
-without verification, and damage makes an unknown amount doubtful. A file that ends
-inside a member has the same effect.
+without verification, and damage makes an unknown amount doubtful. The same applies to a
+file that ends inside a member.
 """
 
 import bz2
@@ -207,7 +207,7 @@ class DecompressedText(io.RawIOBase):
         return rest
 
     def _end_zeros(self) -> None:
-        """Reports zeros between members as damage if they exceed padding."""
+        """Reports zeros between members as damage if too many to be padding."""
         if self._num_zeros > _MOST_PADDING:
             detail = "as in a file not written to its end"
             damage = Damage(_ZEROS, detail, self._unpacked, self._num_zeros)
@@ -225,7 +225,7 @@ class DecompressedText(io.RawIOBase):
     def _end_inside(self) -> None:
         """Releases the text of a member that is truncated by the file's end.
 
-        The input of its incomplete last block counts as unread.
+        The compressed bytes of the incomplete last block count as unread.
         """
         self._decompressor = None
         self.cut = True

@@ -140,8 +140,9 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
     and leaving the `with` block raises `BrokenFile`. An uncompressed file can also be
     read from the middle (`seek`).
 
-    If a `BrokenFile` that is raised in the block has no number of unread bytes, it is
-    set to the rest of the file, or to all of the file if its offset is 0.
+    If a `BrokenFile` that is raised in the block has no number of unread bytes, the
+    number is set to the bytes left in the file, or to the file's size if the damage is
+    at offset 0.
 
     Raises:
         BrokenFile: A part of the file that was read is damaged.
@@ -180,7 +181,7 @@ def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
 
 
 def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
-    """Sets the unread bytes of damage; `left` is the number of remaining bytes."""
+    """Sets the unread bytes of `damage` if unset; `left` bytes of the file remain."""
     if damage.unread is not None:
         return damage
     # At offset 0 nothing was used, even if the whole file is one line and was read.

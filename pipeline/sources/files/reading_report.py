@@ -1,9 +1,9 @@
 """Reports of readers: dropped text, detected encodings, notes about files.
 
 A reader yields documents. Text that it drops, and its decisions and notes about a whole
-file, are added to the report of the caller, if there is one. The functions that report
-can be called at any depth of a reader. A report belongs to one iteration, even if other
-generators and threads read at the same time.
+file, are added to the report of the caller, if there is one. Any function that a reader
+calls, however deeply nested, can add to the report. A report belongs to one iteration,
+even if other generators and threads read at the same time.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ _Item = TypeVar("_Item")
 
 
 def reported(items: Iterable[_Item], report: ReadingReport) -> Iterator[_Item]:
-    """Yields the same items; collects what is reported meanwhile in `report`.
+    """Yields the items; reports made while they are read are added to `report`.
 
     Example:
     >>> def read():
@@ -100,10 +100,10 @@ def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Sums the numbers of items dropped inside sentences, by kind.
 
     In wikis a kind is the name of a template, a tag or a parameter. There are tens of
-    thousands of them, and only the most frequent ones are listed.
+    thousands of kinds, and only the most frequent ones are listed.
 
     Args:
-        states: Markers of units, with their reports.
+        states: The markers of the work units, which contain their reports.
     """
     counts = sum_counts(state.get("dropped", {}) for state in states)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -117,7 +117,7 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
     Web pages are counted by their codec.
 
     Args:
-        states: Markers of units, with their reports.
+        states: The markers of the work units, which contain their reports.
     """
     states = list(states)
     pages = sum_counts(state.get("page_encodings", {}) for state in states)
@@ -157,10 +157,10 @@ def describe_encodings(found: Iterable[Mapping[str, Any]]) -> str:
 
 
 def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sums the notes about files: kind, source, detail, times.
+    """Sums the notes about files: kind, file, detail, number of occurrences.
 
     Args:
-        states: Markers of units, with their reports.
+        states: The markers of the work units, which contain their reports.
     """
     times: Counter[tuple[str, str, str]] = Counter()
     for state in states:

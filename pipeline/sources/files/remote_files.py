@@ -231,8 +231,8 @@ def _parsed(options: tuple[str, ...]) -> Any:
 def _s3() -> Any:
     """Returns Beam's S3 reader, with a connection that all files share.
 
-    Beam's file system opens one for each access, which takes a tenth of a second. Only
-    the read position is not shared between copies.
+    Beam's file system opens one for each access, which takes a tenth of a second.
+    Copies of the client share everything except the read position.
     """
     from apache_beam.io.aws import s3io
 

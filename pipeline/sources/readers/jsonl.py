@@ -47,7 +47,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Value(NamedTuple):
-    """A value and its byte offset; an invalid one as `Rejected`."""
+    """A JSON value, or a `Rejected` if it is invalid, and its byte offset."""
 
     offset: int
     value: Any
@@ -83,7 +83,7 @@ def ends_early(error: json.JSONDecodeError) -> bool:
 
 
 def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
-    """Yields the objects of a file, and other values in their place, in order.
+    """Yields all values of a file in order, also those that are not objects.
 
     Raises:
         BrokenFile: The file is truncated, damaged, or invalid in its encoding; also
@@ -127,7 +127,7 @@ class _Reader:
             raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
-        """Reads as much text as is still unprocessed, so that total work is linear."""
+        """Reads at least as much text as is unparsed, for linear total time."""
         self._text, self._place = self._text[self._place :], 0
         size = max(len(self._text), _BLOCK_BYTES)
         raw = self._stream.read(size)

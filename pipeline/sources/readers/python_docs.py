@@ -65,7 +65,7 @@ def _spec(package: str) -> ModuleSpec | None:
 
 
 def read(span: Span, source: PythonDocsSourceConfig) -> Iterator[Document | Rejected]:
-    """Yields a document per docstring or function, at its line; or one `Rejected`."""
+    """Yields a document per docstring or function; one `Rejected` if parsing fails."""
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()

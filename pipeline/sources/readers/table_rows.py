@@ -159,7 +159,7 @@ def _extra(
     as_text: _AsText,
     of_list: _OfList,
 ) -> str:
-    """Returns a further field: empty if not configured, else not blank."""
+    """Returns an optional field: empty if not configured; a blank value is an error."""
     if name is None:
         return ""
     text = _filled(row, name, as_text, of_list)
@@ -193,7 +193,7 @@ def _spaced(values: list[Any], name: str) -> str:
 
 
 def _label_list(values: list[Any], name: str) -> str:
-    """Returns the label of a list of one, else a JSON list of labels."""
+    """Returns the only label of a list, or several labels as a JSON list."""
     labels = [_text_or_number(value, name) for value in values]
     return labels[0] if len(labels) == 1 else json.dumps(labels, ensure_ascii=False)
 

@@ -112,7 +112,7 @@ class _Malformed(Exception):
 def read(
     span: Span, source: WarcSourceConfig
 ) -> Iterator[Document | Filtered | Rejected]:
-    """Yields an outcome per record, and per stretch of invalid data.
+    """Yields an outcome per record, and a `Rejected` per run of invalid bytes.
 
     Raises:
         BrokenFile: The archive is truncated or damaged.
@@ -213,7 +213,7 @@ def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
 
 
 def _block(archive: PutBack, length: int, *, keep: bool, offset: int) -> bytes:
-    """Reads a block in pieces, since a wrong length may exceed the memory."""
+    """Reads a record's block in steps: a wrong length could exceed the memory."""
     kept = []
     while length:
         piece = archive.read(min(length, _BLOCK_BYTES))

@@ -85,7 +85,7 @@ def unpack(body: bytes, headers: Message) -> bytes:
 
 
 def _joined_chunks(body: bytes) -> bytes:
-    """Joins chunks (RFC 9112, 7.1). Some archives already joined them."""
+    """Joins chunks (RFC 9112, 7.1). Some archives store bodies already joined."""
     chunks, rest = [], body
     while rest:
         size_line, _, rest = rest.partition(b"\r\n")

@@ -90,7 +90,7 @@ def read(
 def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
     """Yields the root at its start, each namespace and each page.
 
-    Invalid XML up to the next page is one `Damage`.
+    Invalid XML up to the next page is reported as one `Damage`.
     """
     parser = _Parser()
     gaps = gaps_in(stream)
@@ -129,7 +129,7 @@ def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
 
 
 def _from_page(line: bytes, number: int) -> bytes:
-    """Returns a line from its `number`-th page tag on (from 0); empty if none."""
+    """Returns a line's part from its `number`-th page tag on (from 0), or nothing."""
     index = -1
     for _ in range(number + 1):
         index = line.find(_PAGE, index + 1)
@@ -142,11 +142,11 @@ class _Parser:
     """An incremental parser for the root, namespaces and pages of the XML.
 
     Args:
-        beginning: XML to parse before the first piece.
+        beginning: XML to parse before the first chunk of the dump.
 
     Attributes:
         page: Offset of the current or the last page.
-        num_pages: The number of page starts.
+        num_pages: The number of page start tags parsed so far.
     """
 
     def __init__(self, beginning: bytes = b"") -> None:
@@ -158,7 +158,7 @@ class _Parser:
         self._parser.feed(beginning)
 
     def feed(self, piece: bytes, offset: int) -> Iterator[Element]:
-        """Yields the elements that end in a piece of the text, whose offset is given.
+        """Parses a chunk at `offset`; yields the elements that end in it.
 
         The root is yielded at its start, for its attributes.
 
@@ -192,7 +192,7 @@ class _Parser:
         """Ends the parsing.
 
         Raises:
-            ParseError: The text is incomplete.
+            ParseError: The XML text ends before the root element does.
         """
         self._parser.close()
         list(self._parser.read_events())

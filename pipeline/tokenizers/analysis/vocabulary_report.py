@@ -60,15 +60,16 @@ class VocabularyReport:
 
     Attributes:
         texts: The number of texts.
-        bytes: Their size in UTF-8.
+        bytes: The size of the texts in UTF-8, in bytes.
         characters: The number of characters without white space.
         words: The number of words, separated by white space.
         tokens: The number of tokens.
         unknown_tokens: The number of unknown tokens.
         uncovered_characters: Occurrences of characters that become the unknown token
             when tokenized alone, or lose a mark that their script needs.
-        uncovered_examples: The most frequent of these with their counts.
-        stripped_characters: The number of those that lose a mark; see `stripped_marks`.
+        uncovered_examples: The most frequent of these characters, with their counts.
+        stripped_characters: The number of these occurrences that lose a mark; see
+            `stripped_marks`.
         pieces: The number of the vocabulary's ordinary pieces.
         unused_pieces: The number of ordinary pieces that did not occur.
         longest_pieces: The longest pieces that occurred, by characters.

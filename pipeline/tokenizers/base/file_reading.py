@@ -54,8 +54,8 @@ def split_lines(content: bytes, where: str) -> list[str]:
     Lines end with LF or CR LF, or in a file without any LF with CR. Blank lines at the
     end are dropped; others are kept, as line numbers are ids.
 
-    Not `str.splitlines`: it also splits at U+2028, U+0085 and others that a piece may
-        contain.
+    `str.splitlines` is not used, as it also splits at U+2028, U+0085 and others that a
+        piece may contain.
 
     Raises:
         ArtifactError: The file is not UTF-8.

@@ -1,6 +1,6 @@
-"""Tokenizer rules besides pieces: begin and end tokens, added tokens, chat template.
+"""Tokenizer rules besides the vocabulary: framing, added tokens, chat template.
 
-Checkpoints have them in `config.json`, `generation_config.json` and
+Checkpoints have these rules in `config.json`, `generation_config.json` and
 `tokenizer_config.json`. They are stored with the tokenizer, as they determine the ids
 of texts.
 """
@@ -17,7 +17,7 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 
 @dataclass(frozen=True, kw_only=True)
 class Framing:
-    """Rules of a tokenizer besides its pieces.
+    """Rules of a tokenizer besides its vocabulary.
 
     Attributes:
         add_begin: Whether a begin token is prepended to documents.
@@ -95,7 +95,7 @@ class Framing:
 
     @classmethod
     def read(cls, options: Any, files: Mapping[str, bytes], where: str) -> "Framing":
-        """Reads the results of `options` and `files`.
+        """Reads the rules from what `options` and `files` returned.
 
         Raises:
             ArtifactError: The options are invalid.

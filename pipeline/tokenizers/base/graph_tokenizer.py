@@ -1,4 +1,4 @@
-"""Base class of the tokenizers: TensorFlow functions with Python around them."""
+"""Base class of the tokenizers: TensorFlow functions with Python wrappers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,8 +21,9 @@ class GraphTokenizer(tf.Module):
     Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
     a `keras.export.ExportArchive`).
 
-    Each public method delegates to a compiled one. A tf.function alone holds `self`
-    weakly, and `load_tokenizer(folder).tokenize(texts)` would lose it.
+    Each public method calls a compiled function. A tf.function alone has only a weak
+    reference to `self`, so in `load_tokenizer(folder).tokenize(texts)` the tokenizer
+    would already be deleted.
     """
 
     pieces: tuple[str, ...]
@@ -99,7 +100,7 @@ class AddedTokenTokenizer(GraphTokenizer):
     def _tokenize_around(
         self, texts: tf.Tensor, ids_of: Callable[[tf.Tensor], tf.RaggedTensor]
     ) -> tf.RaggedTensor:
-        """Tokenizes texts by a function of the parts between added tokens."""
+        """Tokenizes texts; `ids_of` tokenizes the text between added tokens."""
         whole = self.whole
         return ids_of(texts) if whole is None else whole.tokenize(texts, ids_of)
 

@@ -5,7 +5,7 @@ original text before normalization. A token of a part of a character has the off
 the whole character. A space that a tokenizer prepends to a text is not part of it, and
 a token of only this space has the offsets `(0, 0)`.
 
-Can be imported without TensorFlow.
+This module can be imported without TensorFlow.
 """
 
 import re
@@ -29,7 +29,7 @@ class TokenOffsets(NamedTuple):
 
     Attributes:
         ids: The ids of `tokenize`.
-        offsets: Start and end of each in the text, in characters (code points).
+        offsets: Start and end of each token in the text, in characters (code points).
     """
 
     ids: list[int]
@@ -67,8 +67,8 @@ def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
 
     Args:
         text: The text.
-        sizes: int64 `(T,)`. The bytes of each token; the sum is one more than the text
-            if a space was prepended.
+        sizes: int64 `(T,)`. The number of bytes of each token; the numbers add up to
+            the text's size, or to one more if a space was prepended.
     """
     ends = np.cumsum(sizes) - (sizes.sum() - len(text.encode("utf-8")))
     return in_characters(text, np.maximum(ends - sizes, 0), np.maximum(ends, 0))
@@ -80,11 +80,12 @@ class SpecialIds:
 
     Attributes:
         pad: The padding of records; set even if the tokenizer has no padding token.
-        unknown: Replaces text without a piece.
-        begin: Before a document (`[CLS]`, `<s>`, `<|endoftext|>`).
-        end: After a document (`[SEP]`, `</s>`, `<|endoftext|>`).
-        mask: Replaces a masked token.
-        sentinels: Replace spans in span corruption, in the order of the spans.
+        unknown: The token that replaces text without a piece.
+        begin: The token before a document (`[CLS]`, `<s>`, `<|endoftext|>`).
+        end: The token after a document (`[SEP]`, `</s>`, `<|endoftext|>`).
+        mask: The token that replaces a masked token.
+        sentinels: The sentinels that replace spans in span corruption, in the order of
+            the spans.
         stop: Further tokens that end a generated text.
     """
 
@@ -129,7 +130,7 @@ class Tokenizer(Protocol):
     def word_prefix(self) -> str:
         """The prefix for a word that is tokenized alone, a space or nothing.
 
-        With it the word has the same pieces as inside a sentence.
+        With this prefix the word has the same pieces as inside a sentence.
         """
         ...
 

@@ -210,7 +210,7 @@ def _numbers(tokens: tf.RaggedTensor) -> tf.Tensor:
 def _filled_up(
     values: tf.Tensor, positions: tf.Tensor, piece: int | None, splits: tf.Tensor
 ) -> Any:
-    """Builds rows with the values at new positions, and a token everywhere else."""
+    """Builds rows with `values` at `positions`, and the token `piece` elsewhere."""
     filled = tf.tensor_scatter_nd_update(
         tf.fill([splits[-1]], piece), tf.expand_dims(positions, 1), values
     )

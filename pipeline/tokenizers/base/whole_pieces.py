@@ -26,7 +26,7 @@ class WholePieces:
 
     Args:
         exact: Ids of the tokens that match exactly.
-        folded: Ids of those that match case-insensitively, for ASCII letters.
+        folded: Ids of the tokens that match case-insensitively, for ASCII letters.
 
     Example:
     >>> whole = WholePieces({"<a>": 7}, {})

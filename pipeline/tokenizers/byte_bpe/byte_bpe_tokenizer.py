@@ -68,8 +68,8 @@ class ByteBPETokenizer(AddedTokenTokenizer):
         whole_pieces: The added tokens of the vocabulary.
 
     Raises:
-        ArtifactError: A piece is invalid or duplicated, a byte, a special piece or a
-            piece of a merge is missing, or a text can be tokenized to a special piece.
+        ArtifactError: A piece is invalid or duplicated; or a byte, a special piece or a
+            piece of a merge is missing; or a text can be tokenized to a special piece.
 
     Example:
     >>> from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET
@@ -121,7 +121,7 @@ class ByteBPETokenizer(AddedTokenTokenizer):
         """The ids of the special tokens, by their names in GPT-2 and RoBERTa.
 
         Raises:
-            ValueError: The vocabulary has the special tokens of neither.
+            ValueError: The vocabulary has neither GPT-2's nor RoBERTa's special tokens.
         """
         return self._special or byte_bpe_special_ids(self.pieces)
 

@@ -47,7 +47,7 @@ def to_alphabet(content: bytes) -> str:
 
 
 def from_alphabet(text: str) -> bytes:
-    """Converts text of `to_alphabet` back to bytes.
+    """Converts a result of `to_alphabet` back to bytes.
 
     Raises:
         KeyError: A character is not in the alphabet.
@@ -75,8 +75,8 @@ def check_byte_bpe(
         where: Names the vocabulary in the message, such as its folder.
 
     Raises:
-        ArtifactError: A piece is duplicated, empty or not in the alphabet, a byte, a
-            special piece or a piece of a merge is missing, or a text can be tokenized
+        ArtifactError: A piece is duplicated, empty or not in the alphabet; or a byte, a
+            special piece or a piece of a merge is missing; or a text can be tokenized
             to a special piece.
 
     Example:

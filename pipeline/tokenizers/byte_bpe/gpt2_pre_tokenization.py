@@ -162,7 +162,7 @@ _BLOCKS, _BLOCK_OF = split_into_blocks(_KIND_OF)
 
 
 class _LongCharacters(NamedTuple):
-    """The characters with the same number of bytes.
+    """All characters of the texts with the same number of bytes, two or more.
 
     Attributes:
         size: The number of bytes.
@@ -231,7 +231,7 @@ def _is_start(values: tf.Tensor) -> tf.Tensor:
 
 
 def _chosen(positions: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
-    """`tf.boolean_mask` in two operations instead of thirty."""
+    """Filters like `tf.boolean_mask`, in two operations instead of thirty."""
     return tf.gather_nd(positions, tf.where(chosen))
 
 
@@ -242,7 +242,7 @@ def _fill(positions: tf.Tensor, value: bool) -> tf.Tensor:
 def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the positions to unmark as word starts, and those to mark instead."""
+    """Returns the word starts to unset and to set at multi-byte white space."""
     white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]
@@ -307,6 +307,6 @@ def _eight_bytes(content: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
 
 
 def _leading(eight_bytes: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """Keeps the first bytes, in the highest bits, and clears the rest."""
+    """Keeps the first bytes, in the highest bits, and clears all others."""
     half = tf.bitcast((8 - kept) * 4, tf.uint64)
     return tf.bitwise.left_shift(tf.bitwise.left_shift(eight_bytes, half), half)

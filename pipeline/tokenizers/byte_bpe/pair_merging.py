@@ -1,4 +1,4 @@
-"""Vectorized byte pair encoding of many words. Core TensorFlow ops only.
+"""Vectorized byte pair encoding of many words. It uses core TensorFlow ops only.
 
 By definition the algorithm is sequential: of all adjacent pairs in a word the one with
 the lowest rank (the earliest merge) is merged, the leftmost first, until none is left.
@@ -6,7 +6,7 @@ Here a pair is merged as soon as no other merge can preempt it, which is tested 
 pairs of all words at once: even a word of a million bytes takes few rounds.
 
 A pair (a, b) of rank r is preempted if a neighbor consumes a or b in a merge of lower
-rank. On the right that is a merge (b, X), where X is the token that follows b at that
+rank. On the right, such a merge is (b, X), where X is the token that follows b at that
 time. If c follows b now, X is c or is made from c: the merges that make X begin with c.
 So the table contains for each pair (b, c), besides its own rank, the lowest rank of the
 merges (b, X) with an X that can be made from c. And c can only grow by a merge with its
@@ -141,7 +141,7 @@ class PairMerger(tf.Module):
         return split_rows(pieces, lengths)
 
     def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
-        """Looks up three ranks, int32 (T,), for the pair of each token and the next."""
+        """Looks up the three ranks of each pair of adjacent tokens, int32 (T,) each."""
         left = tf.cast(tokens, tf.int64)
         pairs = left * self._factor + _next(left, 0)
         is_pair = tf.equal(owner, _next(owner, -1))

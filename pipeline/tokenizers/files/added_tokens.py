@@ -116,8 +116,8 @@ def with_added_tokens(
             larger ids are left out.
 
     Raises:
-        ArtifactError: An id belongs to another piece or is far away, or a token has an
-            unsupported flag.
+        ArtifactError: An id belongs to another piece or is far above the vocabulary's
+            ids, or a token has an unsupported flag.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")

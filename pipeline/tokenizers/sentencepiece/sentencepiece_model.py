@@ -23,7 +23,8 @@ class SentencePieceModel(SentencePieceProto):
     """A SentencePiece model as a tokenizer of ours.
 
     Attributes:
-        framing: Rules besides the pieces.
+        framing: The tokenizer's rules besides the vocabulary, such as begin and end
+            tokens.
     """
 
     kind: ClassVar[str] = "sentencepiece"

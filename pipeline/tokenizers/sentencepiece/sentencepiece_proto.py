@@ -111,8 +111,8 @@ class SentencePieceProto:
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yields the numbers and values of a protobuf message's fields: ints or bytes.
 
-    Ends at the first error. The library's own `sentencepiece_model_pb2` cannot be
-    imported with the protobuf version that TensorFlow needs.
+    Stops at the first error in the message. The library's own `sentencepiece_model_pb2`
+    cannot be imported with the protobuf version that TensorFlow needs.
     """
     place = 0
     while place < len(message):
@@ -149,7 +149,7 @@ class NormalizerRules:
         trie: An array of 32-bit numbers that maps texts to rules; may be empty.
         texts: The replacement texts, each terminated by a zero byte.
         add_space: Whether a space is added to texts.
-        space_at_end: Whether it is appended instead of prepended.
+        space_at_end: Whether this space is appended instead of prepended.
         remove_extra_spaces: Whether runs of spaces are collapsed.
         escape_spaces: Whether spaces are replaced by `▁`.
     """
@@ -263,7 +263,7 @@ def read_rules(model: SentencePieceProto) -> NormalizerRules:
 
 
 def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, Any]]:
-    """Returns the fields of each piece, and those of the other parts by number."""
+    """Returns the fields of each piece, and of the other messages by field number."""
     pieces, parts = [], {}
     for number, value in _fields(model.proto):
         if number == _PIECES:
@@ -276,7 +276,7 @@ def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, A
 def _with_bonus(
     model: SentencePieceProto, types: np.ndarray, scores: np.ndarray
 ) -> np.ndarray:
-    """Sets the scores of user-defined pieces so high that they always win."""
+    """Sets the scores of user-defined pieces so high that they always match."""
     # The library initializes its maximum score with the smallest positive number.
     highest = max(scores[types == _NORMAL].max(), np.finfo(np.float32).tiny)
     wide = scores.astype(np.float64)

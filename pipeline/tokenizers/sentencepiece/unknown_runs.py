@@ -2,7 +2,7 @@
 
 The library merges such a run to one `<unk>`, and copies the run so far for each
 character: for a text of a megabyte that takes ten seconds, without a way to interrupt
-it. The ends of a run are sufficient for the same tokens.
+it. The first and the last characters of a run are sufficient to get the same tokens.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,15 @@ _SPACES = " ▁"
 
 
 class _Changes(NamedTuple):
-    """Texts before and after a model's rules, as concatenated code points.
+    """The texts that a model's rules replace, and the replacements, as code points.
 
     Attributes:
         before: int32, the code points of all texts.
-        before_splits: int64 (R + 1,), the start of each text, and the end.
+        before_splits: int64 (R + 1,), the start of each text, then the end of the last
+            one.
         after: int32, the code points of all replacements.
-        after_splits: int64 (R + 1,), the start of each replacement, and the end.
+        after_splits: int64 (R + 1,), the start of each replacement, then the end of the
+            last one.
     """
 
     before: np.ndarray
@@ -84,7 +86,7 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
 
 
 def _nameless(pieces: Sequence[str]) -> np.ndarray:
-    """Returns a mask of characters; no piece consists of such characters alone."""
+    """Returns a mask of characters such that no piece consists of them alone."""
     nameless = np.ones([_CODE_POINTS], bool)
     nameless[[ord(c) for c in _SPACES]] = False
     # Shortest first: a longer piece with a known character is in no unknown run.
@@ -138,14 +140,14 @@ def _without_middles(characters: Any, edges: np.ndarray) -> tf.Tensor:
 
 
 def _all_of_each(flags: np.ndarray, splits: np.ndarray) -> np.ndarray:
-    """Returns whether all flags of each segment are set; true for empty ones."""
+    """Returns whether all flags of each segment are set; true for empty segments."""
     sums = np.concatenate([[0], np.cumsum(flags)])
     return sums[splits[1:]] - sums[splits[:-1]] == np.diff(splits)
 
 
 @lru_cache(maxsize=8)
 def _changes(trie: bytes, texts: bytes) -> _Changes:
-    """Reads all rules of a model, some hundred thousand for the usual ones."""
+    """Reads all rules of a model, some hundred thousand in common models."""
     before, lengths, starts = _keys(np.frombuffer(trie, np.uint32))
     content = np.frombuffer(texts, np.uint8)
     zeros = np.flatnonzero(content == 0)
@@ -166,8 +168,8 @@ def _code_points(flat: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.nd
 def _keys(units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the keys of a Darts-clone trie, the shortest first.
 
-    A unit has the byte that leads to it, a flag for a value, and the offset of its
-    children: the index of a child is that offset XOR its byte.
+    A unit of the trie has the byte that leads to it, a flag for a value, and the offset
+    of its children: the index of a child is that offset XOR its byte.
 
     Returns:
         The concatenated bytes of all keys; the length of each; and the value of each.

@@ -1,11 +1,11 @@
 """Trims a tokenizer to the pieces that a corpus needs. No TensorFlow.
 
 Words are tokenized greedily: WordPiece takes the longest piece at the start of the
-rest, byte-level BPE merges the pair with the lowest rank. If only pieces that no step
-selected are removed, each step selects the same one as before, so the tokens stay the
-same. Intermediate selections count, too: the pieces before the position at which
-WordPiece finds none and the whole word becomes [UNK], and the merges on which others
-depend.
+remaining word, byte-level BPE merges the pair with the lowest rank. If only pieces that
+no step selected are removed, each step selects the same one as before, so the tokens
+stay the same. Pieces of intermediate steps are kept, too: the pieces before the
+position at which WordPiece finds none and the whole word becomes [UNK], and the merges
+on which others depend.
 
 If more pieces are removed, words are split into shorter pieces.
 """
@@ -263,7 +263,7 @@ def _smaller_byte_bpe(
 
 
 def _makeable(pairs: Sequence[Pair]) -> Iterator[Pair]:
-    """Yields the pairs whose halves are bytes or results of other pairs.
+    """Yields the merges whose two pieces are bytes or results of other merges.
 
     Example:
     >>> list(_makeable([("ab", "c"), ("a", "b"), ("x", "yz")]))
@@ -281,7 +281,7 @@ def _makeable(pairs: Sequence[Pair]) -> Iterator[Pair]:
 
 
 def _room(max_size: int | None, always: set[str]) -> int | None:
-    """Returns the number of further pieces; None for no limit."""
+    """Returns the number of pieces to keep besides `always`; None for no limit."""
     if max_size is None:
         return None
     if max_size < len(always):

@@ -28,7 +28,8 @@ class WordPieceModel:
         pieces: The pieces in the order of their ids.
         lowercase: Whether to lowercase texts.
         strip_accents: Whether to drop combining marks.
-        framing: Rules besides the pieces.
+        framing: The tokenizer's rules besides the vocabulary, such as begin and end
+            tokens.
     """
 
     kind: ClassVar[str] = "wordpiece"

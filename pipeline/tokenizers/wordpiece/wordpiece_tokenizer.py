@@ -55,7 +55,7 @@ def fast_wordpiece(
 
     Args:
         pieces: The pieces in the order of their ids, including special ones.
-        maximum_word_bytes: Longer words are unknown.
+        maximum_word_bytes: Words longer than this become the unknown token.
     """
     return tf_text.FastWordpieceTokenizer(
         vocab=list(pieces),
@@ -143,8 +143,8 @@ class WordPieceTokenizer(AddedTokenTokenizer):
     def tokenize_with_masks(self, texts: Texts) -> tf.RaggedTensor:
         """Tokenizes like `tokenize`, but a literal `[MASK]` becomes the mask token.
 
-        It is matched in the original text, before normalization, and ends the previous
-        word: it is treated as if surrounded by spaces.
+        `[MASK]` is matched in the original text, before normalization, and ends the
+        previous word, as if surrounded by spaces.
 
         Args:
             texts: string `(N,)`, any bytes; invalid UTF-8 is dropped.
@@ -260,7 +260,7 @@ def of_word_pieces(
 def _within(
     start: int, end: int, pieces: Iterator[str], unknown: str
 ) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of a word's pieces, by their lengths."""
+    """Yields the character range of each piece of a word."""
     at = start
     while at < end:
         piece = next(pieces)

@@ -1,7 +1,7 @@
 """Framing of expected inputs: special tokens around the ids of one text, in Python.
 
-Records (`transbeam.pipeline.records.framing`) and the graph
-(`transbeam.serving.text_ops.framing`) have their own (ADR 24).
+The data job (`transbeam.pipeline.records.framing`) and the exported graph
+(`transbeam.serving.text_ops.framing`) have their own implementations (ADR 24).
 """
 
 from collections.abc import Iterable

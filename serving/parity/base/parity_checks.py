@@ -21,7 +21,7 @@ class ParityCheck:
         form: The exported file, and how it was run.
         check: A description of the compared quantity.
         value: The measured value.
-        limit: The allowed maximum, or the minimum for a share.
+        limit: The allowed maximum of the value, or its minimum if it is a share.
         passed: Whether the value is within the limit.
     """
 
@@ -72,8 +72,8 @@ def agreement_row(
         check: As in `ParityCheck`.
         answer: Log-probabilities (N, C).
         reference: Keras's log-probabilities, in the same shape.
-        variant: The variant; its tolerance is the largest difference that counts as a
-            tie.
+        variant: The TFLite variant; log-probabilities that differ by at most its
+            tolerance count as equal.
         tolerance: Of the export.
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
@@ -96,7 +96,7 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
 
 
 def first_choice(answer: np.ndarray) -> np.ndarray:
-    """Returns the most probable class, or -1 if one of the numbers is NaN."""
+    """Returns each row's most probable class, or -1 if the row contains NaN."""
     # `argmax` returns the index of the first NaN, which might be the right class.
     return np.where(np.isnan(answer).any(axis=-1), -1, np.argmax(answer, axis=-1))
 
@@ -120,7 +120,7 @@ def tokens_row(
     Args:
         form: As in `ParityCheck`.
         answers: Outputs of the signature `tokenize`.
-        expected: int32 (T,) of each text.
+        expected: The expected token ids of each text, int32 (T,).
     """
     rows = zip(answers["token_ids"], answers["length"], expected, strict=True)
     different = sum(not np.array_equal(row[:length], ids) for row, length, ids in rows)

@@ -71,7 +71,7 @@ def labelled_texts(
 def written_texts(
     trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
 ) -> list[tuple[str, ...]]:
-    """Returns prompts or source texts: `export.examples`, fixed ones, documents."""
+    """Returns prompts or source texts: `export.examples`, fixed texts and documents."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if config.model.kind == "decoder":
@@ -97,7 +97,7 @@ def row_inputs(token_ids: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _with_gaps(text: str) -> str:
-    """Replaces each mask by a sentinel."""
+    """Replaces each `[MASK]` in a text by a sentinel such as `<extra_id_0>`."""
     for gap in sentinel_pieces(text.count(MASK)):
         text = text.replace(MASK, gap, 1)
     return text

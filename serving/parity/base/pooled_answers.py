@@ -31,7 +31,7 @@ class AnswerParity(ABC):
 
     Attributes:
         number: Name of the compared quantity.
-        target: Name of the records' feature with the right answers.
+        target: Name of the feature of the records that contains the targets.
     """
 
     number: str
@@ -54,7 +54,7 @@ class AnswerParity(ABC):
         reference: np.ndarray,
         limit: float,
     ) -> list[ParityCheck]:
-        """Compares outputs of `serving_default` with Keras's predictions."""
+        """Compares the scores in outputs of `serving_default` with Keras's."""
         off = largest(self.differences(answers, reference))
         return [at_most(form, f"{self.number}, largest difference", off, limit)]
 
@@ -66,7 +66,7 @@ class AnswerParity(ABC):
         reference: np.ndarray,
         tolerance: ToleranceConfig,
     ) -> list[ParityCheck]:
-        """Compares the result of `read` for a TFLite file with Keras's predictions."""
+        """Compares a TFLite file's scores, as `read` returns them, with Keras's."""
         return [phone_row(form, self.number, answer - reference, variant, tolerance)]
 
 
@@ -77,7 +77,7 @@ class LabelParity(AnswerParity):
         labels: Names of the classes, by id.
 
     Attributes:
-        decision: Name of what follows from the numbers.
+        decision: Name of the prediction that follows from the scores, such as `label`.
     """
 
     decision = "label"
@@ -96,7 +96,7 @@ class LabelParity(AnswerParity):
 
     @abstractmethod
     def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
-        """The share of equal labels; scores within `tie` count as equal."""
+        """Computes the share of equal labels; scores within `tie` count as equal."""
 
     def saved_model_rows(
         self,
@@ -130,7 +130,7 @@ class LabelParity(AnswerParity):
 
 
 class ChoiceParity(LabelParity):
-    """Log-probabilities of classes in nats, (N, C); the largest gives the label."""
+    """Compares class log-probabilities (N, C), in nats; the largest gives the label."""
 
     number = "log-probability"
 
@@ -154,7 +154,7 @@ class ChoiceParity(LabelParity):
 
 
 class LabelSetParity(LabelParity):
-    """Probabilities of labels, (N, C); labels at or above a threshold apply."""
+    """Compares label probabilities (N, C); labels at or above a threshold apply."""
 
     number = "probability"
 
@@ -191,7 +191,7 @@ class LabelSetParity(LabelParity):
 
 
 class NumberParity(AnswerParity):
-    """The scores of regression models, (N,)."""
+    """Compares the scores of regression models, (N,)."""
 
     number = "number"
 
@@ -205,7 +205,7 @@ class NumberParity(AnswerParity):
 
 
 def make_pooled_parity(objective: LabeledObjective | NumberObjective) -> AnswerParity:
-    """Makes the comparison for an objective with one prediction per input."""
+    """Makes the `AnswerParity` of an objective with one prediction per input."""
     if isinstance(objective, LabelSetObjective):
         return LabelSetParity(objective.labels, objective.threshold)
     if isinstance(objective, ChoiceObjective):

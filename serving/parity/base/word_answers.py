@@ -14,7 +14,7 @@ from transbeam.serving.parity.base.pooled_answers import AnswerParity, ChoicePar
 
 
 class TagParity(ChoiceParity):
-    """Log-probabilities of tags in nats, (N, C), of which the largest is chosen."""
+    """Compares the log-probabilities of tags (N, C), in nats; the largest is chosen."""
 
     decision, target = "tag", "label_ids"
 
@@ -38,7 +38,7 @@ class TagParity(ChoiceParity):
 
 
 def make_word_parity(objective: WordsObjective) -> AnswerParity:
-    """Makes the comparison for an objective with an answer for each word."""
+    """Makes the `AnswerParity` of an objective with an answer for each word."""
     if isinstance(objective, TokenChoiceObjective):
         return TagParity(objective.labels)
     assert_never(objective)

@@ -102,12 +102,12 @@ def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None
 
 
 class _Text(NamedTuple):
-    """A text as the rows of a generative model.
+    """The token ids of a text as inputs of a generative model.
 
     Attributes:
         ids: int32 (N,).
         given: The number of tokens that are not scored, at least one.
-        source: The encoder's input, of an encoder-decoder.
+        source: The encoder's input of an encoder-decoder model.
     """
 
     ids: np.ndarray
@@ -120,7 +120,7 @@ class _Text(NamedTuple):
         return self.ids[self.given :]
 
     def batch(self, trained: TrainedRun) -> dict[str, np.ndarray]:
-        """Returns all but the last token as a batch for the Keras model."""
+        """Returns all tokens but the last as a batch of one row for the Keras model."""
         row, source = self.ids[:-1], self.source
         sides = {"": row}
         if source is not None:
@@ -136,7 +136,7 @@ class _Text(NamedTuple):
 
 
 def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """Yields texts up to the maximum total number of tokens, each cut to the cache."""
+    """Yields texts, each cut to the cache, up to the maximum total number of tokens."""
     config, left = trained.config, _TOKENS
     slots = config.export.tflite_cache or config.model.max_sequence_length
     for text in islice(_texts(trained, run_folder), _DOCUMENTS):
@@ -149,7 +149,7 @@ def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
 
 
 def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """Yields the documents of the records, if these have the decoder's tokens."""
+    """Yields the documents of the records; none if they lack the decoder's tokens."""
     config = trained.config
     written = "" if config.model.kind == "decoder" else "decoder_"
     if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):

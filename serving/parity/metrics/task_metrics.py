@@ -64,12 +64,12 @@ class TaskMetric(Protocol):
 
 
 class TaskAccuracy:
-    """The share of correct predictions, each one counted separately.
+    """Accuracy: the share of correct predictions, where each target counts separately.
 
     A file's metric may be lower by up to `export.tolerance.metric_loss`. With few
-    records a single prediction exceeds this, so a larger loss fails only if it is
-    significant: by a one-sided sign test on the predictions that only one of the models
-    gets right (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
+    records a single wrong prediction exceeds this limit, so a larger loss fails only if
+    it is significant: by a one-sided sign test on the predictions that only one of the
+    models gets right (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
     """
 
     name = "accuracy"
@@ -124,7 +124,7 @@ class TaskAccuracy:
 class Explained:
     """The coefficient of determination of regression scores (R squared).
 
-    In a file it may be lower by up to `export.tolerance.metric_loss`.
+    The score of a TFLite file may be lower by up to `export.tolerance.metric_loss`.
     """
 
     name = "R squared"
@@ -162,7 +162,7 @@ class Explained:
 
 
 def _joined(numbers: Iterable[np.ndarray]) -> np.ndarray:
-    """Concatenates the numbers of all examples, float64 (N,)."""
+    """Concatenates the scores or targets of all examples, float64 (N,)."""
     return np.concatenate([np.ravel(each).astype(np.float64) for each in numbers])
 
 

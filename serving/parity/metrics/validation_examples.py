@@ -31,7 +31,7 @@ class ValidationExample:
     """The inputs of a model, with their targets.
 
     Attributes:
-        inputs: Rows (T,), or an image.
+        inputs: Inputs of the model by name: token rows (T,), or an image.
         right: The target: the class (), or one for each position (N,).
         positions: int32 (N,), the evaluated positions, if outputs are per token.
     """
@@ -41,14 +41,14 @@ class ValidationExample:
     positions: np.ndarray | None = None
 
     def answers(self, output: np.ndarray) -> np.ndarray:
-        """Returns what an output says of each target."""
+        """Returns the values of a model output at the evaluated positions."""
         return output if self.positions is None else output[self.positions]
 
 
 def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExample]:
-    """One for each document, or for each image, in the order of the records.
+    """Yields an example for each document or image, in the order of the records.
 
-    Yields none for tasks without targets, and skips records without one.
+    Yields no examples for tasks without targets, and skips records without a target.
     """
     objective = trained.config.objective
     for record in records(run_folder, "validation"):
@@ -70,7 +70,7 @@ def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExampl
 def _labelled(
     trained: TrainedRun, record: Record, *names: str
 ) -> Iterator[ValidationExample]:
-    """Yields the example of a record; none if a feature of the target is missing."""
+    """Yields a record's example, or nothing if a feature of the target is missing."""
     if not all(name in record for name in names):
         return
     objective = trained.config.objective
@@ -106,7 +106,7 @@ def _of_words(
 
 
 def _hidden(trained: TrainedRun, record: Record) -> Iterator[ValidationExample]:
-    """Documents with masked tokens: those of the record, or else every seventh."""
+    """Yields documents with the record's masks, or else with every 7th token masked."""
     room, mask = trained.config.export.tflite_masks, trained.tokenizer.special.mask
     right = record["token_ids"].copy()
     selected = np.zeros(len(right), bool)

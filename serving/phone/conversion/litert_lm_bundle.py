@@ -1,8 +1,9 @@
 """Packs a decoder's TFLite file and its tokenizer for LiteRT-LM, as one `.litertlm`.
 
-The format is written by `litert-lm-builder`, the package of its authors: half a
-megabyte, whose dependencies except `tomli` come with TensorFlow. Its generated messages
-need exactly TensorFlow's version of protobuf, so its version is pinned.
+The file is written by the LiteRT-LM authors' package `litert-lm-builder`: half a
+megabyte, whose dependencies except `tomli` come with TensorFlow. The builder's
+generated protobuf messages need exactly TensorFlow's version of protobuf, so the
+builder's version is pinned.
 """
 
 import json

@@ -1,7 +1,7 @@
 """TFLite files with a tokenizer inside, for runtimes with tf-text's ops.
 
-They have one signature, which takes a text. Weights and outputs are those of the plain
-files.
+Each file has one signature, which takes a text. Weights and outputs are those of the
+files that take token ids.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _TEXT = tf.TensorSpec([1], tf.string, name="text")
 
 
 def text_signature(trained: TrainedRun) -> str:
-    """Returns the plain signature whose outputs a file with text input has.
+    """Returns the token id signature whose outputs a file with text input has.
 
     Raises:
         ConfigError: The task has other inputs than one text, or the tokenizer is not a
@@ -95,12 +95,13 @@ def text_rows(
     plain: Mapping[str, Path],
     files: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares the files with the plain ones, which are compared with Keras.
+    """Compares the files with those that take ids, which are compared with Keras.
 
     Args:
         trained: The model.
-        run_folder: Its validation records are among the texts.
-        plain: The plain file of each variant.
+        run_folder: The run's folder; its validation records are among the compared
+            texts.
+        plain: The TFLite file that takes token ids, by variant.
         files: The file of each variant, from `write_text_models`.
     """
     signature = text_signature(trained)

@@ -61,7 +61,7 @@ def rounded_weights(
 
     Args:
         trained: The model.
-        run_folder: Weights are calibrated on its training records.
+        run_folder: The run's folder; GPTQ is calibrated on its training records.
         folder: As in `convert`. Created if it does not exist.
         console: Shows the progress.
 
@@ -99,16 +99,16 @@ def write_tflite(
       (1, D).
     - classifiers, `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
       `logits` (1, C).
-    - regression models, `regress_ids`: the same → `score` (1,).
+    - regression models, `regress_ids`: the inputs of `classify_ids` → `score` (1,).
     - token classification models, `tag_ids`: `token_ids`, `padding_mask` → `logits`
       (1, T, C).
-    - question answering models, `read_ids`: as `classify_ids` → `start_logits` and
-      `end_logits` (1, T).
+    - question answering models, `read_ids`: the inputs of `classify_ids` →
+      `start_logits` and `end_logits` (1, T).
     - image classifiers, `classify_pixels`: `image`, uint8 (1, H, W, P), decoded →
-      `logits` (1, C). There is no vocabulary.
-    - generative models: those of
+      `logits` (1, C). No vocabulary is written for image classifiers.
+    - generative models: the signatures of
       `transbeam.serving.signatures.generation.tflite_signatures`; with
-      `export.litert_lm` each of their files is also packed for LiteRT-LM.
+      `export.litert_lm` each file is also packed for LiteRT-LM.
 
     Args:
         trained: The model to export.
@@ -175,7 +175,7 @@ def convert_endpoints(
         endpoints: The signatures.
         folder: For temporary files. Created if it does not exist.
         rounded: As in `write_tflite`.
-        names: Renamed inputs, with their names in other files.
+        names: Names of renamed inputs, mapped to their names in other files.
         custom_ops: Custom ops that a file may use. If there are any, `int8` is skipped,
             because its calibration runs the model.
 
@@ -220,12 +220,12 @@ def convert(
     """Converts functions to the signatures of a float32 TFLite file.
 
     Args:
-        endpoints: Endpoints for one text each. A size that is None can be resized by
+        endpoints: Endpoints for one text each. A dimension of None can be resized by
             users of the file.
-        max_length: The initial value of such a size.
+        max_length: The initial value of resizable sizes.
         folder: Temporarily holds a SavedModel of the same size. Created if it does not
             exist.
-        in_int8: Whether the file will be quantized to 8 bits with static ranges.
+        in_int8: Whether the file will be quantized to int8 with static ranges.
         custom_ops: As in `convert_endpoints`.
     """
     # As large as the model, so not in the system's temporary folder.

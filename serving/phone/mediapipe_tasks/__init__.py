@@ -1,1 +1,1 @@
-"""Files for MediaPipe Tasks, and the differences of its tokenizers."""
+"""Files for MediaPipe Tasks, and checks for differences of MediaPipe's tokenizers."""

@@ -5,9 +5,10 @@ wrong outputs on the phone.
 
 MediaPipe's `BertTokenizer` lowercases ASCII letters only, strips no accents, deletes no
 control characters, and replaces words of more than 100 bytes by `[UNK]`, where ours
-replaces those of more than 100 characters. Its white space is that of ASCII. Its
-`SentencePieceTokenizer` is the library itself, except for lowercasing. Tests compare
-`MediaPipeReading` with MediaPipe itself.
+replaces those of more than 100 characters. MediaPipe's `BertTokenizer` splits words at
+ASCII white space only. MediaPipe's `SentencePieceTokenizer` uses the SentencePiece
+library, so only lowercasing differs. Tests compare `MediaPipeReading` with MediaPipe
+itself.
 """
 
 from collections.abc import Sequence
@@ -148,7 +149,7 @@ class MediaPipeReading:
 def read_differently(
     trained: TrainedRun, texts: Sequence[str]
 ) -> dict[str, tuple[list[str], list[str]]]:
-    """Returns texts that MediaPipe tokenizes differently, with its pieces and ours."""
+    """Returns texts that MediaPipe tokenizes differently, with both tokenizations."""
     if not texts:
         return {}
     reading: Any = MediaPipeReading(trained.tokenizer)

@@ -1,8 +1,8 @@
 """TFLite files for MediaPipe Tasks, which take a text and return classes or a vector.
 
 `TextClassifier` and `TextEmbedder` tokenize the text themselves, with a vocabulary in
-the file's metadata. They need a file with one signature and three inputs, whether or
-not the model has segment embeddings.
+the file's metadata. These tasks need a file with one signature and three inputs,
+whether or not the model has segment embeddings.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,8 @@ def write_mediapipe(
 
     Args:
         trained: The model to export.
-        run_folder: Its tokenizer's vocabulary is stored in the files.
+        run_folder: The run's folder; the vocabulary of its tokenizer is stored in the
+            files.
         folder: Created if it does not exist.
         rounded: As in `write_tflite`.
 
@@ -98,12 +99,12 @@ def mediapipe_rows(
     plain: Mapping[str, Path],
     packed: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares the files with the plain ones, which are compared with Keras.
+    """Compares the files with those that take ids, which are compared with Keras.
 
     Args:
         trained: The model.
-        run_folder: Its validation records are the inputs.
-        plain: The plain file of each variant.
+        run_folder: The run's folder; its validation records are the inputs.
+        plain: The TFLite file of each variant that is not for MediaPipe.
         packed: The file of each variant, from `write_mediapipe`.
     """
     rows = []
@@ -124,7 +125,7 @@ def mediapipe_rows(
 def _difference(
     plain: TFLiteRunner, packed: TFLiteRunner, client: str, ids: np.ndarray
 ) -> np.ndarray:
-    """Returns the difference of embeddings, or of log-probabilities, for one text."""
+    """Returns the difference of two files' outputs for a text, in log-probabilities."""
     mask = np.ones_like(ids)
     texts = {"token_ids": ids, "padding_mask": mask}
     found = packed.ask(client, ids=ids, mask=mask, segment_ids=0 * ids)
@@ -138,13 +139,13 @@ def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
     """Returns the signature for MediaPipe: `ids`, `mask`, `segment_ids`, int32 (1, S).
 
     `S` is the maximum length: the clients truncate a text there, as we do, and would
-    not truncate it at all if the length were dynamic. They pad with 0, whatever `[PAD]`
-    is: the ids of padding do not affect our models.
+    not truncate it at all if the length were dynamic. The clients pad with 0, whatever
+    the id of `[PAD]` is: the ids of padding do not affect our models.
 
     Returns:
-        Of a classifier `probability`, float32 (1, C): the client uses outputs as
-        scores, without a softmax. Of a masked language model `embedding`, float32 (1,
-        D).
+        For a classifier the output is `probability`, float32 (1, C): the client uses
+        outputs as scores, without a softmax. For a masked language model the output is
+        `embedding`, float32 (1, D).
     """
     is_classifier = trained.config.objective.kind == "classification"
     classifier = TextInputs(trained) if is_classifier else None

@@ -46,9 +46,9 @@ def make_calibration(
         trained: The model; `export.tflite_calibration` is the number of inputs.
         run_folder: Contains the records.
         endpoints: The signatures of the file.
-        content: The file in float32. A generative model generates text, and the inputs
-            of its calls are recorded.
-        names: Renamed inputs, with their names in records.
+        content: The content of the float32 TFLite file. A generative model generates
+            text, and the inputs of its calls are recorded.
+        names: Names of renamed inputs, mapped to their names in records.
         filled: Whether every other text is padded to the maximum length.
 
     Raises:
@@ -79,7 +79,7 @@ def make_calibration(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """Takes the configured number of rows, and at least the minimum."""
+    """Takes the configured number of rows; fails if they are below the minimum."""
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:
@@ -168,7 +168,7 @@ def _question(
 
     Args:
         endpoint: The signature.
-        row: The values of all possible inputs.
+        row: The values of a calibration example, by input name.
         length: The length to which resizable inputs are padded; None for no padding.
     """
     found: dict[str, Any] = {}

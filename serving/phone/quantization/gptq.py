@@ -14,14 +14,15 @@ _BLOCK = 128  # columns between updates of all later columns
 def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quantizes the weights of a matrix product to 4 bits, with one scale per row.
 
-    Each weight is rounded to the nearest step. The resulting error is compensated by
-    the weights of the row that are not rounded yet, as far as their inputs correlate
-    with this one's. With U upper triangular, U'U = (M + dI)^-1:
+    Each weight is rounded to the nearest step. The rounding error is compensated by the
+    weights of the row that are not rounded yet, as far as their inputs correlate with
+    the input of the rounded weight. With U upper triangular, U'U = (M + dI)^-1:
 
         q_i = round(w_i / s),  e = (w_i - s q_i) / U_ii,  w_j -= e U_ij for all j > i
 
-    (Frantar et al., 2022, https://arxiv.org/abs/2210.17323, algorithm 1). Inputs with
-    the largest squares come first, when most other weights can still compensate.
+    (Frantar et al., 2022, https://arxiv.org/abs/2210.17323, algorithm 1). Weights of
+    the inputs with the largest mean squares are rounded first, when most other weights
+    can still compensate.
 
     Args:
         weights: (rows, n), of n inputs.
@@ -69,7 +70,8 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         As `gptq`.
 
-    Example: a seventh of 10 is too large a step for the other twenty numbers.
+    Example: 10 is clipped, because with 10 / 7 as a step the other twenty numbers would
+        be rounded too coarsely.
     >>> numbers, scales = round_rows(np.array([[10.0] + 10 * [1.0, -1.0]]))
     >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
     ([7, 1, -1], '1.33')

@@ -101,7 +101,7 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
 def _products(
     model: Any, tables: Container[bytes]
 ) -> tuple[dict[bytes, np.ndarray], dict[tuple[_ProductInput, ...], list[bytes]]]:
-    """Returns weight matrices by hash, and groups of them that share their inputs."""
+    """Returns weight matrices by hash, and groups of matrices with the same inputs."""
     weights: dict[bytes, np.ndarray] = {}
     used_inputs: dict[bytes, set[_ProductInput]] = defaultdict(set)
     for product_input, buffer, shape in _constants(model, "FULLY_CONNECTED"):

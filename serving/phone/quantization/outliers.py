@@ -41,7 +41,7 @@ def coarse_layers(
             which neither outlying tokens nor outlying channels affect.
 
     Returns:
-        Their paths, the prefixes of their tensors' names.
+        The paths of these layers, which are the prefixes of their tensors' names.
     """
     found: dict[tuple[str, int, int], _Spread] = defaultdict(_Spread)
     computed = [_computed(graph) for graph in unpacked(content).subgraphs]

@@ -1,7 +1,7 @@
 """Quantizes a float32 TFLite file to smaller variants of the same graph.
 
-All are made by AI Edge Quantizer from one converted file, so they have the same
-signatures, shapes and inputs, and float32 outputs.
+All variants are made by AI Edge Quantizer from one converted file, so they have the
+same signatures, shapes and inputs, and float32 outputs.
 """
 
 import io
@@ -74,16 +74,16 @@ def quantized(
               float16 on a GPU.
             - `dynamic_int8`: weights have 8 bits, one scale per row; activations are
               quantized to 8 bits for each product, with dynamic ranges.
-            - `int8`: both have 8 bits, with static ranges; only the residual stream is
-              added and normalized in float32, and feed-forward layers with outliers are
-              as in `dynamic_int8`.
+            - `int8`: weights and activations have 8 bits, with static ranges; only the
+              residual stream is added and normalized in float32, and feed-forward
+              layers with outliers are as in `dynamic_int8`.
             - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, the inputs for measuring the ranges.
         tables: The dtype of embedding tables in 4-bit variants, `int4` or `int8`; also
-            of a head that shares a table.
-        rounded: For 4-bit variants, weights that were quantized beforehand; others are
-            rounded to the nearest step.
+            the dtype of a head that shares the table.
+        rounded: For 4-bit variants, weights that were quantized beforehand; all other
+            weights are rounded to the nearest step.
 
     Returns:
         The file. Inputs and outputs are those of `content`.

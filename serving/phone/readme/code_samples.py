@@ -34,7 +34,7 @@ _EMBEDDED = ("Two dogs run in a park.",)
 def program_values(
     trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry], model: str
 ) -> dict[str, str]:
-    """Returns the values of placeholders, in code samples and around them.
+    """Returns the values of the placeholders in code samples and in the README.
 
     Args:
         trained: The exported model.
@@ -225,7 +225,7 @@ def _of_texts(trained: TrainedRun) -> dict[str, str]:
 def _of_writers(
     trained: TrainedRun, signatures: Mapping[str, TFLiteSignatureEntry]
 ) -> dict[str, Any]:
-    """Returns the sizes of a generative file, and the input of its encoder."""
+    """Returns the cache and chunk sizes of a generative file, and its encoder input."""
     decode = signatures["decode"]
     cache = next(of for name, of in decode.inputs.items() if name.startswith("kv_"))
     slots = cache.shape[2]

@@ -6,11 +6,12 @@ of their ids. A field is one of
 - `"string"` or `"byte"`;
 - the name of a table, for one such table;
 - a list with such a name, for a vector of tables;
-- a tuple of names, for a union. It takes two ids: its value comes after its type;
+- a tuple of names, for a union. A union takes two ids: that of its type, then that of
+its value;
 - None, for an unused field, which still takes an id.
 
-A value is a dict of a table's fields. The value of a union is a pair with its table's
-name: `(name, value)`.
+A value is a dict of a table's fields. The value of a union is a pair of a table's name
+and its value: `(name, value)`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +31,9 @@ def write_table(
     """Writes a flatbuffer with one table at its root.
 
     Args:
-        schema: Schema of all its tables.
+        schema: The schema of all tables of the flatbuffer.
         name: The root table's name.
-        value: Its fields; missing ones are not written.
+        value: The values of the root table's fields; missing fields are not written.
         mark: The file identifier, four characters.
 
     Example:

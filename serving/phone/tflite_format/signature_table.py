@@ -22,7 +22,7 @@ class Tensor:
         name: Its name.
         dtype: Its dtype.
         shape: The shape in the file.
-        signs: The same, -1 for resizable axes.
+        signs: The shape with -1 for resizable axes.
     """
 
     name: str

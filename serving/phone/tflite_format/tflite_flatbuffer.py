@@ -38,7 +38,7 @@ def check_flatbuffer(
     Args:
         content: The model.
         where: The model's name in messages.
-        allowed: Custom ops that it may use.
+        allowed: Custom ops that the model may use.
 
     Raises:
         ArtifactError: The model has other custom ops, or variables in place of weights.
@@ -116,7 +116,7 @@ def run_with_tensors(
         num_threads: Threads of the interpreter.
 
     Yields:
-        After each run the index of the signature's subgraph, and a function that
+        The index of the signature's subgraph, after each run, and a function that
         returns a tensor of this subgraph by index.
     """
     interpreter = load_interpreter(

@@ -1,10 +1,12 @@
 """TFLite Metadata, which MediaPipe Tasks reads.
 
 It describes the inputs, the output and the tokenizer, and contains the vocabulary and
-the labels. It is a flatbuffer inside the file's flatbuffer; the vocabulary and the
-labels are an uncompressed ZIP archive after it, which the plain interpreter ignores.
+the labels. The metadata is a flatbuffer inside the file's flatbuffer; the vocabulary
+and the labels are in an uncompressed ZIP archive after the model's flatbuffer, which
+the plain interpreter ignores.
 
-MediaPipe's own writer cannot be used: that of its wheel 1.2.2 cannot be imported.
+MediaPipe's own metadata writer cannot be used: the one in its wheel 1.2.2 cannot be
+imported.
 """
 
 import io

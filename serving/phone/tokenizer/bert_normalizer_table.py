@@ -2,7 +2,7 @@
 
 The op maps each code point to a text, by a table that it takes as input. tf-text's own
 tables are not those of BERT (they fold `ß` and `ﬁ`, and keep what BERT deletes). With
-ours, in the same format, the op does the same as
+the table built here, in the same format, the op does the same as
 `transbeam.pipeline.tokenizers.wordpiece.bert_normalization`, with one exception: an op
 that processes single code points cannot reorder combining marks.
 """
@@ -64,9 +64,10 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
 def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     """Builds a double-array trie of prefix-free keys, uint32 (units,).
 
-    A unit has the byte that leads to it, and the offset to the block of its children: a
-    child is at its offset in the block XOR its byte. Nodes with the same children share
-    a block, so a whole plane of deleted code points takes nearly no space.
+    A unit has the byte that leads to it, and an offset to the block of its children:
+    the index of a child is the unit's index XOR this offset XOR the child's byte. Nodes
+    with the same children share a block, so a whole plane of deleted code points takes
+    nearly no space.
 
     Args:
         values: The value of each key, below 2 to the 31st.

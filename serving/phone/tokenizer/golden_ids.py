@@ -1,7 +1,7 @@
 """Texts with their token ids, for a unit test of an app's tokenizer.
 
-The ids are those of the model's own tokenizer, with which its training data was made.
-An app's unit test passes the file to `disagreements` of the tokenizer that it ships.
+The ids are those of the tokenizer that made the model's training data. An app's unit
+test passes the file to `disagreements` of the tokenizer that it ships.
 """
 
 from typing import Any, NamedTuple
@@ -43,8 +43,8 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
         of a prompt; and `cases`. Each case has the inputs `text`, `second_text` (or
         null) and `masks` (true if the text has mask tokens); and the expected `ids`,
         the text `decoded` from them, and the `prompt_ids` for a decoder. If the
-        vocabulary has start and end tokens, it also has the expected row: `token_ids`,
-        `padding_mask`, `segment_ids` and `truncated`.
+        vocabulary has start and end tokens, each case also has the expected row:
+        `token_ids`, `padding_mask`, `segment_ids` and `truncated`.
     """
     plain = [GoldenCase(text) for text in TEXTS]
     plain += [GoldenCase(first, second) for first, second in PAIRS]
@@ -55,7 +55,7 @@ def golden_ids(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _cases(tokenizer: Tokenizer, inputs: list[GoldenCase]) -> list[dict[str, Any]]:
-    """Returns the test cases for texts all with, or all without, mask tokens."""
+    """Returns test cases for texts that either all have or all lack mask tokens."""
     texts = tf.constant([each.text for each in inputs])
     masked = any(each.masks for each in inputs)
     tokens = (

@@ -33,9 +33,9 @@ class GraphWordPiece(tf.Module):
     """Tokenizes one text as the model's own tokenizer does.
 
     The only exceptions are texts in which a letter has combining marks in another order
-    than Unicode's, among them one that is kept when accents are stripped (some 80 rare
-    marks): the normalization op processes single code points. A text has to be UTF-8. A
-    `[MASK]` in it is ordinary text.
+    than Unicode's canonical order and one of these marks is kept when accents are
+    stripped (some 80 rare marks): the normalization op processes single code points. A
+    text has to be UTF-8. A `[MASK]` in it is ordinary text.
 
     Args:
         tokenizer: The model's own.

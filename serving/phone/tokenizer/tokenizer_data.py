@@ -45,7 +45,7 @@ def make_tokenizer_data(model: TokenizerModel) -> dict[str, Any]:
         that are matched case-insensitively), and data that depends on the kind.
 
     Raises:
-        ArtifactError: Its kind is not supported on phones.
+        ArtifactError: The kind of tokenizer is not supported on phones.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")

@@ -1,8 +1,8 @@
 """Compact Unicode tables for the tokenizers on phones.
 
-Phones have their own tables, which depend on the version of the system. So ours are
-stored: classes are lists of boundaries, alternately the code points where a range
-begins and where it ends.
+Phones have their own tables, which depend on the version of the system. So the tables
+of training are stored: character classes are lists of boundaries, alternately the code
+points where a range begins and where it ends.
 """
 
 import re
@@ -52,11 +52,11 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
     Returns:
         `spaces`, `deleted`, `words` (characters that are words of their own before
         normalization) and `punctuation` (the same after normalization) are classes.
-        `shifts` and `replaced` define the replacement of others: runs of first, last,
-        step and shift, and lists of a code point and its replacement. If accents are
-        stripped, `order` has first, last and rank of the marks that are kept, `hidden`
-        is the class of marks that are dropped after reordering, and `decompose_hangul`
-        is true.
+        `shifts` and `replaced` define the replacements of all other code points:
+        `shifts` are runs of first, last, step and shift, `replaced` lists pairs of a
+        code point and its replacement. If accents are stripped, `order` has first, last
+        and rank of the marks that are kept, `hidden` is the class of marks that are
+        dropped after reordering, and `decompose_hangul` is true.
     """
     deleted = set(_members(unicode_classes.CONTROL))
     spaces = {*map(ord, " \t\n\r"), *_members(unicode_classes.WHITESPACE)}
@@ -122,9 +122,9 @@ def _changes(
 def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
     """Returns dropped marks that block reordering, and ranks of marks that are kept.
 
-    The marks of one letter are sorted by Unicode's combining classes. Most are dropped
-    afterwards, so their order does not matter. A few are kept; and some of the dropped
-    ones have no class: marks before them stay before them.
+    The marks of one letter are sorted by Unicode's combining classes. Most marks are
+    dropped afterwards, so their order does not matter. A few marks are kept; and some
+    of the dropped marks have no combining class, so marks before them stay before them.
     """
     dropped = set(_members(unicode_classes.MARK))
     texts = [chr(c) for c in kept]

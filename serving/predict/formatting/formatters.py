@@ -20,7 +20,7 @@ class Formatter(Protocol):
 
     @property
     def KEY(self) -> str:
-        """A key that only its predictions have, or that earlier formatters lack."""
+        """A prediction key that earlier formatters in `FORMATTERS` lack."""
         ...
 
     @property

@@ -37,15 +37,15 @@ class AccessTokens:
     rights: Mapping[str, frozenset[Right]] = field(default_factory=dict, repr=False)
 
     def check(self, authorization: str | None, right: Right | None = None) -> None:
-        """Rejects a request whose token is missing, unknown or without a right.
+        """Rejects a request whose token is missing, unknown or lacks a right.
 
         Args:
             authorization: The Authorization header, `Bearer TOKEN`.
             right: The required right; if None, any known token is accepted.
 
         Raises:
-            StatusError: UNAUTHENTICATED without a known token; PERMISSION_DENIED
-                without the right.
+            StatusError: UNAUTHENTICATED if the token is missing or unknown;
+                PERMISSION_DENIED if it lacks the required right.
         """
         if not self.rights:
             return

@@ -16,9 +16,9 @@ _SHORTEST = 64  # bytes; texts up to this length share one bucket
 def bucket_key(inputs: Arrays) -> tuple[object, ...]:
     """Returns the bucket of a request: requests of one bucket may share a batch.
 
-    A bucket is made of the dtypes, the shapes of a row, and the rounded length of the
-    longest text, because the graph pads all texts to it. Bucket boundaries grow by a
-    factor of sqrt(2).
+    A bucket is defined by the dtypes, the shapes of a row, and the length of the
+    longest text, rounded up, because the graph pads all texts of a batch to it. Bucket
+    boundaries grow by a factor of sqrt(2).
 
     Args:
         inputs: Inputs of a request, all with the same number of rows.
@@ -86,16 +86,16 @@ def cut(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
 
 
 class ConcatenatedRows:
-    """Merges the outputs of parts of a request, as they complete, into one future.
+    """Merges the outputs of a split request's parts, as they complete, into one future.
 
-    All rows are run again if the parts' outputs cannot be concatenated: their rows
-    differ in width (rows of token ids), and only the graph knows the padding value, or
-    an output has no batch axis.
+    All rows of the request are run again, together, if the parts' outputs cannot be
+    concatenated: if their rows differ in width (rows of token ids), because only the
+    graph knows the padding value, or if an output has no batch axis.
 
     Args:
         parts: Futures of the parts' outputs.
         indices: Row indices of the request that each part contains.
-        run_unsplit: Runs all rows of the request together.
+        run_unsplit: Function that runs all rows of the request together.
 
     Attributes:
         answer: Future of the merged outputs.

@@ -16,11 +16,11 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Deadline:
-    """The time at which a request, and the work for it, is canceled.
+    """The time at which a request and its computation are canceled.
 
     Attributes:
         seconds: The time limit.
-        end: The time of `time.monotonic` at which the limit is reached.
+        end: The value of `time.monotonic()` at which the time limit is reached.
 
     Example:
     >>> Deadline.after(10.0).left() > 9.0, Deadline.never().left()

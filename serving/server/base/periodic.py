@@ -17,7 +17,8 @@ class Repeated(SideThread):
     The first call follows one interval after the start.
 
     Args:
-        work: The function. An exception is logged, and the next call takes place.
+        work: The function. An exception in a call is logged, and later calls still take
+            place.
         seconds: Pause between the end of a call and the start of the next one.
         name: Name of the thread.
 
@@ -37,7 +38,7 @@ class Repeated(SideThread):
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Stops the thread after the current call, but waits for that only briefly."""
+        """Stops the thread after the current call; waits only briefly for its end."""
         self._closed.set()
         if self.is_alive():
             self.join(_GOODBYE_SECONDS)

@@ -26,14 +26,14 @@ class Limits:
     """Limits on requests and on their duration.
 
     Attributes:
-        body_bytes: Bytes of a request body, uncompressed.
-        text_bytes: Bytes of all texts of a request.
-        rows: Rows of a request.
+        body_bytes: Maximum size of an uncompressed request body, in bytes.
+        text_bytes: Maximum total size of a request's texts, in bytes.
+        rows: Maximum number of rows of a request.
         answer_seconds: Time in which a request must be answered.
         body_seconds: Time in which a request body must arrive.
-        stop_strings: Stop strings per text. OpenAI's API allows 4. Each one is searched
-            for after each generated token.
-        stop_bytes: Bytes of one stop string, in UTF-8.
+        stop_strings: Maximum number of stop strings per text. OpenAI's API allows 4.
+            Each stop string is searched for after each generated token.
+        stop_bytes: Maximum size of a stop string, in bytes of UTF-8.
         model_seconds: `answer_seconds` of individual models, with the model names.
     """
 

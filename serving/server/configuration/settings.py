@@ -23,7 +23,8 @@ class ServerSettings:
         batching: Batching parameters.
         limits: Limits on requests.
         connections: Limits on connections.
-        drain_seconds: Time that running requests get when the server is stopped.
+        drain_seconds: Time for finishing requests in progress when the server is
+            stopped.
         poll_seconds: Interval at which model folders are polled for new versions.
         model_config_file: The `model.config` that the models come from, to poll it.
         model_config_file_poll_wait_seconds: Interval at which that file is read again;

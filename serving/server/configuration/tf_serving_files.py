@@ -1,7 +1,7 @@
 """Reads TF Serving's configuration files: `model.config` and batching parameters.
 
-Both are protocol buffers in text format. The message of the batching parameters is in
-no Python package, so its fields are parsed one by one.
+Both are protocol buffers in text format. The protobuf message of the batching
+parameters is in no Python package, so its fields are parsed one by one.
 """
 
 import re
@@ -69,7 +69,7 @@ def parse_models(config: config_pb2.ModelServerConfig) -> list[ModelSettings]:
     """Converts a `ModelServerConfig` to model settings.
 
     Args:
-        config: Read from a file or received in a reload request.
+        config: The configuration, read from a file or received in a reload request.
 
     Raises:
         ConfigError: The configuration has no models, or uses a feature that is not

@@ -15,7 +15,8 @@ def default_connections(descriptors: int | None = None) -> int:
     """Returns the default limit of connections for each of REST and gRPC.
 
     Args:
-        descriptors: File descriptors of the process; its soft limit if None.
+        descriptors: Maximum number of file descriptors of the process; the process's
+            soft limit if None.
 
     Example:
     >>> [default_connections(soft) for soft in (64, 256, 1024, 1048576)]
@@ -41,17 +42,18 @@ class ConnectionLimits:
     """Limits on the requests and the idle time of a connection.
 
     Attributes:
-        line_bytes: Bytes of a request's path, of a header, and of the extensions of a
-            chunk.
-        head_bytes: Bytes of the path and all headers, or of the metadata of gRPC.
-        headers: Number of headers of a request, trailers included.
+        line_bytes: Maximum bytes of a request's path, of a header, and of the
+            extensions of a chunk.
+        head_bytes: Maximum bytes of the path and all headers, or of the metadata of a
+            gRPC call.
+        headers: Maximum number of headers of a request, trailers included.
         head_seconds: Time in which the headers must arrive, TLS handshake included.
         idle_seconds: Keep-alive time between two requests.
         unread_seconds: Time after which a client that reads nothing of a response is
             disconnected.
         age_seconds: Maximum age of a gRPC connection; its client then reconnects.
-        calls: Concurrent gRPC calls of all connections together.
-        connections: Concurrent connections of each API.
+        calls: Maximum number of concurrent gRPC calls of all connections together.
+        connections: Maximum number of concurrent connections of each API.
     """
 
     line_bytes: int = argument(

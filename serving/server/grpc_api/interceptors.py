@@ -45,7 +45,7 @@ def _wrapped(
 
 
 class _Timer:
-    """Cancels the task that serves a call unless it is stopped in time."""
+    """Timer: cancels the task that serves a call unless stopped before it expires."""
 
     def __init__(self, refused: _Refused):
         self._refused = refused

@@ -230,7 +230,7 @@ async def answered(
     answer: Callable[[], Awaitable[Any]],
     right: Right | None = None,
 ) -> Any:
-    """Checks the token and awaits an answer; aborts the call with a gRPC status.
+    """Checks the token and awaits the response; aborts the call with a gRPC status.
 
     Args:
         context: Context of the call.

@@ -28,8 +28,9 @@ class Health(health_pb2_grpc.HealthServicer):
     https://github.com/grpc/grpc/blob/master/doc/health-checking.md. It reports the same
     state as `/readyz` and, like it, needs no token.
 
-    It polls. The servicer of grpcio-health-checking must be notified of changes, drops
-    other calls of Watch when one disconnects, and never ends a watch.
+    It polls. The servicer of grpcio-health-checking is not used, because it must be
+    notified of changes, drops other calls of Watch when one disconnects, and never ends
+    a watch.
 
     Args:
         service: The service whose readiness is reported.

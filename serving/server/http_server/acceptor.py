@@ -84,7 +84,7 @@ class Acceptor:
             self._lingering.popleft()[1].close()
 
     async def wait_closed(self) -> None:
-        """Waits for accepted connections whose setup is not finished."""
+        """Waits until the setup of all accepted connections is finished."""
         await asyncio.gather(*self._greeting, return_exceptions=True)
 
     def look(self, now: float) -> None:

@@ -119,7 +119,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(refused)
 
     def _feed(self, piece: memoryview) -> int:
-        """Feeds a piece to the parser; returns the number of bytes it consumed.
+        """Feeds received bytes to the parser; returns the number of bytes it consumed.
 
         Raises:
             Refused: The bytes are not HTTP, or a limit is exceeded.

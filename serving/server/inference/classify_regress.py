@@ -36,7 +36,8 @@ def check_method(signature: ServableSignature, method: str) -> None:
     `tf.saved_model.save` marks every signature as a Predict signature.
 
     Raises:
-        StatusError: The inputs or outputs are not those of the method.
+        StatusError: The signature's inputs or outputs are not those that the method
+            requires.
     """
     definition = signature.definition
     kind = "classification" if method == CLASSIFY else "regression"

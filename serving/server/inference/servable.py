@@ -47,8 +47,8 @@ def _options() -> config_pb2.ConfigProto:
 
     Graph optimization takes three quarters of that run. The options disable passes that
     do not speed up inference: a second iteration, shape optimizers that convert to MLIR
-    and back, and memory planning for devices. The remaining passes take a little over
-    half the time.
+    and back, and memory planning for devices. With the remaining passes optimization
+    takes a little over half the time.
     """
     config = config_pb2.ConfigProto()
     rewriting = config.graph_options.rewrite_options

@@ -131,8 +131,8 @@ class Catalog:
 
         Raises:
             StatusError: A name is invalid or repeated, a label's version is not
-                available, or no version of a model can be loaded. Nothing is changed
-                then.
+                available, or no version of a model can be loaded. If this is raised,
+                nothing is changed.
         """
         _check(wanted)
         with self._change():
@@ -204,10 +204,10 @@ class Catalog:
         return f"loading: {there} after {seconds:.0f} s{waits}"
 
     def check_loaded(self, name: str) -> None:
-        """Raises UNAVAILABLE if a model is still being loaded at startup.
+        """Checks that a model is not still being loaded at startup.
 
         Raises:
-            StatusError: The model is being loaded.
+            StatusError: UNAVAILABLE: the model is still being loaded.
         """
         model = self._models.get(name)
         if self.starting and model is not None and not model.available():

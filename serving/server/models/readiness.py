@@ -47,7 +47,8 @@ def warm_up(
         signatures: Signatures by name.
         run: Runs one signature.
         run_tensors: Runs several signatures in one graph run.
-        observe: Called with outcome and duration, if there are warm-up requests.
+        observe: Called with the outcome and duration of the warm-up, if there are
+            warm-up requests.
 
     Raises:
         StatusError: A request fails, or there are too many.
@@ -126,10 +127,10 @@ def _located(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
 
     Args:
         file: The file.
-        what: Noun for a record of the file.
+        what: Noun for a record of the file, used in the message.
 
     Yields:
-        A function that numbers records from 1 while they are read.
+        A function that numbers an iterator's records from 1 as they are read.
     """
     number = 1
 

@@ -77,7 +77,8 @@ class Version:
     Attributes:
         number: Version number.
         state: Current state.
-        failure: Error that ended it; None if it was unloaded regularly.
+        failure: Error that made the version unavailable; None if it was unloaded
+            regularly.
         loaded: The loaded version while it is available.
     """
 
@@ -300,7 +301,7 @@ def _written(folder: Path) -> float:
 
 
 def _due(version: Version, written: float) -> bool:
-    """Returns True if a version is new, modified, wanted again, or due for a retry."""
+    """Returns True if a version is new, modified, selected again or due for a retry."""
     if version.state is State.START or written != version.seen:
         return version.state in (State.START, State.END)
     if version.state is not State.END:

@@ -181,7 +181,7 @@ class Metrics:
         self._batch.labels(model).observe(timing.rows)
 
     def written(self, model: str, written: GeneratedTokens) -> None:
-        """Records a generation step: one token for each of some streams."""
+        """Records a generation step, which adds one token to each active stream."""
         self._tokens.labels(model).inc(written.tokens)
         for seconds in written.waited:
             self._first.labels(model).observe(seconds * 1e6)

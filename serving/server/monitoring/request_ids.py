@@ -37,8 +37,8 @@ class RequestContext:
         signature: Signature that was run.
         rows: Number of rows of the request.
         tokens: Number of generated tokens.
-        waited: Seconds that its first rows were queued.
-        ran: Seconds of all its TensorFlow runs.
+        waited: Seconds that the first batched rows of the request were queued.
+        ran: Seconds of all TensorFlow runs for the request.
         status: HTTP status code, or name of the gRPC status.
         seconds: Total duration.
     """

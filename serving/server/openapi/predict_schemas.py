@@ -50,7 +50,7 @@ def can_predict(signature: ServableSignature) -> bool:
 
 
 def in_rows(signature: ServableSignature) -> bool:
-    """Returns True if no input or output is a scalar, so that all may have rows."""
+    """Returns True if no input or output is a scalar, so the row format is possible."""
     definition = signature.definition
     tensors = (*definition.inputs.values(), *definition.outputs.values())
     return all(tensor_shape(tensor) != [] for tensor in tensors)

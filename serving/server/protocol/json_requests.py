@@ -24,7 +24,7 @@ class InputSpec:
 
     Attributes:
         dtypes: Data type (`DT_…`) of each input, by name.
-        defaults: JSON values of inputs that a row may leave out.
+        defaults: Default values, as JSON, of the inputs that a row may leave out.
         forms: Converters of inputs that may be a list or an object in each row.
     """
 
@@ -39,7 +39,8 @@ class PredictBody:
 
     Attributes:
         signature: Name of the signature; empty for the default one.
-        format: Format of the request, which the response has to use.
+        format: Format of the request (row or columnar), in which the response is
+            written.
         inputs: Arrays of the given inputs, by name.
     """
 

@@ -68,7 +68,7 @@ def result_pieces(
 ) -> list[bytes]:
     """Formats the response to a Classify or Regress request.
 
-    It has labels and scores, or a number, for each example.
+    The response has labels and scores, or a number, for each example.
 
     Raises:
         StatusError: The result is empty.

@@ -21,7 +21,7 @@ _LARGEST_EXPONENT = 308  # decimal exponent of a double
 
 
 def _decimal(text: str) -> float:
-    """Parses a float; out of range by its exponent alone, as in RapidJSON."""
+    """Parses a float; rejects it if its exponent is out of RapidJSON's range."""
     number, _, exponent = text.lower().partition("e")
     decimals = len(number.partition(".")[2])
     if exponent and int(exponent) > _LARGEST_EXPONENT + decimals:
@@ -138,7 +138,7 @@ def _too_deep() -> Exception:
 
 
 def check_depth(level: int) -> None:
-    """Rejects a value at too deep a nesting level.
+    """Rejects a value that is nested too deeply.
 
     Raises:
         StatusError: `level` exceeds `DEPTH`.
@@ -177,8 +177,8 @@ def shown(value: object) -> str:
 def _elements(value: object, level: int) -> Iterator[str]:
     """Yields the brackets, keys and values of JSON text with their separators.
 
-    The recursion is lazy: a consumer that stops after some bytes never reaches a
-    deeper level than that.
+    The recursion is lazy: for a consumer that stops after some bytes, only the nesting
+    levels up to there are visited.
     """
     if isinstance(value, dict):
         yield "{"

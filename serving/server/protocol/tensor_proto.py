@@ -53,7 +53,7 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
 
 
 def _check_claim(name: str, shape: list[int], proto: tensor_pb2.TensorProto) -> None:
-    """Rejects a small message with a huge shape: a single value may fill the tensor."""
+    """Rejects small messages of huge shape: a single value may fill the tensor."""
     size = math.prod(shape)
     if len(proto.string_val) == 1:
         size *= max(len(proto.string_val[0]), 1)

@@ -24,7 +24,7 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
 
     Raises:
         StatusError: See `Catalog.configure`; or a logging configuration differs from
-            the one the server was started with. Nothing is changed then.
+            the one the server was started with. If this is raised, nothing is changed.
     """
     for model in wanted:
         known = None if service.log is None else service.log.settings(model.name)

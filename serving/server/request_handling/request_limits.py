@@ -35,7 +35,7 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
 
 
 def check_examples(serialized: np.ndarray, limits: Limits) -> None:
-    """Applies `check_amounts` to serialized `tf.train.Example`s, (N,), by feature."""
+    """Applies the limits of `check_amounts` to serialized `tf.train.Example`s, (N,)."""
     check_rows(len(serialized), limits)
     if sum(map(len, serialized)) > limits.text_bytes:  # otherwise no need to parse
         _check_text(sum(map(len, _request_texts(serialized))), limits)

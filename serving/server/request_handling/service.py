@@ -279,7 +279,8 @@ class Service:
             deadline: Deadline of the request.
 
         Raises:
-            StatusError: As `predict`, or the signature does not support the method.
+            StatusError: The signature does not support the method, or one of the errors
+                of `predict` occurs.
         """
         name = classify_regress.METHODS[method]
         with self.catalog.use(target) as (version, loaded):
@@ -313,7 +314,8 @@ class Service:
         """Runs several Classify and Regress signatures of one model.
 
         Raises:
-            StatusError: The tasks address different models, or as `run_examples`.
+            StatusError: The tasks address different models, or one of the errors of
+                `run_examples` occurs.
         """
         first = [task.model_spec for task in request.tasks[:1]]
         target = parse_target(*first) if first else ModelTarget("")
@@ -345,8 +347,8 @@ class Service:
             fields: Requested metadata fields; only `signature_def` exists.
 
         Raises:
-            StatusError: The model does not exist, or no or an unknown field is
-                requested.
+            StatusError: The model does not exist, no metadata field is requested, or an
+                unknown one is.
         """
         if not fields:
             raise invalid(

@@ -1,8 +1,8 @@
 """Writes a sequence of TFRecord files that stay readable if the process is killed.
 
 A file name ends in `.tmp` until the file is complete. Each record is passed to the
-operating system at once and in one piece, so a reader of an unfinished file finds every
-record intact, except perhaps the last one.
+operating system immediately and in a single write, so a reader of an unfinished file
+finds every record intact, except perhaps the last one.
 
 References:
     - [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord), its format
@@ -39,8 +39,9 @@ class RecordFiles:
 
     Args:
         prefix: Prefix of the file names, folder included.
-        name: Next part of the file names. The time, the host and the process id follow,
-            so that servers that share a folder never write to the same file.
+        name: The model's name, which follows the prefix in the file names. The time,
+            the host and the process id follow, so that servers that share a folder
+            never write to the same file.
         most_bytes: Size at which a file is completed.
     """
 

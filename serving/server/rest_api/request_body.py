@@ -135,7 +135,8 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _
     """Awaits a result; cancels the work if the client disconnects.
 
     Args:
-        receive: Returns once the client has disconnected, as the body was read.
+        receive: ASGI `receive`; as the body was already read, it returns when the
+            client disconnects.
         work: Computes the result.
 
     Raises:

@@ -1,9 +1,9 @@
 """Continuous batching of streaming text generation.
 
-All texts advance by one token per step. New requests join at the next step and finished
-ones leave, so no request waits for another one to end. Between calls of the session the
-model's state is kept as arrays, which are copied only when rows join or leave; see
-`transbeam.serving.signatures.generation.streaming_signatures`.
+All texts advance by one token per step. New requests join at the next step, and
+finished requests leave, so no request waits until another one has ended. Between calls
+of the session the model's state is kept as arrays, which are copied only when rows join
+or leave; see `transbeam.serving.signatures.generation.streaming_signatures`.
 """
 
 import logging
@@ -37,10 +37,10 @@ Run = Callable[[str, Arrays], dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """A generation step: one token for each of some texts; for the metrics.
+    """A generation step, which adds one token to each active text; for the metrics.
 
     Attributes:
-        tokens: Number of tokens, one per text.
+        tokens: Number of tokens generated in the step, one per active text.
         ran: Duration in seconds.
         waited: Seconds that each text waited for its first token; empty in later steps.
     """
@@ -71,7 +71,7 @@ class TextStream:
         self.buffer = StopBuffer(self.request.stops)
 
     def cancel(self) -> None:
-        """Ends the stream without a further delivery."""
+        """Ends the stream; `deliver` is not called again."""
         self.is_over = True
 
     def deliver_row(self, outputs: Arrays, row: int) -> None:

@@ -63,7 +63,7 @@ class StopBuffer:
 
 
 def _replacements(generated: bytes) -> int:
-    r"""Counts the U+FFFD at the end that may still become a character.
+    r"""Counts U+FFFD characters at the end that further bytes may complete.
 
     SentencePiece decodes each byte of an incomplete character as U+FFFD.
 

@@ -4,7 +4,7 @@
 class StopString:
     """Finds the first occurrence of a string in a growing text.
 
-    It is the algorithm of Knuth, Morris and Pratt with a lazily built failure table: a
+    The search is that of Knuth, Morris and Pratt with a lazily built failure table: a
     string of any length costs no more than the text that was read so far.
 
     Args:
@@ -36,7 +36,7 @@ class StopString:
 
     @property
     def pending(self) -> int:
-        """Number of bytes at the end of the text that may begin the string."""
+        """Number of bytes at the end of the text that match the string's beginning."""
         return 0 if self.offset is not None else self._matched[-1]
 
     def read(self, text: bytes) -> None:
@@ -60,7 +60,7 @@ class StopString:
                 return
 
     def _after(self, matched: int, byte: int) -> int:
-        """Returns the length of the match after one more byte."""
+        """Returns the length of the partial match after one more byte."""
         while matched and self._string[matched] != byte:
             matched = self._border(matched)
         return matched + (self._string[matched] == byte)

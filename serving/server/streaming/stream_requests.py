@@ -65,7 +65,8 @@ def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
     """Parses a JSON object with the model's texts and optional sampling parameters.
 
     Args:
-        body: Such as `{"text": "The", "max_new_tokens": 20, "stop": ["."]}`.
+        body: The JSON body, such as `{"text": "The", "max_new_tokens": 20, "stop":
+            ["."]}`.
         signature: The signature `stream_begin`.
 
     Raises:
@@ -118,7 +119,7 @@ def _check_known(given: Mapping[str, Any], signature: ServableSignature) -> None
 
 
 def default_inputs(begin: ServableSignature) -> Arrays:
-    """Returns default values of inputs, each an array of one value."""
+    """Returns the default values of optional inputs, each an array of one value."""
     if begin.defaults:
         return begin.defaults
     return {

@@ -61,12 +61,12 @@ def attention_endpoint(
     Shapes: `B` texts, `L` layers, `H` heads, `T` tokens of the longest text, at most
     `LONGEST`.
 
-    Its inputs are texts. Its outputs are `tokens` string (B, T), the readable pieces,
-    `""` for padding; `token_ids` int32 (B, T); `length` int32 (B,); `truncated` bool
-    (B,), whether a text was cut; and `attention` float32 (B, L, H, T, T): the attention
-    weights of each query token (rows) over key tokens (columns). A row adds up to 1,
-    that of padding to 0. Pairs also have `segment_ids` int32 (B, T): 1 for the second
-    text.
+    The signature's inputs are texts. The signature's outputs are `tokens` string (B,
+    T), the readable pieces, `""` for padding; `token_ids` int32 (B, T); `length` int32
+    (B,); `truncated` bool (B,), whether a text was cut; and `attention` float32 (B, L,
+    H, T, T): the attention weights of each query token (rows) over key tokens
+    (columns). The weights of each row sum to 1, those of a padding row to 0. Pairs also
+    have `segment_ids` int32 (B, T): 1 for the second text.
 
     A sequence-to-sequence model has `encoder_tokens` and `decoder_tokens`, the ids and
     lengths of both, and `encoder_attention`, `decoder_attention` and, from the
@@ -74,7 +74,7 @@ def attention_endpoint(
 
     Args:
         trained: Has the tokenizer.
-        model: Takes the inputs that `read` returns.
+        model: The Keras model, which takes the inputs that `read` returns.
         texts: The text inputs of the signature.
         read: Converts texts to model inputs of at most `LONGEST` tokens; also returns
             whether each text was truncated.
@@ -109,7 +109,7 @@ def attention_maps(
 
     Args:
         model: With full attention.
-        inputs: Its inputs by name, including padding masks.
+        inputs: The model's inputs by name, including padding masks.
 
     Returns:
         float32 (B, L, H, T, S) each, 0 where a token is padding.

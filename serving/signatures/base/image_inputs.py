@@ -53,11 +53,11 @@ class ImageInputs:
         return {"image": decode_images(image_bytes, self.size, self.channels)}
 
     def ask(self, *image: tf.Tensor) -> dict[str, Any]:
-        """The model's outputs, for decoded images."""
+        """Returns the model's outputs for decoded images."""
         return self.model({"image": image[0]}, training=False)
 
     def parse(self, examples: tf.Tensor) -> list[tf.Tensor]:
-        """The files in serialized `tf.train.Example`s (B,)."""
+        """Extracts the image files from serialized `tf.train.Example`s (B,)."""
         features: Any = {"image_bytes": tf.io.FixedLenFeature([], tf.string)}
         found: Any = tf.io.parse_example(examples, features)
         return [found["image_bytes"]]

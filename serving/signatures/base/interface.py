@@ -16,7 +16,7 @@ class Endpoint(NamedTuple):
     """A signature: a function and its input specs.
 
     Attributes:
-        function: From tensors, in the order of `inputs`, to tensors by name.
+        function: Takes tensors in the order of `inputs` and returns tensors by name.
         inputs: Specs in the order of the function's arguments.
     """
 

@@ -44,11 +44,11 @@ class TextInputs:
         return [TEXT, SECOND_TEXT] if self.is_pair else [TEXT]
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Makes the signatures that return a text's ids and the model's attention."""
+        """Makes the signatures `tokenize` and `attention`."""
         return {"tokenize": self.tokenize_endpoint(), **self.attention_endpoint()}
 
     def tokenize_endpoint(self) -> Endpoint:
-        """Makes the signature of a text's ids, which apps must reproduce."""
+        """Makes the signature `tokenize`: a text's ids, which apps must reproduce."""
 
         def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             encoded = self.encode(*texts)

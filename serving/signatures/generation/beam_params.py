@@ -66,5 +66,5 @@ class BeamParams(NamedTuple):
         return largest(self.searches.num_beams)
 
     def at_most(self, number: tf.Tensor) -> "BeamParams":
-        """Returns the parameters with other `max_new_tokens`, int32 (B,)."""
+        """Returns these parameters with `max_new_tokens` replaced, int32 (B,)."""
         return BeamParams(self.searches._replace(max_new_tokens=number))

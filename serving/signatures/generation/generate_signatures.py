@@ -45,7 +45,7 @@ class Prompt(NamedTuple):
         tokens: int32 (B, None), the tokens before the new ones, which are detokenized
             together with them.
         room: int32 (B,), the number of new tokens that fit after each prompt; 0 or less
-            if it is too long.
+            if the prompt is too long.
         source: Further inputs of the model, such as an encoder's ids and their lengths.
     """
 
@@ -57,7 +57,7 @@ class Prompt(NamedTuple):
 
 
 class GenerationTask:
-    """Signatures `serving_default`, `generate`, `search`, their `_ids` and `stream_…`.
+    """The signatures `serving_default`, `generate`, `search`, `…_ids` and `stream_…`.
 
     A subclass defines how texts and ids are read, and the model's decode functions.
 
@@ -77,7 +77,7 @@ class GenerationTask:
         raise NotImplementedError
 
     def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
-        """Returns the model's decode functions, for the inputs besides the prompts."""
+        """Returns the model's decode functions for given inputs besides prompts."""
         raise NotImplementedError
 
     def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
@@ -185,7 +185,7 @@ class GenerationTask:
         return self._once("params", read)(params, tf.size(rows))
 
     def _limited(self, given: Prompt, wanted: _Wanted) -> tuple[Prompt, _Wanted]:
-        """Limits the number of new tokens to the room after each prompt."""
+        """Limits the number of new tokens to what fits after each prompt."""
         number = limits(
             wanted[0].max_new_tokens,
             given.room,
@@ -213,7 +213,7 @@ class GenerationTask:
         return self._once("search", search)(given, wanted)
 
     def _once(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a `tf.function` that is traced once, and once more for an export."""
+        """Returns a cached `tf.function`: one for exports, one for all other calls."""
         key = name, is_plain()
         if key not in self._traced:
             self._traced[key] = tf.function(function, autograph=False)

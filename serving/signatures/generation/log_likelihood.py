@@ -13,7 +13,7 @@ def log_likelihood(
     Args:
         logits: float32 (B, T, V).
         targets: int32 (B, T).
-        weights: int32 (B, T), 1 for a token that counts.
+        weights: int32 (B, T), 1 for a token whose log-probability is added.
 
     Returns:
         `log_likelihood` float32 (B,), in nats; `num_tokens` int32 (B,).

@@ -19,10 +19,11 @@ def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ..
 
     Args:
         joined: string (B,), empty for no bias.
-        vocabulary_size: For rejecting tokens that do not exist.
+        vocabulary_size: The vocabulary size; token ids beyond it are rejected.
 
     Returns:
-        int32 (B, `MOST`), and float32 of this shape, padded with 0.
+        The token ids, int32 (B, `MOST`), and their biases, float32 of the same shape,
+        padded with 0.
 
     Example:
     >>> ids, biases = parse_biases(tf.constant(["3:-100,1:2.5", ""]), 9)

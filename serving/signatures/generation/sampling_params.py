@@ -127,7 +127,7 @@ class SamplingParams(NamedTuple):
         return largest(self.requests.max_new_tokens)
 
     def at_most(self, number: tf.Tensor) -> "SamplingParams":
-        """Returns the parameters with other `max_new_tokens`, int32 (B,)."""
+        """Returns these parameters with `max_new_tokens` replaced, int32 (B,)."""
         return self._replace(requests=self.requests._replace(max_new_tokens=number))
 
 
@@ -137,9 +137,9 @@ def of_rows(params: Sequence[Any], rows: tf.Tensor) -> tuple[Any, ...]:
 
 
 def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Tensor:
-    """Computes the number of new tokens of each text: the requested one, if it fits.
+    """Computes each text's number of new tokens: the requested number, if it fits.
 
-    Fails in the graph with `InvalidArgument` if a prompt leaves no room.
+    Fails in the graph with `InvalidArgument` if no new token fits after a prompt.
 
     Args:
         wanted: int32 (B,), the requested numbers, `LEFT_OUT` for the default.
@@ -167,8 +167,8 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
 def after(checked: Any, *tensors: Any) -> Any:
     """Adds control dependencies: returns tensors that depend on checked ones.
 
-    When a check fails, ops that already run are canceled, and TensorFlow would report
-    either of the two errors.
+    When a check fails, ops that are already running are canceled, and TensorFlow would
+    report either the failed check or the cancellation.
     """
     with tf.control_dependencies(keras.tree.flatten(checked)):
         return tuple(tf.identity(tensor) for tensor in tensors)
@@ -186,11 +186,11 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
 
 
 def first_where(values: Any, where: Any, otherwise: Any) -> Any:
-    """Returns the first value where a condition holds, or a default, shape `(1,)`."""
+    """Returns the first value whose condition is true, or a default; shape (1,)."""
     places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
     return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))
 
 
 def largest(numbers: Any) -> tf.Tensor:
-    """Returns the maximum of the numbers and 1, also for an empty tensor."""
+    """Returns the largest number, at least 1; 1 for an empty tensor."""
     return tf.reduce_max(tf.pad(numbers, [[0, 1]], constant_values=1))

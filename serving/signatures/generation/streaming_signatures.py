@@ -52,7 +52,7 @@ class EncodedPrompts(NamedTuple):
 class StreamingSignatures:
     """The signatures `stream_begin`, `stream_step`, `stream_join`, `stream_keep`.
 
-    Shapes: `B` texts. The form of a state is internal and may change.
+    Shapes: `B` texts. The tensors that make up a state are internal and may change.
 
     - `stream_begin`: the model's texts, and the inputs of `generate` except `stop` → a
       state, and for each text `token_id` int32 (B,), the newest token; `num_tokens`
@@ -62,8 +62,10 @@ class StreamingSignatures:
       (B,).
     - `stream_step`: a state → the state with one more token in each row, and the
       outputs above. The buffers of the old state may be overwritten.
-    - `stream_join`: a state and another one, named `other_state_…` → both concatenated.
-    - `stream_keep`: a state and `rows` int32 (R,), at least one → these rows of it.
+    - `stream_join`: a state and another state, with names `other_state_…` → both states
+    concatenated.
+    - `stream_keep`: a state and `rows` int32 (R,), at least one → these rows of the
+    state.
 
     Args:
         writer: The task's decoding loops.
@@ -154,7 +156,7 @@ class _Form:
 
     Args:
         one: A state.
-        other: A state with other sizes, on all axes whose size may vary.
+        other: A second state that differs in size on all axes whose size may vary.
     """
 
     def __init__(self, one: Running, other: Running):

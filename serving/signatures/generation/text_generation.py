@@ -210,16 +210,16 @@ class TextGenerator:
         return ends
 
     def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-        """Returns the numbers of bytes of texts that their last token left unchanged.
+        """Returns how many bytes of each text its last token did not change.
 
-        Only stop strings that end after these bytes have not been searched for yet.
+        Only stop strings that end after these bytes still have to be searched for.
         """
         pieces = written_text(split_rows(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))
         return tf.strings.length(text) - alone - _BESIDE
 
     def text(self, before: tf.RaggedTensor, new: tf.RaggedTensor) -> tf.Tensor:
-        """Detokenizes new tokens that follow others: string (B,).
+        """Detokenizes new tokens that follow preceding tokens: string (B,).
 
         A token may have other bytes at the beginning of a text than inside it, so new
         tokens are detokenized together with the last ones before them.

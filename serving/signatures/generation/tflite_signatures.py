@@ -23,7 +23,8 @@ PREFILL, PREFIX = "prefill_", "prefix_"
 def phone_calls(trained: TrainedRun) -> tuple[ExternalCacheModel, tuple[int, ...]]:
     """Returns a model with external cache, and the chunk sizes of its prefill.
 
-    They depend on `export.tflite_cache` and `export.tflite_prefill`.
+    The cache size and the chunk sizes depend on `export.tflite_cache` and
+    `export.tflite_prefill`.
     """
     slots = cache_slots(trained.config)
     sizes = {min(size, slots) for size in trained.config.export.tflite_prefill}
@@ -42,9 +43,10 @@ def decoder_endpoints(
 
     - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,), of which only the
       first is used, and the cache, `kv_cache_k_0`, `kv_cache_v_0`, `kv_cache_k_1`, …,
-      float32 (1, G, C, K) → the cache. Padding in `tokens` is never attended to: tokens
-      that are read later overwrite its slots.
-    - `decode`: the same for one token → the cache, and `logits` float32 (1, 1, V).
+      float32 (1, G, C, K) → the cache. Padding in `tokens` is never attended to: later
+      tokens overwrite its slots.
+    - `decode`: the inputs of `prefill_N` for one token → the cache, and `logits`
+    float32 (1, 1, V).
 
     Args:
         calls: The model.
@@ -59,8 +61,9 @@ def prefix_endpoints(
 ) -> dict[str, Endpoint]:
     """Returns the signatures of a decoder with bidirectional attention on the prompt.
 
-    Such a prompt cannot be processed in chunks, nor its last token later. So these are
-    not prefills as defined by LiteRT-LM, and have another name.
+    Such a prompt must be processed as a whole: not in chunks, and with its last token.
+    So the prompt signatures are not prefills as defined by LiteRT-LM, and have another
+    name.
 
     - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32
       (1, N), 0 after it → the cache.
@@ -119,7 +122,7 @@ def seq2seq_endpoints(
 def _reading(
     calls: ExternalCacheModel, size: int, context: Sequence[tf.TensorSpec] = ()
 ) -> Endpoint:
-    """Returns a signature that processes tokens; for a single one also logits."""
+    """Returns a signature that processes tokens; with a single token, also logits."""
     cache = _specs(CACHE, calls.empty(1))
     specs = [ids_spec("tokens", 1, size), ids_spec("input_pos", size), *cache, *context]
 

@@ -1,8 +1,9 @@
 """Removes the markup of wikitext: templates, links, tables, tags, language variants.
 
-A single pass with a stack, so the time is linear in the text regardless of nesting and
-unclosed markup. Dropped markup leaves a gap, a placeholder character for its kind, so
-that a later pass can determine whether it was inside a sentence.
+The text is parsed in a single pass with a stack, so the time is linear in its length
+regardless of nesting and unclosed markup. Dropped markup leaves a gap, a placeholder
+character for its kind, so that a later pass can determine whether it was inside a
+sentence.
 """
 
 import re
@@ -132,10 +133,10 @@ class PageText:
             self._counts[mark] += 1
 
     def _pop(self, mark: str) -> tuple[int, str] | None:
-        """Pops the last open markup of a kind and the text since; None without one.
+        """Pops the last open markup of a kind with the text after it, or None.
 
         Returns:
-            The number of its braces, and the text.
+            The number of braces of the markup, and the text after it.
         """
         if not self._counts[mark]:
             return None
@@ -149,7 +150,7 @@ class PageText:
         return opened.count, inner
 
     def _close_braces(self, closing: str) -> None:
-        """Matches runs of braces: three are a parameter, two a template."""
+        """Matches closing braces: three end a parameter, two a template."""
         left = closing.count("}")
         while left >= 2 and (popped := self._pop("{")):
             count, inner = popped
@@ -221,7 +222,7 @@ def _begins_a_line(wikitext: str, at: int) -> bool:
 
 
 def _closed(gaps: re.Match[str]) -> str:
-    """Returns the spaces around gaps, but none before punctuation."""
+    """Returns the spaces of a run of gaps; none before punctuation."""
     following = gaps.string[gaps.end() : gaps.end() + 1]
     return "" if following and following in ",.;:!?" else _GAP.sub("", gaps[0])
 

@@ -50,7 +50,7 @@ class Prose(NamedTuple):
 
 
 def plain_text(wikitext: str, dropped_links: Collection[str] = DROPPED_LINKS) -> str:
-    """Returns the text of `prose`.
+    """Returns only the `text` that `prose` extracts.
 
     Example:
     >>> plain_text("'''Rye''' {{IPA|raɪ}} is a [[Poaceae|grass]].<ref>Hay, 1999</ref>")
@@ -122,7 +122,7 @@ def _without_empty_headings(lines: list[str]) -> Iterator[str]:
 
 
 def _line(line: str) -> str:
-    """Strips the markup of lists and rules from a line."""
+    """Strips the markup of lists and horizontal rules from a line."""
     if line.startswith("----"):
         line = line.lstrip("-")
     return " ".join(line.lstrip("*#:;").split())

@@ -1,9 +1,9 @@
 """Encodes text to token ids and decodes ids on a phone, exactly as in training.
 
 One data file contains the vocabulary, the tokenization rules and the Unicode tables,
-because those of a phone depend on the version of its operating system. This file needs
-only Python. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the same order;
-a change to one has to be made in all three.
+because a phone's own Unicode tables depend on the version of its operating system. This
+file needs only Python. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the
+same order; a change to one has to be made in all three.
 
     tokenizer = Tokenizer.load("phone_tokenizer.json")
     row = tokenizer.frame(tokenizer.encode("a text"), length=128)
@@ -226,7 +226,7 @@ class Tokenizer:
         return self._engine.decode([piece for piece in ids if piece not in silent])
 
     def disagreements(self, golden: dict[str, Any]) -> list[str]:
-        """Returns the differences from the golden ids; empty if there are none."""
+        """Returns differences from golden ids as messages; empty if there are none."""
         found = []
         for case in golden["cases"]:
             answers = self._answers(case, golden["length"], golden["prompt"])
@@ -464,7 +464,7 @@ class _ByteBPE:
 class _SentencePiece:
     """SentencePiece: the most probable pieces (`unigram`), or merged pairs (`bpe`).
 
-    Works on the bytes of UTF-8, as the library does.
+    Works on UTF-8 bytes, as the SentencePiece library does.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -644,7 +644,7 @@ class _Normalizer:
         return bytes(out)
 
     def _rule(self, text: bytes, place: int) -> tuple[bytes, int]:
-        """Returns the replacement of the next bytes, and their number."""
+        """Returns the replacement of the next bytes, and how many bytes it replaces."""
         if own := _longest_of(self._own, text, place):
             return text[place : place + own], own
         found = size = 0

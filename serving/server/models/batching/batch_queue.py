@@ -35,7 +35,7 @@ _LONG = 2**13
 
 
 def ignore_times(waited: float, ran: float) -> None:
-    """Discards the times of a batch; see `ObserveTimes`."""
+    """Ignores the waiting time and run time of a batch; see `ObserveTimes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class BatchTask:
         counted: Number of rows counted toward the queue limit.
         future: Future of the outputs.
         since: Time at which the task was queued.
-        observe_times: Called with the times when a batch was run.
+        observe_times: Called with waiting and run times when a batch was run.
     """
 
     inputs: Arrays
@@ -240,7 +240,7 @@ class Waiting:
                 del self._queues[key]
 
     def _ready(self) -> tuple[BatchKey | None, float]:
-        """Returns the key of the next queue and the seconds until it must be served."""
+        """Returns the key of the next queue, and the seconds until it has to run."""
         may_take_long = self._taking_long < self.most_taking_long
         keys = [key for key in self._queues if may_take_long or not key.takes_long]
         if not keys:

@@ -88,7 +88,7 @@ class Runner:
     def _answer(
         self, key: BatchKey, tasks: list[BatchTask], seconds: float
     ) -> Exception | None:
-        """Runs tasks and sets all their futures, or returns the error."""
+        """Runs tasks as one batch; sets their futures, or returns the error."""
         began = time.monotonic()
         try:
             answers = self._answers(key, tasks, seconds)
