@@ -59,8 +59,8 @@ def export(invocation: Invocation) -> dict[str, Any]:
         Keras and of each file) and a `summary`.
 
     Raises:
-        ArtifactError: There is no trained model of this configuration, it is damaged,
-            or a parity check failed.
+        ArtifactError: There is no trained model of this configuration, the model is
+            damaged, or a parity check failed.
     """
     run_folder, config = invocation.run_folder, invocation.config
     stage = Stage(run_folder, "export", invocation.command("export"))

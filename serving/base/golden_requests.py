@@ -92,7 +92,7 @@ def write_logs(file: Path, logs: Iterable[prediction_log_pb2.PredictionLog]) -> 
     """Writes requests in the format of TF Serving's logs.
 
     Args:
-        file: Its folder is created if it does not exist.
+        file: The file to write; its folder is created if it does not exist.
         logs: The requests, with or without their responses.
 
     Raises:

@@ -107,8 +107,8 @@ def training_record(
         command: The command to suggest in the error message.
 
     Raises:
-        ArtifactError: Training has not finished, or used keys that differ from
-            `config`, or other records than those in the folder now.
+        ArtifactError: Training has not finished, used configuration keys that differ
+            from `config`, or used other records than those in the folder now.
     """
     training = Stage(run_folder, "training", command)
     record = training.load()

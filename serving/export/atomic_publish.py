@@ -1,4 +1,4 @@
-"""Builds exports in a temporary folder and moves them to their place on success."""
+"""Builds exports in a temporary folder and publishes them atomically on success."""
 
 import hashlib
 import shutil

@@ -40,7 +40,7 @@ PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 def write_saved_model(trained: TrainedRun, folder: Path) -> None:
     """Writes a SavedModel that needs `tensorflow` and `tensorflow_text`, not Transbeam.
 
-    It has the signatures of the model's objective; see
+    The SavedModel has the signatures of the model's objective; see
     `transbeam.serving.signatures.task_factory`.
 
     Args:

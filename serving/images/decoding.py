@@ -20,7 +20,7 @@ _GREY = (19595, 38470, 7471)
 
 
 def decode_images(contents: tf.Tensor, size: int, channels: int) -> tf.Tensor:
-    """Decodes images to pixels, bit for bit those of the training records.
+    """Decodes images to the same pixels, bit for bit, as in the training records.
 
     Images are rotated by their EXIF orientation, converted to RGB (or gray) without
     transparency, and resized to a square. Fails in the graph with `InvalidArgument` if

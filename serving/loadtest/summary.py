@@ -20,7 +20,8 @@ class LoadStage:
     """The results of a load test stage, at one number of clients or request rate.
 
     Attributes:
-        load: The description of the load: `8 clients`, or `50.0/s`.
+        load: The description of the load: The description of the load: `8 clients`, or
+            `50.0/s`.
         asked: The number of requests.
         errors: The number of errors by status code.
         answers_per_second: Successful responses per second.

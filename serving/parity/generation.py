@@ -258,7 +258,7 @@ class GenerationParityChecker:
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> dict[str, np.ndarray]:
-        """Returns Keras's inputs for a decoder row whose first tokens are given."""
+        """Returns Keras's inputs for a decoder row that begins with given tokens."""
         if self.goes_on:
             return alone("", row)
         return {**alone("encoder_", one.read), **alone("decoder_", row)}

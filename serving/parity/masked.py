@@ -172,9 +172,9 @@ def _fills_difference(
 ) -> float:
     """Returns the largest difference of predictions and scores from Keras's, in nats.
 
-    Each predicted piece is looked up in Keras's log-probabilities, and each row of
-    scores is compared with Keras's best ones: only equal probabilities may be
-    reordered.
+    Each predicted token is looked up in Keras's log-probabilities, and each row of
+    scores is compared with Keras's highest scores: only tokens of equal probability may
+    be reordered.
     """
     ids_of: dict[bytes, list[int]] = {}
     for number, piece in enumerate(pieces):

@@ -40,8 +40,8 @@ class PooledParityChecker(ABC):
 
     Args:
         trained: The Keras model.
-        inputs: `given` and `inputs` of each `PooledExample`; latency is measured on
-            the first.
+        inputs: The attributes `given` and `inputs` of each `PooledExample`; latency is
+            measured on the first.
     """
 
     def __init__(

@@ -74,8 +74,8 @@ def export_for_phones(invocation: Invocation) -> dict[str, Any]:
 
     Raises:
         ConfigError: `export.tflite` is empty.
-        ArtifactError: There is no trained model of this configuration, it is damaged,
-            or a check of a file failed.
+        ArtifactError: There is no trained model of this configuration, the model is
+            damaged, or a check of a file failed.
     """
     config = invocation.config
     if not config.export.tflite:

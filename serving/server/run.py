@@ -130,7 +130,7 @@ async def open_servers(
 ) -> AsyncIterator[OpenServers]:
     """Opens the REST and gRPC servers before any model is loaded.
 
-    Both are drained and closed when the context exits.
+    Both servers are drained and closed when the context exits.
 
     Args:
         settings: See `run`.

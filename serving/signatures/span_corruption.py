@@ -27,7 +27,7 @@ class SpanCorruptionTask(Seq2SeqTask):
 
     - `gaps`: string (B, G), the sentinels of a text, in their order, padded with `""`.
       Sentinels that were cut off or are not in the vocabulary are missing.
-    - `fills`: string (B, G), the text for each of them; `""` if the output has none.
+    - `fills`: string (B, G), the text for each sentinel; `""` if the output has none.
 
     Only in these signatures does a literal such as `<extra_id_0>` become a special
     token. The text between two sentinels is tokenized separately: it never begins with

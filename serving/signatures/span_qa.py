@@ -63,8 +63,8 @@ class SpanQATask:
       points; `score` float32 (B,), the sum of its start and end logits;
       `no_answer_score` float32 (B,), the same sum at the first position, the minimum
       over windows: a model trained with unanswerable questions predicts no answer where
-      it is the higher one. `truncated` bool (B,), whether the question was cut. In an
-      empty context the answer is `""`, its score -1e30.
+      it is the higher one. `truncated` bool (B,), whether the question was cut. For an
+      empty context the answer is `""` and its score -1e30.
     - `read_ids`: ids, a window per row → `start_logits` and `end_logits` float32 (B,
       T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),

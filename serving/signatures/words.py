@@ -50,7 +50,7 @@ class WordsTask:
     words as in the training records, so that each word has an answer. The model
     processes only the first 16 tokens of a longer word.
 
-    Shapes: `B` texts, `W` words of the text with most words, `T` tokens; those of
+    Shapes: `B` texts, `W` words of the text with most words, `T` tokens; the shapes of
     answers are in `word_answers`. Rows are padded with `""` and 0.
 
     - `serving_default`: `text`, string (B,) → `words` string (B, W); `starts` and

@@ -24,7 +24,7 @@ class WindowRows(NamedTuple):
         token_ids: int32 (R, T).
         padding_mask: int32 (R, T).
         segment_ids: int32 (R, T), 1 on the window and the `[SEP]` after it.
-        inside: bool (R, T), where an answer may lie.
+        inside: bool (R, T), true at positions where an answer may lie.
         to_text: int32 (R,), the offset from a position in the row to a position in the
             text.
     """

@@ -1,4 +1,4 @@
-"""Literals of special tokens in texts, and tokens as output pieces, in the graph."""
+"""Literal special tokens in texts, and the output text of tokens, in the graph."""
 
 import re
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ def tokenize_with_marks(
     """Tokenizes texts in which some literals are special tokens.
 
     The text between two such literals is tokenized separately. Spaces before a literal
-    are dropped, because it replaces text that would include them, as a word's tokens
-    do.
+    are dropped, because the literal replaces text whose tokens would include these
+    spaces.
 
     Args:
         tokenizer: Any tokenizer.

@@ -37,7 +37,7 @@ class EncodedPrompt(NamedTuple):
 
         Args:
             tokens: int32 (B, None), at least one each.
-            most: int32 (B,), the maximum number of tokens of each; at least 1.
+            most: int32 (B,), the maximum number of tokens of each text; at least 1.
             widest: The maximum number of tokens of all rows.
             pad: The padding id.
         """

@@ -104,7 +104,7 @@ class TextEncoder:
 def right_padded(
     tokens: tf.RaggedTensor, max_length: int, pad: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Pads rows to the bucket of the longest; rows that are too long are truncated.
+    """Pads rows to the longest row's bucket width; truncates too long rows.
 
     Args:
         tokens: int32 (B, None).

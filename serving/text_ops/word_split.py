@@ -1,8 +1,8 @@
 """Splits texts into words with their offsets, in the graph, for token classification.
 
-Clients that have words already send them as they are. Raw text is split by these rules,
-which approximate those of English treebanks with regular expressions;
-`bench.splitting` measures how well.
+Clients whose text is already split into words send the words. Raw text is split by the
+rules of `split_words`, which approximate those of English treebanks with regular
+expressions; `bench.splitting` measures how well.
 """
 
 import re

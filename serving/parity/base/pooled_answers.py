@@ -45,7 +45,7 @@ class AnswerParity(ABC):
     def differences(
         self, answers: Mapping[str, np.ndarray], reference: np.ndarray
     ) -> np.ndarray:
-        """Subtracts Keras's scores from those in outputs of `serving_default`."""
+        """Subtracts Keras's scores from the scores in outputs of `serving_default`."""
 
     def saved_model_rows(
         self,

@@ -34,7 +34,8 @@ class PerplexityMetric:
     Args:
         trained: `export.tolerance.perplexity_loss` is the allowed relative increase.
         of_keras: The Keras model's cross-entropy at each token, in nats.
-        ask: Computes a TFLite file's cross-entropy at the same tokens.
+        ask: Computes a TFLite file's cross-entropy at the tokens used for the Keras
+            model.
     """
 
     name = "perplexity"

@@ -223,8 +223,8 @@ def convert(
         endpoints: Endpoints for one text each. A dimension of None can be resized by
             users of the file.
         max_length: The initial value of resizable sizes.
-        folder: Temporarily holds a SavedModel of the same size. Created if it does not
-            exist.
+        folder: Folder that temporarily holds a SavedModel as large as the model.
+            Created if it does not exist.
         in_int8: Whether the file will be quantized to int8 with static ranges.
         custom_ops: As in `convert_endpoints`.
     """

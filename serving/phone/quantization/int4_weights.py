@@ -82,7 +82,7 @@ def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
 
     Args:
         model: Model in the TFLite schema's object API; it is changed in place.
-        source: The same model in float32.
+        source: The same model before quantization, in float32.
         weights: The result of `round_weights` for `source`, or for another file with
             the same weights.
     """

@@ -36,7 +36,7 @@ def coarse_layers(
 
     Args:
         content: The file in float32.
-        calibration: Inputs of each signature.
+        calibration: Calibration inputs of each signature.
         most: The maximum rounding error, relative to the RMS of the median channel,
             which neither outlying tokens nor outlying channels affect.
 

@@ -88,7 +88,8 @@ def write_handover(trained: TrainedRun, folder: Path) -> None:
 
     Raises:
         ConfigError: A label contains a line break, so it cannot be written on one line.
-        ArtifactError: There is no model, it is damaged, or a file cannot be written.
+        ArtifactError: There is no model file, a model file is damaged, or a file cannot
+            be written.
     """
     labels = _labels(trained)
     content = "".join(f"{label}\n" for label in labels or ())

@@ -1,9 +1,9 @@
 """TFLite Metadata, which MediaPipe Tasks reads.
 
-It describes the inputs, the output and the tokenizer, and contains the vocabulary and
-the labels. The metadata is a flatbuffer inside the file's flatbuffer; the vocabulary
-and the labels are in an uncompressed ZIP archive after the model's flatbuffer, which
-the plain interpreter ignores.
+The metadata describes the inputs, the output and the tokenizer, and contains the
+vocabulary and the labels. The metadata is a flatbuffer inside the file's flatbuffer;
+the vocabulary and the labels are in an uncompressed ZIP archive after the model's
+flatbuffer, which the plain interpreter ignores.
 
 MediaPipe's own metadata writer cannot be used: the one in its wheel 1.2.2 cannot be
 imported.

@@ -1,7 +1,7 @@
 r"""Texts on which tokenizers tend to differ, written as escapes to show all characters.
 
-There are no lone surrogates, because UTF-8 has none. Each list of texts here has a text
-that is longer than a row of `golden_ids.py`.
+None of the texts contains lone surrogates, because UTF-8 cannot represent them. Each
+list of texts here has a text that is longer than a row of `golden_ids.py`.
 """
 
 TEXTS = (

@@ -1,7 +1,7 @@
 """JSON schemas of Predict requests and responses for each signature.
 
-Both have a row format (`instances` and `predictions`) and a columnar format (`inputs`
-and `outputs`); see `transbeam.serving.server.protocol.json_requests`.
+Requests and responses have a row format (`instances` and `predictions`) and a columnar
+format (`inputs` and `outputs`); see `transbeam.serving.server.protocol.json_requests`.
 """
 
 from collections.abc import Mapping

@@ -42,8 +42,8 @@ def is_writable(dtype: int) -> bool:
 def predict_pieces(outputs: Outputs, format: Format) -> list[bytes]:
     r"""Formats the response to a Predict request, in the format of the request.
 
-    It is returned in pieces that are sent one after another: joining megabytes of text
-    in a single call would block all other threads.
+    The response is returned in chunks that are sent one after another: joining
+    megabytes of text in a single call would block all other threads.
 
     Args:
         outputs: Arrays by output name, in the order in which they are written.

@@ -50,7 +50,7 @@ def decode_base64(value: object) -> bytes:
     """Decodes the bytes of a `{"b64": "..."}` object.
 
     Raises:
-        StatusError: The value has another form or is not base64.
+        StatusError: The value is not such an object, or its string is not base64.
     """
     if not (isinstance(value, dict) and is_base64(value)):
         raise invalid(

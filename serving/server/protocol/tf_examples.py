@@ -78,7 +78,8 @@ def serialized_examples(found: input_pb2.Input) -> np.ndarray:
         Serialized `tf.Example`s.
 
     Raises:
-        StatusError: There are no examples, or too many for the size of the context.
+        StatusError: There are no examples, or the context copied into each example
+            would be too large in total.
     """
     with_context = found.example_list_with_context
     examples = found.example_list.examples or with_context.examples

@@ -403,7 +403,7 @@ class Service:
         return response
 
     def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
-        """Checks the stop strings and joins those of each text into one string.
+        """Checks stop strings, and joins the stop strings of each text into one.
 
         Raises:
             StatusError: A limit is exceeded.

@@ -1,8 +1,8 @@
 """ASGI application with TF Serving's REST API.
 
-https://www.tensorflow.org/tfx/serving/api_rest. It adds `/livez` (the process is
-running), `/readyz` (every model is available), `/openapi.json`, the metrics, and
-`/v1/models/NAME:stream` for streaming text generation.
+https://www.tensorflow.org/tfx/serving/api_rest. The application adds `/livez` (the
+process is running), `/readyz` (every model is available), `/openapi.json`, the metrics,
+and `/v1/models/NAME:stream` for streaming text generation.
 """
 
 import asyncio
@@ -232,7 +232,7 @@ def _json(body: bytes, status: int = 200) -> Response:
 
 
 class _Pieces(Response):
-    """A JSON response sent in pieces, between which other tasks run."""
+    """A JSON response sent in chunks; other tasks can run between two chunks."""
 
     media_type = _JSON
 

@@ -32,7 +32,7 @@ _HEADERS = {
 class EventStream(Response):
     """A response that sends parts as they are generated.
 
-    It ends when the client disconnects.
+    The response ends when the client disconnects.
 
     Args:
         first: The first part.

@@ -1,8 +1,8 @@
 """Checks of client-provided token ids and positions, in the exported graph.
 
-On some devices an id beyond an embedding table, or a position beyond its row, raises an
-error that lists graph nodes; on others it reads zeros. The checks run on all devices
-and report the reason.
+On some devices an id beyond an embedding table, or a position beyond a row, raises an
+error that lists graph nodes; on other devices zeros are read. The checks run on all
+devices and report the reason.
 """
 
 from collections.abc import Iterator, Mapping

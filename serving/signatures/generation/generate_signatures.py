@@ -42,8 +42,8 @@ class Prompt(NamedTuple):
     Attributes:
         token_ids: int32 (B, P), padded on the left.
         padding_mask: int32 (B, P), 0 for padding.
-        tokens: int32 (B, None), the tokens before the new ones, which are detokenized
-            together with them.
+        tokens: int32 (B, None), the tokens before the new tokens, with which the new
+            tokens are detokenized.
         room: int32 (B,), the number of new tokens that fit after each prompt; 0 or less
             if the prompt is too long.
         source: Further inputs of the model, such as an encoder's ids and their lengths.

@@ -15,7 +15,7 @@ LARGEST = 100.0
 def parse_biases(joined: tf.Tensor, vocabulary_size: int) -> tuple[tf.Tensor, ...]:
     """Parses token ids and their logit biases.
 
-    Fails in the graph with `InvalidArgument` if a string has another form.
+    Fails in the graph with `InvalidArgument` if a string does not have this format.
 
     Args:
         joined: string (B,), empty for no bias.

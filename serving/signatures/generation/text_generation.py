@@ -116,7 +116,7 @@ class TextGenerator:
         Args:
             steps: The model's decode functions.
             prompts: The prompts.
-            most: int32 (B,), the maximum number of new tokens of each.
+            most: int32 (B,), the maximum number of new tokens of each text.
         """
         method = self.config.method
         if isinstance(method, BeamConfig):
@@ -222,7 +222,7 @@ class TextGenerator:
         """Detokenizes new tokens that follow preceding tokens: string (B,).
 
         A token may have other bytes at the beginning of a text than inside it, so new
-        tokens are detokenized together with the last ones before them.
+        tokens are detokenized together with the last tokens before them.
         """
         before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
         new = written_text(new, self.tokenizer)

@@ -2,8 +2,8 @@
 
 One data file contains the vocabulary, the tokenization rules and the Unicode tables,
 because a phone's own Unicode tables depend on the version of its operating system. This
-file needs only Python. `Tokenizer.kt` and `Tokenizer.swift` have the same parts in the
-same order; a change to one has to be made in all three.
+file needs only Python. `Tokenizer.kt` and `Tokenizer.swift` are ports with the same
+classes and functions in the same order; a change to one has to be made in all three.
 
     tokenizer = Tokenizer.load("phone_tokenizer.json")
     row = tokenizer.frame(tokenizer.encode("a text"), length=128)
@@ -237,7 +237,7 @@ class Tokenizer:
         return found
 
     def _answers(self, case: dict[str, Any], length: int, most: int) -> dict[str, Any]:
-        """Returns the values to compare with a golden case, by the same names."""
+        """Returns the values to compare with a golden case, under the same names."""
         encode = self.encode_with_masks if case["masks"] else self.encode
         ids = encode(case["text"])
         answers: dict[str, Any] = {
@@ -519,7 +519,7 @@ class _SentencePiece:
         return text
 
     def _likeliest(self, text: bytes) -> list[tuple[bytes, int]]:
-        """Finds the best pieces by Viterbi's algorithm, in the library's precision."""
+        """Finds the best pieces by Viterbi's algorithm, as precise as SentencePiece."""
         size = len(text)
         best = [0.0] * (size + 1)  # score of the best pieces up to each position
         begins, ids = [-1] * (size + 1), [self._unknown] * (size + 1)
@@ -705,7 +705,7 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
 
     Args:
         symbols: The initial pieces of a word: texts or bytes.
-        fixed: Whether each of them is excluded from merging.
+        fixed: Whether each initial piece is excluded from merging.
         rank: The rank of a pair; None if it cannot be merged.
     """
     symbols = list(symbols)
@@ -740,7 +740,7 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
 
 
 def _longest_of(own: set[bytes], text: bytes, place: int) -> int:
-    """Returns the length of the longest given text that matches here, or 0."""
+    """Returns the length of the longest given text found at a position, or 0."""
     fitting = [len(one) for one in own if text.startswith(one, place)]
     return max(fitting, default=0)
 
