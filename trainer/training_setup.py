@@ -216,7 +216,7 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
 
     Args:
         stage: The training's stage, finished or not.
-        inputs: The inputs of the new plan.
+        inputs: The training stage's inputs with the new number of steps.
         schedule: The schedule of the new plan, with its warm-up as a number of steps.
 
     Raises:

@@ -114,8 +114,9 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
-    All exact copies of a text except the first are `EXACT`. Of the first copies in a
-    group of near duplicates, the first is `KEPT` and the others are `NEAR`.
+    All exact copies of a text except the first are `EXACT`. A group of near duplicates
+    has one document for each distinct text, its first copy: the first of these is
+    `KEPT`, the others are `NEAR`.
 
     Args:
         keys: uint64 `(N,)`, as for `distinct`.

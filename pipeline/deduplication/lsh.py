@@ -41,8 +41,9 @@ def choose_bands(similarity: float, num_hashes: int) -> Bands:
 
     Minimizes a weighted sum of the area above the curve at similarities over the
     threshold (missed pairs) and the area below the curve at lower ones (needless
-    comparisons). As every candidate pair is verified, needless comparisons cost only
-    time, and their area has a much smaller weight.
+    comparisons). As every candidate pair is verified, false positives cost only time,
+    so the area of their probability has a much smaller weight than that of false
+    negatives.
 
     Example:
     >>> choose_bands(0.8, 128)

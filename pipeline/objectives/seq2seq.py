@@ -185,7 +185,7 @@ def frame_pairs(
     tokenizer: Tokenizer,
     run: RunConfig,
 ) -> FramedPairs:
-    """Frames source and target texts, and puts them into records.
+    """Adds special tokens to source and target texts, and puts them into records.
 
     Args:
         sources: The ids of N texts.

@@ -99,7 +99,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Records:
-    """Training records with their placement and counts of unused documents.
+    """Training records, the documents in each, and counts of unused documents.
 
     Attributes:
         arrays: The arrays of the features, each (records, ...).

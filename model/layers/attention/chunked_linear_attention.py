@@ -301,7 +301,7 @@ def _carry_exponents(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums
 
     Args:
         own: The sums of each chunk.
-        first: The sums before the row; None for none.
+        first: The sums over all tokens before the row; None at the start.
         through: bool `(N, B, 1)`, true for chunks that also pass the sums of earlier
             chunks to the next chunk; None if all do.
     """

@@ -132,7 +132,8 @@ def fill_pairs(
     Args:
         first: int (N,), at least 1. The size of each chunk's first side.
         second: int (N,). The size of its second side.
-        capacities: The sizes of both sides of a record; no chunk is larger.
+        capacities: The encoder's and the decoder's length in a record; no chunk is
+            longer.
 
     Returns:
         int64 (N,). The record of each chunk.

@@ -247,7 +247,7 @@ def _differences(one: str, other: str) -> Sequence[int]:
 
 
 def odd_share(text: str, indices: Sequence[int]) -> float:
-    """Computes the share of odd characters among those at some indices.
+    """Computes the share of implausible characters among those at some indices.
 
     Example:
     >>> odd_share("donÆt", [3]), odd_share("c½ur déjà", [1, 6])

@@ -103,7 +103,7 @@ def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     thousands of kinds, and only the most frequent ones are listed.
 
     Args:
-        states: The markers of the work units, which contain their reports.
+        states: The marker files of the work units; each contains its unit's report.
     """
     counts = sum_counts(state.get("dropped", {}) for state in states)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

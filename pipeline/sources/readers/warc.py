@@ -177,7 +177,7 @@ def _skip(archive: PutBack) -> None:
 
 
 def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
-    """Reads the record that begins with a line."""
+    """Reads the rest of a record whose first line was already read."""
     if not line.startswith(b"WARC/"):
         raise _Malformed("not a WARC record", line)
     header = _header(archive, offset)
