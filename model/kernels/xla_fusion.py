@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.model.kernels.elementwise import (
+from transbeam.model.kernels.elementwise_reference import (
     plain_adam_update,
     plain_dropout,
 )

@@ -7,7 +7,8 @@ from keras import ops
 
 from tests.model.conftest import tensorflow_only
 from transbeam.model.kernels.dispatch import plain
-from transbeam.model.kernels.elementwise import dropout, plain_dropout
+from transbeam.model.kernels.elementwise import dropout
+from transbeam.model.kernels.elementwise_reference import plain_dropout
 from transbeam.model.layers.dropout import Dropout
 
 SEED = np.array([7, 3], "uint32")

@@ -12,9 +12,8 @@ from tests.model.conftest import others_thorough, tensorflow_only
 from tests.model.kernels.comparing import assert_same, in_graph
 from transbeam.model.kernels import dispatch as kernels
 from transbeam.model.kernels.dispatch import plain
-from transbeam.model.kernels.elementwise import (
-    gelu,
-    layer_normalization,
+from transbeam.model.kernels.elementwise import gelu, layer_normalization
+from transbeam.model.kernels.elementwise_reference import (
     plain_gelu,
     plain_layer_normalization,
 )
