@@ -99,10 +99,11 @@ def score_tokens(
     """Computes vocabulary logits: float32 `(B, T, V)`.
 
     If a tied embedding is narrower than `x`, a dense layer projects `x` to its width.
-    Its weight is not the transpose of the embedding projection: ALBERT's head has its
-    own, as does OPT-350M, a decoder with a narrow embedding. It is small compared to
-    the embedding, and the transpose would skip the position embeddings and the norm
-    between them. It has no bias, as in OPT.
+    The weight of this layer is not the transpose of the embedding projection: the layer
+    has its own weight in ALBERT's head, and in OPT-350M, a decoder with a narrow
+    embedding. The layer is small compared to the embedding, and the transpose would
+    ignore the position embeddings and the norm that lie between the embedding and its
+    projection. The layer has no bias, as in OPT.
 
     An untied output matrix is as wide as `x`: wide outputs with narrow embeddings work
     better than the reverse (Chung et al.).

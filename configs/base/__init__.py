@@ -1,1 +1,1 @@
-"""Code that schema, loader and commands share: errors, fields, files."""
+"""Code shared by schema, loader and commands: errors, key declarations, files."""

@@ -82,8 +82,8 @@ def writing(path: Path | str) -> Generator[None, None, None]:
         path: The file or folder that is written, for the error message.
 
     Raises:
-        ArtifactError: The disk is full, permission is denied, a file is in the place of
-            a folder, ...
+        ArtifactError: The disk is full, permission is denied, a file exists where a
+            folder is needed, ...
 
     Example:
     >>> with writing("runs/demo"):

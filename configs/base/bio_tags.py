@@ -94,7 +94,7 @@ class EntityTags:
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """Entity types, in order."""
+        """Entity types, in alphabetical order."""
         return tuple(sorted({kind for _, kind in self._parts.values()}))
 
     @cached_property

@@ -63,7 +63,7 @@ def section_keys(section: type) -> dict[str, ConfigKey]:
 
 @functools.cache
 def written_keys(section: type) -> dict[str, ConfigKey]:
-    """The keys that a file may write in a section.
+    """The keys that a configuration file may contain in a section.
 
     The keys of the section's `INHERITANCE` class, such as `preset`, precede its own
     keys.

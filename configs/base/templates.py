@@ -9,7 +9,7 @@ from transbeam.configs.base.errors import ConfigError
 
 @lru_cache
 def template_parts(template: str) -> tuple[tuple[str, str | None], ...]:
-    """Splits a template into pairs of literal text and the field after it, or None.
+    """Splits a template into pairs: literal text, and the field after it or None.
 
     Example:
     >>> template_parts("sum: {text}!")

@@ -248,8 +248,8 @@ def _end(argv: Sequence[str], text: str, error: str, code: int) -> int:
 def _leave(code: int) -> int:
     """Ends the process at once if abandoned threads would delay its exit.
 
-    Beam's worker threads would delay it: they first finish their work, which is no
-    longer needed.
+    Beam's worker threads would delay the exit: they first finish their work, which is
+    no longer needed.
     """
     main = threading.main_thread()
     if any(not t.daemon and t is not main for t in threading.enumerate()):

@@ -14,13 +14,13 @@ class Command:
     """A command of `transbeam`.
 
     Attributes:
-        name: What is typed.
+        name: The command's name, as typed.
         arguments: A dataclass of the arguments; see
             `transbeam.configs.cli.argument_parser`.
         run: The function that runs the command: takes the parsed arguments; returns the
             object that `--json` prints, or None if the function has already printed its
             output.
-        summary: What the command does, for a list of commands.
+        summary: One-line summary of the command, for a list of commands.
         description: A longer description for the command's own `--help`; a text of
             several lines is printed without rewrapping.
         epilog: Examples below the options.
@@ -37,7 +37,7 @@ class Command:
 def run_command(
     about: str | None, commands: Sequence[Command], argv: Sequence[str]
 ) -> int:
-    """Runs the command that the first of the arguments names.
+    """Runs the command named by the first argument.
 
     Args:
         about: The description in the `--help` that lists all commands.

@@ -82,11 +82,11 @@ class Console:
         On a terminal this is a progress bar, elsewhere occasional plain lines.
 
         Args:
-            label: Name of the work.
-            total: Number of units; None if it is not known.
+            label: Label of the progress bar, such as `training`.
+            total: Total number of units of work; None if unknown.
             unit: Name of a unit, as in `12.3 steps/s`.
-            start: Number of units finished before, as after a resume; the speed
-                excludes them.
+            start: Number of units finished before this call, as after a resume; the
+                speed excludes them.
 
         Yields:
             The bar; its methods may be called from any thread.

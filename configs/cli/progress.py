@@ -61,7 +61,7 @@ class Pace:
         return half if self._is_settled and half > 0 else None
 
     def _begin(self, now: float, share: int) -> int:
-        """Index of the sample at which the last 1/`share` of the time begins."""
+        """Index of the sample at the start of the last 1/`share` of the time."""
         begin = now - (now - self._times[0]) / share
         return bisect_right(self._times, begin, hi=len(self._times) - 1) - 1
 

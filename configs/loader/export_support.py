@@ -1,8 +1,9 @@
 """Checks that this version supports a run's export, to servers and to phones.
 
-All objectives and tokenizers can be trained and exported, except for some image sizes;
-phones lack support for one kind of attention. An unsupported run is reported before the
-work starts, and by `transbeam check`.
+All objectives and tokenizers can be trained and exported, except that image models with
+an even number of channels cannot be exported; phones lack support for kernel attention
+in generative models. An unsupported run is reported before the work starts, and by
+`transbeam check`.
 """
 
 from pathlib import Path

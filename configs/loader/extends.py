@@ -29,9 +29,10 @@ def read_root(
     Args:
         text: The YAML.
         file: The file's path, for error messages and to resolve relative paths.
-        chain: Resolved paths of the files from which this file was reached, to detect
-            cycles.
-        lines: If true, messages name lines; false for text that the user cannot see.
+        chain: Resolved paths of the files that refer to this one, directly or
+            indirectly, to detect cycles.
+        lines: If true, error messages contain line numbers; false for text that the
+            user cannot see.
 
     Raises:
         ConfigError: The text is not YAML, or the extended file does not exist or
@@ -120,8 +121,8 @@ def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
     """Merges two configurations.
 
     If `over` names a preset or run as its model, a model that `under` describes key by
-    key is dropped. Keys given next to a preset are kept if `over` names another preset,
-    and keys given next to a run if it names another run: they modify the new model.
+    key is dropped. Other keys in the `model` section of `under` modify the new model,
+    and are kept, if both configurations name a preset, or if both name a run.
     """
     return merge_sections(make_room(under, over), over)
 
@@ -134,7 +135,7 @@ def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:
 
 
 def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
-    """Removes from a configuration the model that another one replaces."""
+    """Removes the model from a configuration if another configuration replaces it."""
     named = find_model_source(over)
     if named is None:
         return under
@@ -149,7 +150,7 @@ def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
 
 
 def find_model_source(root: YamlSection) -> str | None:
-    """Returns the key of `model` that names a whole model, if one does.
+    """Returns the `model` key that selects a whole model, such as `preset`, if any.
 
     Example:
     >>> from transbeam.configs.loader.yaml_nodes import compose

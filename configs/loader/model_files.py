@@ -61,7 +61,8 @@ def find_model_files(run_folder: Path) -> ModelFiles:
     """Finds the model of a run; a trained one takes precedence over an imported one.
 
     Raises:
-        ArtifactError: The run has no model, or the record of its stage is damaged.
+        ArtifactError: The run has no model, or the `stage.json` of its stage is
+            damaged.
     """
     weights = find_model_weights(run_folder)
     if was_trained(run_folder):

@@ -46,7 +46,8 @@ def with_model_source(
 
     Args:
         root: The configuration, after `extends` and all overrides are applied.
-        chain: Resolved paths of the files from which this configuration was reached.
+        chain: Resolved paths of the files that refer to this configuration, directly or
+            indirectly.
 
     Returns:
         The configuration without `preset` and `init_from`, and checks to apply once it
@@ -183,7 +184,8 @@ def _beginning(name: str, where: str, is_alone: bool) -> dict[str, Node]:
 
     Args:
         name: The run whose weights are loaded.
-        where: The position of the key that names this run.
+        where: The origin of the key that names this run: `file:line`, or the `--set`
+            override.
         is_alone: True if the configuration has no `training` section; the default
             number of steps is then used. An existing `training` section must contain
             the number of steps.

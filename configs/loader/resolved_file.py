@@ -61,7 +61,7 @@ def takes_from_elsewhere(run: ResolvedRun) -> bool:
 
 
 def _written(value: Any, node: Node) -> Any:
-    """The subset of a plain value whose keys are written in the configuration."""
+    """Drops the keys of a nested value that are not written in the configuration."""
     if isinstance(value, dict):
         inner = cast("dict[str, Any]", value)
         nodes = node.nodes if isinstance(node, YamlSection) else {}

@@ -68,7 +68,8 @@ class Stage:
 
     Args:
         run_folder: The run's folder.
-        name: The stage, and its folder below the run's: `data`, `training`, `export`.
+        name: The stage's name, which is also its subfolder of the run's folder: `data`,
+            `training`, `export`.
         command: The complete command line that makes the stage, for error messages.
 
     Example:

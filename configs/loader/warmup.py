@@ -34,8 +34,8 @@ def inherited_warmup(
             steps.
 
     Returns:
-        The keys to replace in `inputs`: none if the configuration has a number, or this
-        training does not continue the earlier one.
+        The keys to replace in `inputs`; empty if the configuration sets the number of
+        warm-up steps, or if this training does not continue the earlier one.
 
     Example:
     >>> from transbeam.configs.schema.data import DataConfig

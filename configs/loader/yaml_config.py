@@ -106,7 +106,8 @@ def parse_run(
         overrides: See `load_run`.
         with_model: See `load_run`.
         rules: See `load_run`.
-        lines: If true, messages name lines; false for text that the user cannot see.
+        lines: If true, error messages contain line numbers; false for text that the
+            user cannot see.
     """
     return parse_resolved(
         text, file, overrides, with_model=with_model, rules=rules, lines=lines

@@ -37,7 +37,7 @@ def dump_run(config: RunConfig) -> str:
 
 
 def dump_sections(sections: Mapping[str, Any]) -> str:
-    """Dumps some sections of a run as YAML, not checked as a whole.
+    """Dumps some sections of a run as YAML, without validating their combination.
 
     Args:
         sections: Maps top-level keys to values or dataclasses.

@@ -70,7 +70,7 @@ class YamlList:
 
 @dataclass(frozen=True)
 class YamlSection:
-    """Keys and their values. Each value's `where` is that of its key.
+    """Keys and their values. The `where` of each value is the position of its key.
 
     `outdated` lists keys of an extended file whose `kind` the extending file changed; a
     key that the new kind does not have is ignored.
@@ -105,7 +105,7 @@ def is_blank(node: Node) -> bool:
 
 
 def found(node: Node) -> str:
-    """Describes a node, for an error message after "found"."""
+    """Describes a node, as the text after "found" in an error message."""
     if isinstance(node, YamlSection):
         return "a section"
     if isinstance(node, YamlList):

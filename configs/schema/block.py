@@ -82,7 +82,7 @@ class AlibiPositionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectedAlibiPositionConfig:
-    """ALiBi for encoders: half of the heads look left and half look right.
+    """ALiBi for encoders: half of the heads favor keys on the left, half on the right.
 
     A symmetric distance does not distinguish the tokens before and after. Heads form
     pairs with the same slope, from 1 down, one head for each direction. This variant
@@ -111,7 +111,7 @@ class LinearStretchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class NtkStretchConfig:
-    """A larger base divides the lowest frequency by the factor, keeps the highest."""
+    """NTK-aware base: lowest frequency divided by the factor, highest unchanged."""
 
     kind: Literal["ntk"] = "ntk"
     factor: float = option(

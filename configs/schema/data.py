@@ -79,8 +79,8 @@ class DeduplicationConfig:
     """Removal of exact and near-duplicate documents.
 
     One document of each group of duplicates is kept, a document of the validation split
-    if the group contains any. Of several candidates, the document with the smallest
-    hash is kept.
+    if the group contains any. If there are several candidates, the one with the
+    smallest hash is kept.
     """
 
     exact: bool = option(

@@ -102,7 +102,7 @@ def is_template(column: str) -> bool:
 
 
 def columns_in(column: str, key: str = "text") -> list[str]:
-    """The columns of a text: the named one, or those of a template."""
+    """The columns used for a text: the named one, or the fields of its template."""
     return template_fields(key, column) if is_template(column) else [column]
 
 

@@ -52,7 +52,7 @@ def peak_memory() -> Generator[Peak, None, None]:
 
 
 def give_back_memory() -> None:
-    """Returns free memory to the system, after something large was deleted.
+    """Returns freed memory to the system, after a large object was deleted.
 
     The C library of Linux keeps freed memory between blocks that are still in use.
     After a model is deleted, this can be hundreds of megabytes, which look like a leak

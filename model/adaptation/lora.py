@@ -141,8 +141,8 @@ def merge_lora(model: keras.Model) -> None:
 def save_adapters(model: keras.Model, path: str | Path) -> None:
     """Saves only the adapters: a small file, to be used with the base model.
 
-    Keras merges adapters into the kernels that it saves, and rounds the sum if these
-    are quantized; here they are saved unmerged.
+    Keras merges adapters into the kernels that it saves, and rounds the sums of
+    quantized kernels; this function saves the adapters unmerged.
 
     Args:
         model: A model with adapters.

@@ -92,8 +92,8 @@ def choose(
     """Selects the most important heads and units of each sub-layer.
 
     All sub-layers keep the same number, because a configuration has a single value.
-    Importances are compared only within a sub-layer, so they need not be normalized
-    between blocks, as both papers do.
+    Importances are compared only within a sub-layer, so the normalization between
+    blocks that both papers use is not needed.
 
     If one bias table serves all self-attentions of a stack (T5), the same heads are
     kept in all of them, by their summed importance.
@@ -132,7 +132,7 @@ def choose(
 def of_some_parts(
     weights: Mapping[str, np.ndarray], kept: Mapping[str, Sequence[int]], model: Model
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Slices the weights of pruned sub-layers; others are returned unchanged.
+    """Slices the weights of pruned sub-layers; other weights are returned unchanged.
 
     Args:
         weights: Weights by path.

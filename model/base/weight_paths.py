@@ -34,8 +34,8 @@ def matching(paths: Iterable[str], patterns: Sequence[str], what: str) -> list[s
 
     Args:
         paths: Paths such as `encoder_layer_0/self_attention/query/kernel`.
-        patterns: Glob patterns: `*` matches any characters, also `/`, `?` one
-            character, `[01]` one of these.
+        patterns: Glob patterns: `*` matches any characters, also `/`; `?` matches one
+            character, and `[01]` matches `0` or `1`.
         what: The kind of object that the paths name, such as `"weight"`, for the error
             message.
 

@@ -1,8 +1,8 @@
 """FLOPs and memory of each kind of attention, without its projections.
 
-It counts what the layers in `model/layers/attention` compute for rows of one document,
-including masked scores. Packed rows cost more with global tokens, block sparse,
-low-rank and bidirectional kernel attention; see `docs/cost.md`.
+This module counts the operations of the layers in `model/layers/attention` for rows of
+one document, including masked scores. Packed rows cost more with global tokens, block
+sparse, low-rank and bidirectional kernel attention; see `docs/cost.md`.
 """
 
 import math
@@ -50,7 +50,7 @@ class Reach:
     kept: int = 0
 
     def multiply_adds(self, attention: Attention, head_dim: int) -> int:
-        """Multiply-adds of products with gradients: two products, each K per score."""
+        """Multiply-adds of the matrix products that need gradients, over all heads."""
         return 2 * self.scores * attention.num_heads * head_dim + self.products
 
 
@@ -99,7 +99,7 @@ def _blocks(length: int, size: int) -> int:
 
 
 def _width(seen: tuple[int, int], size: int, length: int) -> int:
-    """Number of blocks in a window that reaches the given tokens before and after."""
+    """Number of blocks that cover a block and the given tokens before and after it."""
     return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in seen)
 
 
@@ -131,10 +131,11 @@ def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> 
 def _kernel(
     attention: KernelAttentionConfig, head_dim: int, length: int, *, causal: bool
 ) -> Reach:
-    """Cost of sums of key features times values, and of their products with queries.
+    """Cost of kernel attention: sums of key-value products, multiplied by queries.
 
-    A decoder computes them in chunks, within which queries and keys are multiplied. Its
-    softmax features are scaled twice, once for pairs and once for sums.
+    A decoder computes the sums in chunks, within which queries and keys are multiplied.
+    The softmax features of a decoder are computed with two scalings: one for the
+    query-key products within a chunk, one for the sums.
     """
     heads, groups = attention.num_heads, attention.key_value_heads
     width = kernel_features(attention, head_dim)

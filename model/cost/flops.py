@@ -1,10 +1,10 @@
 """FLOPs of a model for one sequence, counted without building it.
 
-It counts the graph of `model/build.py`, in float32 and without dropout, as XLA counts
-it before fusion: two FLOPs for each multiply-add of a matrix product, one for each
-element of other operations, including comparisons and selections; exponentials,
-tangents and roots do not count. Work done once per batch (the optimizer, gradient sums
-of a shared table) is not counted, nor is the loss.
+This module counts the FLOPs of the graph of `model/build.py`, in float32 and without
+dropout, as XLA counts them before fusion: two FLOPs for each multiply-add of a matrix
+product, one for each element of other operations, including comparisons and selections;
+exponentials, tangents and roots do not count. Work done once per batch (the optimizer,
+gradient sums of a shared table) is not counted, nor is the loss.
 """
 
 from math import prod

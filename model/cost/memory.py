@@ -111,7 +111,7 @@ def training_memory(
 
 
 def _scores_held(scores: int, training: TrainingConfig) -> int:
-    """Bytes of logits and softmax for one chunk of tokens; for all with a teacher."""
+    """Bytes of logits and softmax of one chunk of tokens, or of all if distilling."""
     if training.distillation is not None:
         return 3 * scores
     return 2 * min(scores, MOST_SCORES)
@@ -245,7 +245,7 @@ def probabilities(side: Side, number: int) -> int:
 def bytes_of_a_score(side: Side, number: int) -> int:
     """Counts the bytes stored for each attention score.
 
-    Full attention without dropout stores none: it recomputes its probabilities.
+    Full attention without dropout stores nothing: its probabilities are recomputed.
     """
     if side.attention.dropout:
         return FLOAT32 + number

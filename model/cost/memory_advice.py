@@ -81,7 +81,7 @@ def _ways(
 
 
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
-    """Smallest number of micro-batches that fits, else the largest; None if none."""
+    """Raises `accumulation` until training fits or to its limit; None if at limit."""
     training = run.training
     more = [
         parts

@@ -46,7 +46,7 @@ class TrainedParameters:
 
 
 def count_parameters(config: Model, vocabulary_size: int) -> dict[str, int]:
-    """Counts a backbone's weights, without task heads, with a decoder's logits.
+    """Counts a backbone's weights, with a decoder's output layer but no task heads.
 
     An encoder's pooler is included. A tied embedding counts once.
 
@@ -106,7 +106,7 @@ def count_head(
 
 
 def as_trained(config: Model, objective: Objective) -> Model:
-    """Returns the config of a run's model, without a pooler that it does not use.
+    """Returns a run's model config, without a pooler that the objective does not use.
 
     Example:
     >>> from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
@@ -162,7 +162,8 @@ def count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
         adaptation: The `training.adaptation` section of a run.
 
     Raises:
-        ConfigError: A pattern matches nothing, or the rank exceeds a kernel's.
+        ConfigError: A pattern matches nothing, or the rank exceeds the smaller
+            dimension of a kernel.
 
     Example:
     >>> shapes = {"layer/query/kernel": (8, 8), "layer/query/bias": (8,)}

@@ -1,6 +1,6 @@
 """Reads the vocabulary size of a tokenizer from its files.
 
-It only counts tokens; the stages that use the files validate them.
+Only tokens are counted; the stages that use the files validate them.
 """
 
 import json

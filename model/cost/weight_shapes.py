@@ -47,7 +47,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def backbone_shapes(config: Model, vocabulary_size: int) -> Shapes:
-    """Shapes of a backbone's weights: no task head, but a decoder's vocabulary logits.
+    """Shapes of a backbone's weights, with a decoder's output layer but no task head.
 
     Args:
         config: The `model` section of a run.

@@ -49,7 +49,7 @@ def take_rows(cache: Any, rows: Any) -> Any:
 
 
 def has_slots(cache: dict[str, Any]) -> bool:
-    """Checks if an attention's cache has a slot per token, and not sums over tokens."""
+    """Checks if an attention's cache has a slot per token, not sums over tokens."""
     return set(cache) == {"key", "value"}
 
 

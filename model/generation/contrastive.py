@@ -87,7 +87,8 @@ def _likeness(hidden, history, number):
     """The largest cosine similarity of each candidate to an earlier token: `(B, k)`.
 
     Args:
-        hidden: float `(B k, S, D)`, the candidates' states in the first free slot.
+        hidden: float `(B k, S, D)`, hidden states; the first free slot holds the
+            candidate's.
         history: The tokens so far, `B` rows.
         number: `k`.
     """

@@ -20,8 +20,9 @@ class DecodeFunctions(NamedTuple):
         max_length: Maximum number of tokens of a text, including its prompt; None for
             no limit.
         can_rewind: True if `index` may decrease, to discard tokens.
-        begin: `begin()` returns these functions for one generation, with the work
-            common to its steps done once; None if there is no such work.
+        begin: `begin()` returns these functions for one generation, with computations
+            that all steps share done in advance; None if there are no such
+            computations.
 
     A cache is any nested structure of tensors whose first axis is the batch. If it is a
     dict, the entries of `"context"` are the same for all rows with the same prompt, and

@@ -48,7 +48,7 @@ def generate(
     Args:
         steps: The model; see `transbeam.model.generation.keras_decode_functions`.
         token_ids: int `(B, P)`, the prompts, padded on the left.
-        padding_mask: int `(B, P)`, 0 for padding; None when there is none.
+        padding_mask: int `(B, P)`, 0 for padding; None if no prompt is padded.
         config: Method, length and stop conditions.
         seeds: int `(B,)`, a seed for each request; required for sampling.
         draft: The draft model of `speculative`.

@@ -93,7 +93,8 @@ def force(scores: Any, history: TokenBuffer, tokens: tuple[int, ...]) -> Any:
     Args:
         scores: float32 `(B, V)`.
         history: The prompts and the tokens generated so far.
-        tokens: The forced first new tokens; later scores are unchanged.
+        tokens: The tokens forced at the beginning of the generated text; the scores of
+            later tokens are unchanged.
     """
     place = ops.minimum(history.num_new, len(tokens) - 1)
     token = ops.take(ops.convert_to_tensor(tokens, "int32"), place)

@@ -62,7 +62,7 @@ class TokenBuffer(NamedTuple):
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
 
     def goes_on(self, finished: Any, size: Any) -> Any:
-        """True while a row is not finished, `(B,)`, and has less than `size` tokens."""
+        """True while a row `(B,)` is unfinished with less than `size` new tokens."""
         some_open = ops.logical_not(ops.all(finished))
         return ops.logical_and(self.num_new < size, some_open)
 

@@ -33,13 +33,14 @@ def attention_probabilities(
         `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention, and
         for low-rank attention with its projected keys as `S`. For sliding windows they
         are `(N, B, H, b, S)`, with the keys of a block's window as `S`. Global window
-        and block sparse attention have two entries, since some queries (global tokens,
-        or outermost blocks) attend to their whole document: the first, under the
-        layer's path, is for all queries, `(N, B, H, b, S)`, with the keys of a window
-        and then the distant keys as `S`; ignore its rows for these queries. The second,
-        under the layer's path with `/global` appended, has the probabilities of these
-        queries, `(N, B, H, T, b)`, one block of keys after the other, which sum to one
-        over all blocks. Kernel attention has no probabilities and is omitted.
+        and block sparse attention have two entries, because some queries (global
+        tokens, or outermost blocks) attend to their whole document. The first entry,
+        under the layer's path, has shape `(N, B, H, b, S)`, with the keys of a window
+        and then the distant keys as `S`; its rows for these queries have no meaning.
+        The second, under the layer's path with `/global` appended, has the
+        probabilities of these queries, `(N, B, H, T, b)`, one block of keys after the
+        other, which sum to one over all blocks. Kernel attention has no probabilities
+        and is omitted.
 
     Example:
     >>> import numpy as np

@@ -34,7 +34,7 @@ def scaled_dot_product_attention(
         value: float `(B, S, G, K)`.
         row_bias: `row_bias(start, size, *trained)` returns the bias of the scores of
             the `size` queries from `start` on: float32, of rank 4 and broadcastable to
-            `(B, H, size, S)`. `start` and `size` are int32 scalars, tensors or not. A
+            `(B, H, size, S)`. `start` and `size` are ints or int32 scalar tensors. A
             bias shared by all heads is assumed to be a mask, and is cast to the dtype
             of `query`.
         trained: Tensors that are passed to `row_bias` and get gradients, such as a

@@ -1,7 +1,8 @@
 """Attention for one block of queries at a time, for TensorFlow.
 
-It uses plain ops, in patterns that TensorFlow's graph optimizer recognizes: it fuses
-`matmul(query, key) * scale + bias` to one kernel if all heads share the bias.
+This module uses plain ops, in patterns that TensorFlow's graph optimizer recognizes:
+the optimizer fuses `matmul(query, key) * scale + bias` to one kernel if all heads share
+the bias.
 
 Shapes: `C` queries of a block; the other letters are those of
 `transbeam.model.kernels.attention`. In this module heads precede tokens: queries are

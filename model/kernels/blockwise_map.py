@@ -18,9 +18,9 @@ def in_groups(
 ) -> Any:
     """Calls a function of blocks, each with a window of blocks around it.
 
-    With TensorFlow it is called for one group of blocks after the other, and again for
-    the gradient, so its intermediate results never exist for all blocks at once. With
-    other backends it is called once for all blocks.
+    With TensorFlow the function is called for one group of blocks after the other, and
+    again for the gradient, so its intermediate results never exist for all blocks at
+    once. With other backends the function is called once for all blocks.
 
     Shapes: `N` blocks, each with a window of `W` columns.
 

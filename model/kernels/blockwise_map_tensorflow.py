@@ -48,7 +48,7 @@ class _Groups:
         blocks: `N`.
         size: Number of blocks in each group: the last group overlaps the one before it.
         count: Number of groups.
-        more: `W - 1`, the number of columns of a group in excess of its blocks.
+        more: `W - 1`: a group has this many more columns than blocks.
     """
 
     blocks: Any

@@ -196,8 +196,8 @@ def _compiled_by_xla() -> bool:
 def _write_rows(cache, new, index):
     """Writes to the memory of `cache`, even if it has other references.
 
-    All reads of the cache in an iteration must be inputs of the next update, just as
-    the logits of one token are needed to compute the next token.
+    An update must depend on the results of all reads of the cache before it, as the
+    computation of a token depends on the logits of the previous token.
     """
     import tensorflow as tf
 

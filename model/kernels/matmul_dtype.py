@@ -1,6 +1,6 @@
 """The dtype in which bfloat16 matrices are multiplied on a CPU.
 
-Processors with instructions for bfloat16 are fastest with it. Other processors take
+Processors with bfloat16 instructions are fastest in bfloat16. Other processors take
 twice as long as with float32, so converting the matrices to float32 is faster. The
 reported processor features do not decide this, because some machines report unusable
 ones, and other properties matter more: the time is measured.

@@ -46,7 +46,7 @@ def measure_matmul(
     Args:
         cache: The folder of the cache; the user's cache folder if left out.
         program: The measuring program, run by this Python.
-        time_limit: Seconds after which it is stopped.
+        time_limit: Seconds after which the measuring program is stopped.
 
     Raises:
         MeasurementError: The program was killed, failed, or took too long. A failure is

@@ -159,7 +159,7 @@ def vocabulary_loss(
 
 
 def _over_chunks(function: Any, inputs: Any, num_chunks: Any, nothing: Any) -> Any:
-    """Sums a function's first results over chunks, and concatenates the second ones."""
+    """Sums a function's first result over chunks, and concatenates the second."""
     if isinstance(num_chunks, int) and num_chunks == 1:
         return function(*inputs)
     number = ops.shape(inputs[0])[0]

@@ -1,9 +1,9 @@
 """Elementwise operations that XLA fuses to one kernel, for TensorFlow.
 
-They are XLA clusters in a TensorFlow graph: on a CPU XLA's own matrix products are
-slower, much slower in bfloat16, so they are not part of a cluster. Inputs and outputs
-may be in half precision; the computation is in float32. The gradient of each is a
-second cluster, which keeps only the first one's input.
+The operations are XLA clusters in a TensorFlow graph, without matrix products: on a
+CPU, XLA computes these more slowly than TensorFlow, much more slowly in bfloat16.
+Inputs and outputs may be in half precision; the computation is in float32. The gradient
+of each operation is a second cluster, which keeps only the input of the first cluster.
 """
 
 import math

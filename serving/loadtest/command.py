@@ -45,8 +45,8 @@ class LoadtestArguments:
     )
     texts: tuple[str, ...] = argument(
         "--text TEXT",
-        "what to ask about, for signatures that take a text; may be given again, and "
-        "is asked in turn",
+        "a text to send, for signatures that take a text; may be given again, and the "
+        "texts are sent in turn",
         default=(),
     )
     input: Path | None = argument("--input FILE", "many texts, one a line")
@@ -78,7 +78,7 @@ class LoadtestArguments:
         type=_positive,
     )
     token_file: Path | None = argument(
-        "--token-file FILE", "the secret the server asks for"
+        "--token-file FILE", "the secret that the server requires"
     )
     certificate: Path | None = argument(
         "--certificate FILE", "PEM of who signed the server's certificate"

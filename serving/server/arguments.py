@@ -41,7 +41,7 @@ _SERVED = ArgumentGroup("what is served, one of these")
 _WHERE = ArgumentGroup("where")
 _WRITTEN = ArgumentGroup(
     "what is written down",
-    "Nothing, unless it is asked for: what people send is private.",
+    "Nothing by default: what clients send is private.",
 )
 
 
@@ -62,7 +62,7 @@ class ServedModelArguments(OptionalRunArguments):
         group=_SERVED,
     )
     name: str | None = argument(
-        "--name NAME", "by which --model is asked; the folder's name if left out"
+        "--name NAME", "the name of --model in requests; the folder's name if left out"
     )
 
 
@@ -171,8 +171,8 @@ class LogArguments:
 
     access_log: Path | None = argument(
         "--access-log FILE",
-        "append a line of JSON for each request: which model was asked for how much, "
-        "how long it took and how it ended, but no texts",
+        "append a line of JSON for each request: model, number of rows, time and status, "
+        "but no texts",
         group=_WRITTEN,
     )
     log_requests: Path | None = argument(

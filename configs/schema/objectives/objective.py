@@ -1,9 +1,10 @@
-"""`objective`: the union of all kinds, grouped by the form of their predictions.
+"""`objective`: the union of all kinds, grouped by the type of their predictions.
 
-Only this module maps kinds of objectives to forms of predictions, which are unions of
-config classes. Code that differs by form checks these unions with `isinstance` and ends
-in `assert_never`. Code that differs by kind uses a table `ByKind`. When a kind is added
-here, the type checker reports all code of both sorts in which it is missing.
+Only this module groups the kinds of objectives by the type of their predictions, such
+as a class or a text; each group is a union of config classes. Code that depends on the
+type of predictions checks these unions with `isinstance` and ends in `assert_never`.
+Code that depends on the kind of objective uses a `ByKind` table. When a kind is added
+here, the type checker reports all such code in which the kind is missing.
 """
 
 from typing import Generic, TypedDict, TypeVar

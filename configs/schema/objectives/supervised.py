@@ -198,7 +198,7 @@ class SpanQAConfig:
 
     @property
     def minimum_sequence_length(self) -> int:
-        """The smallest `data.sequence_length`: fits question, specials and one token.
+        """Smallest `data.sequence_length`: question, special tokens, one text token.
 
         Example:
         >>> SpanQAConfig(max_question_length=64).minimum_sequence_length

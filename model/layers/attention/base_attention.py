@@ -65,8 +65,8 @@ class Attention(SameShapeLayer):
         ConfigError: The heads do not fit the width.
         ValueError: `inputs` is not of rank 3, or `sequence_info` does not fit it.
 
-    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, with a
-    warning of Keras.
+    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, and
+    Keras warns about it.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2
@@ -178,7 +178,8 @@ class Attention(SameShapeLayer):
             position_ids: int `(B, T)`, or None for 0, 1, 2, ... in each row.
 
         Returns:
-            `(B, T, H, K)`, already scaled, and twice `(B, T, G, K)`.
+            Queries `(B, T, H, K)`, already scaled, and keys and values, both `(B, T, G,
+            K)`.
         """
         query, key, value = map(self.split, self._dense(inputs))
         query, key = (self.rotate(x, position_ids) for x in (query, key))
@@ -216,7 +217,7 @@ class Attention(SameShapeLayer):
         return reshape(x, (batch, length, width // self.head_dim, self.head_dim))
 
     def join(self, outputs):
-        """Projects the heads' `(B, T, H, K)` to the layer's output `(B, T, D)`."""
+        """Joins and projects the heads' outputs: `(B, T, H, K)` to `(B, T, D)`."""
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 

@@ -60,7 +60,7 @@ class AccessTokens:
         if not found:
             raise StatusError(
                 StatusCode.UNAUTHENTICATED,
-                "this server asks for a token: send the header Authorization: Bearer "
+                "this server requires a token: send the header Authorization: Bearer "
                 "TOKEN",
             )
         if right is not None and right not in found[0]:
