@@ -29,8 +29,8 @@ def build_seq2seq(
 ) -> keras.Model:
     """Builds the encoder and the decoder that a config describes.
 
-    Both share one token embedding. In packed rows, the n-th document of the decoder
-    attends to the n-th of the encoder.
+    The encoder and the decoder share one token embedding. In packed rows, the n-th
+    document of the decoder attends to the n-th of the encoder.
 
     Shapes: `B` batch, `S` length of the source, `T` length of the target, `V`
     vocabulary, `D` hidden width; `B`, `S` and `T` are free.

@@ -191,7 +191,7 @@ def _readings(manifest: Mapping[str, Any]) -> Iterator[CardSection]:
 
 
 def _encodings(found: Sequence[Mapping[str, Any]]) -> Table:
-    """Returns a row for each codec, then a row for each of the least certain files."""
+    """Returns a row per codec, then rows of files whose codec is least certain."""
     files = [row for row in found if "file" in row]
     rows: Table = []
     for codec in sorted({row["codec"] for row in files}):

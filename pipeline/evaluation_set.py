@@ -96,7 +96,7 @@ class HeldOut:
 
 
 def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
-    """Reads the documents of the validation split (or of the shard used as one).
+    """Reads the documents of the validation split, or of the shard that replaces it.
 
     Args:
         manifest: The manifest of a data folder or of a test set.

@@ -32,7 +32,7 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 
     Args:
         invocation: The command.
-        seconds: Seconds that several workers wait for each other.
+        seconds: The maximum number of seconds to wait for the other workers.
     """
     with open_rendezvous(
         invocation.config, invocation.console.warn, seconds

@@ -1,14 +1,14 @@
 """`transbeam sweep`: a run for each combination of values, and one page about them.
 
-In the sweep's folder are:
+The sweep's folder contains:
 
     1f3a09c2/ ...   one run folder each, named by a hash of its overrides
     sweep.json      the overrides and results of each run
     sweep.html      the same as a table and a chart
 
-A finished run is not repeated, so an interrupted sweep resumes; a value that is added
-to the grid later adds its runs. Runs with identical records share the files. A failed
-run does not stop the others; the sweep fails after the last run.
+A finished run is not repeated, so an interrupted sweep resumes; if a value is added to
+the grid later, only its runs are made. Runs with identical records share the files. A
+failed run does not stop the others; the sweep fails after the last run.
 """
 
 import json
@@ -197,7 +197,7 @@ def _environment() -> dict[str, str]:
 def _passing_on_sigterm() -> Generator[Callable[[subprocess.Popen], None], None, None]:
     """Yields a function that sets the process to which SIGTERM is forwarded.
 
-    A SIGTERM that arrives earlier, while the process starts, is forwarded then.
+    A SIGTERM that arrives before the process is set is forwarded when it is set.
     """
     started: subprocess.Popen | None = None
     is_stopped = False

@@ -162,7 +162,8 @@ def make_deterministic() -> None:
     """Makes TensorFlow and XLA ops bitwise deterministic, which can be slower.
 
     Raises:
-        ConfigError: On JAX with a GPU, `XLA_FLAGS` lacks the flag that this needs.
+        ConfigError: On JAX with a GPU, `XLA_FLAGS` lacks the flag for deterministic
+            ops.
     """
     on_gpu = keras.backend.backend() == "jax" and has_gpu()
     if on_gpu and _FLAG not in os.environ.get("XLA_FLAGS", ""):
@@ -212,16 +213,17 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
     """Returns whether an earlier training can be continued to another number of steps.
 
     This requires that only the number of steps differs, and that every step up to the
-    last checkpoint has the same learning rate in both plans.
+    last checkpoint has the same learning rate with both numbers.
 
     Args:
         stage: The training's stage, finished or not.
         inputs: The training stage's inputs with the new number of steps.
-        schedule: The schedule of the new plan, with its warm-up as a number of steps.
+        schedule: The schedule for the new number of steps, with its warm-up as a number
+            of steps.
 
     Raises:
-        ArtifactError: The training is finished, the new plan has more steps, and the
-            learning rate has already decayed toward the earlier plan's end.
+        ArtifactError: The training is finished, the new number of steps is larger, and
+            the learning rate has already decayed toward the earlier end.
     """
     there = stage.inputs()
     checkpoints = list_checkpoints(stage.path / "checkpoints")

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The command's arguments; by default those of the process.
 
     Returns:
-        The exit status: 0, or 2 for an error of the user's.
+        The exit status: 0, or 2 for a user error.
     """
     from transbeam.__main__ import main
 

@@ -61,7 +61,7 @@ class _AfterKeras:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Finds only `keras`, by the other finders on `sys.meta_path`."""
+        """Finds only `keras`, with the other finders of `sys.meta_path`."""
         if name != "keras":
             return None
         others = (finder for finder in sys.meta_path if finder is not self)

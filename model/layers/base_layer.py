@@ -50,7 +50,7 @@ class SameShapeLayer(ConfiguredLayer):
 
 
 class TokenwiseLayer(SameShapeLayer):
-    """A layer of the same output shape that passes the Keras mask through unchanged."""
+    """A layer that preserves its input's shape and passes through the Keras mask."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)

@@ -40,8 +40,8 @@ class TransformerBlock(SameShapeLayer):
             without warm-up but needs a further norm after the last block.
 
     Attributes:
-        rematerialize: If true, training stores only a block's inputs and recomputes the
-            rest for the gradient: less memory, one more forward pass.
+        rematerialize: If true, training stores only a block's inputs and recomputes its
+            intermediate results for the gradient: less memory, one more forward pass.
 
     Call arguments:
         inputs: float `(B, T, D)`.

@@ -49,8 +49,8 @@ class Dropout(keras.layers.Dropout):
 class Seeds:
     """The next seeds of the dropout layers within a layer.
 
-    A rematerialized computation must use the same seeds both times, in the order of its
-    calls, and advance them only once.
+    A rematerialized computation runs twice: both runs must use the same seeds in the
+    same order, and the seeds must advance only once.
 
     Args:
         layer: Any layer.

@@ -138,7 +138,7 @@ class TokenEmbedding(Int8Table):
 class SegmentEmbedding(TokenwiseLayer):
     """Adds a learned vector for the segment of the input that a token belongs to.
 
-    BERT distinguishes the two sentences of a pair only by this.
+    BERT distinguishes the two sentences of a pair only by these vectors.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 

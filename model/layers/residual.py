@@ -178,9 +178,9 @@ class DropPathResidual(Residual):
     Masking: passes the Keras mask of `inputs` through unchanged.
 
     References:
-        - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; they drop
-          for a whole batch, here for single rows, as in [Larsson et
-          al.](https://arxiv.org/abs/1605.07648)
+        - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; the paper
+          drops the update of a whole batch, this layer that of single rows, as in
+          [Larsson et al.](https://arxiv.org/abs/1605.07648)
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Builds the parts of a block from a config: one `build_*` function for each part.
 
 A new kind needs a dataclass in `configs/schema/block.py` or `attention.py`, a layer,
-and a `case` here; the type checker reports every `match` without it.
+and a `case` here; the type checker reports every `match` without that case.
 """
 
 from dataclasses import asdict

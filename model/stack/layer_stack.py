@@ -26,8 +26,8 @@ from transbeam.model.stack.stack_spec import StackSpec
 class LayerStack:
     """The layers of a stack, and the order in which they are called.
 
-    A model's graph is built by calling it with Keras inputs; generation calls the same
-    layers again, with a cache.
+    A model's graph is built by calling these layers with Keras inputs; generation calls
+    the same layers again, with a cache.
     """
 
     position_embedding: keras.layers.Layer | None
@@ -194,8 +194,9 @@ def build_token_embedding(plan: StackSpec, vocabulary_size: int) -> TokenEmbeddi
 def build_embedding_projection(plan: StackSpec) -> Dense | None:
     """Builds the projection of narrow embeddings, which all stacks of a model share.
 
-    Together with the token embedding it factorizes a full-width embedding, which all
-    stacks would share too. It has a bias, as in ALBERT and ELECTRA.
+    The token embedding and this projection factorize an embedding of full width; all
+    stacks share both, as they would share that embedding. The projection has a bias, as
+    in ALBERT and ELECTRA.
 
     Returns:
         A layer from `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.

@@ -38,7 +38,7 @@ class StackSpec:
     seed: int | None = 0
 
     def at(self, name: str) -> "StackSpec":
-        """Returns a copy with the derived seed of a named part.
+        """Returns a copy whose seed is derived from this seed and a layer's name.
 
         Example:
         >>> from transbeam.configs.schema.model import EncoderConfig

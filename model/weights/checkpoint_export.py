@@ -131,7 +131,7 @@ def _fitting(
 def _fit(
     family: Family, shapes: Shapes, description: Description
 ) -> tuple[dict[str, Any], list[WeightMapping], str]:
-    """Converts a model's settings to a family's and back; checks that none is lost."""
+    """Converts a model's settings to a family's and back; checks that none are lost."""
     settings = {**family.write(description), **description.token_ids}
     links = link(family.rows(description), shapes, description.sizes, "its files")
     names = {found.theirs for found in links}

@@ -47,7 +47,8 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
         path: A file written by `save_weights_by_path`.
 
     Raises:
-        ArtifactError: The file is missing, damaged, or of another kind.
+        ArtifactError: The file is missing or damaged, or was not written by
+            `save_weights_by_path`.
     """
     try:
         file = safe_open(path, framework="np")

@@ -1,7 +1,7 @@
 """Accounts for source bytes: used, filtered, quarantined or unread.
 
-Known are the size of each file on disk and the number of its bytes that could not be
-read. The size of each document on disk is unknown, as a file may be compressed, or the
+The size of each file on disk and the number of its bytes that could not be read are
+known. The size of each document on disk is unknown, as a file may be compressed, or the
 text may be one of several columns. Therefore the bytes read from a work unit are
 attributed to its documents in proportion to their text sizes.
 """
@@ -49,7 +49,7 @@ class UnreadFile:
         size: The file's size in bytes.
         unread: The number of bytes that could not be read.
         documents: The number of documents that were read from the file.
-        doubtful: Whether an unknown further amount may be lost or wrong.
+        doubtful: Whether an unknown further amount of the file may be lost or wrong.
         reasons: Short reasons why bytes could not be read.
     """
 

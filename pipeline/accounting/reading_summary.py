@@ -58,7 +58,7 @@ def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
 
 
 def not_read(reading: Mapping[str, Any]) -> str:
-    """Returns the list of incompletely read files that ends a summary; empty if none.
+    """Returns a list of incompletely read files to append to a summary; may be empty.
 
     Example:
     >>> not_read({"unread": {"bytes": 0, "files": []}})

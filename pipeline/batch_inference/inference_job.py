@@ -125,7 +125,7 @@ def read_blocks(
 
 
 def _checked(item: Document | Filtered | Rejected) -> Document | Filtered | Rejected:
-    """Returns the document with its text as model input; rejects text UTF-8 lacks."""
+    """Returns the document with its text as model input; rejects lone surrogates."""
     if not isinstance(item, Document):
         return item
     # A byte order mark and the end of the last line belong to the file.

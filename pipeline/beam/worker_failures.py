@@ -17,12 +17,12 @@ _MARKED = re.compile(re.escape(_OPEN) + r"(\[.*?\])" + re.escape(_CLOSE))
 
 
 class WorkerFailure(Exception):
-    """A user error in a form that passes through Beam."""
+    """A user error as a line of JSON, which is preserved in Beam's exceptions."""
 
 
 @contextmanager
 def marked_user_errors() -> Iterator[None]:
-    """Marks user errors that are raised inside, for `find_user_error`.
+    """Marks user errors raised in the `with` block, for `find_user_error`.
 
     Example:
     >>> try:

@@ -1,4 +1,4 @@
-"""Replaces personal data found by regular expressions, such as by `<email>`."""
+"""Replaces personal data, found by regular expressions, by tags such as `<email>`."""
 
 import functools
 import importlib

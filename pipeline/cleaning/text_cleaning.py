@@ -79,7 +79,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def normalize_text(text: str, config: CleaningConfig) -> str:
-    r"""Normalizes line ends to `\n`, strips blank edges and BOM, and applies the rules.
+    r"""Normalizes line ends to `\n`, strips white space and BOM, and applies the rules.
 
     Example:
     >>> normalize_text("ﬁne\x07\r\n", CleaningConfig(normalization="nfkc"))

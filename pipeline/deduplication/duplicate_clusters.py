@@ -34,9 +34,8 @@ _KINDS = {"exact": EXACT, "near": NEAR}
 def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
     """Returns one document for each distinct text, in order of precedence.
 
-    Texts of validation documents precede all others, and of the copies of a text, a
-    validation copy is preferred to a training copy. Otherwise the documents are sorted
-    by key.
+    Texts of validation documents precede all other texts; if a text has copies in both
+    splits, a validation copy is returned. Otherwise the documents are sorted by key.
 
     Args:
         keys: uint64 `(N,)`, the keys of all documents, in the order of the document
@@ -99,7 +98,7 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
         held_out: bool `(N,)`, in the order of `distinct`: all `True` first.
 
     Returns:
-        int64 `(N,)`, as from `clusters`.
+        int64 `(N,)`: for each document, the smallest index in its group.
 
     Example:
     >>> pairs = np.array([[0, 2], [1, 2], [2, 3]])
@@ -199,7 +198,7 @@ def leaked(
 def find_originals(
     keys: np.ndarray, verdict: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
-    """Returns for each document the index of the kept one; its own index if it is kept.
+    """Returns the index of the document that each document duplicates, or its own.
 
     Args:
         keys: uint64 `(N,)`, as for `duplicate_clusters.distinct`.

@@ -120,9 +120,9 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Splits texts into words.
 
     Returns:
-        A uint64 array of the code points of all words, in which the first of each word
-        is marked; the offset of each word in this array, followed by the array's
-        length; and the number of words of each text.
+        A uint64 array of the code points of all words, in which the first code point of
+        each word is marked; the offset of each word in this array, followed by the
+        array's length; and the number of words of each text.
     """
     joined = "\0".join([text.replace("\0", " ") for text in texts])
     joined = unicodedata.normalize("NFKC", joined).casefold()

@@ -235,7 +235,7 @@ class Damage:
         detail: Further information for messages.
         offset: The position of the damage in the file, as in `Document`.
         unread: The number of unread bytes; None for the rest of the file.
-        doubtful: Whether an unknown further amount may be lost or wrong.
+        doubtful: Whether an unknown further amount of the file may be lost or wrong.
     """
 
     reason: str
@@ -271,7 +271,7 @@ class BrokenFile(Exception):
 
     @classmethod
     def from_damage(cls, damage: Sequence[Damage]) -> "BrokenFile":
-        """Makes an exception for several damaged parts, with the last's message."""
+        """Makes an exception for damaged parts, with the message of the last part."""
         last = damage[-1]
         broken = cls(last.reason, last.detail, last.offset)
         broken.damage = tuple(damage)

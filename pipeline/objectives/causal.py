@@ -44,7 +44,7 @@ def target_features(length: int) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Packs documents, each framed by special tokens, with next-token targets."""
+    """Packs documents with their special tokens; the targets are the next tokens."""
     return make_packed_records(batch, tokenizer, run)[0]
 
 
@@ -87,7 +87,7 @@ def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarr
 
     Returns:
         int32 and float32, of the shape of `packed.token_ids`: the targets, and their
-        weights, 1 if there is one, else 0.
+        weights: 1 for tokens with a target, else 0.
     """
     document_ids = packed.document_ids
     targets = np.zeros_like(packed.token_ids)

@@ -40,7 +40,7 @@ class RecordMaker(Protocol):
     def make_records(
         self, batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
     ) -> Records:
-        """Makes the records of one part of one split, as a pure function."""
+        """Makes the records of a document part in one split, as a pure function."""
         ...
 
 

@@ -39,7 +39,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 def features(run: RunConfig) -> tuple[Feature, ...]:
-    """Returns the features of a record; with dynamic masking the trainer masks."""
+    """Returns the features of a record; without targets if masking is dynamic."""
     assert isinstance(run.objective, MaskedConfig)
     length = run.data.sequence_length
     if run.objective.masking == "dynamic":

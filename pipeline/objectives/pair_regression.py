@@ -1,4 +1,4 @@
-"""Regression of pairs: `[CLS] text [SEP] second text [SEP]` and a number for both."""
+"""Regression of pairs: `[CLS] text [SEP] second text [SEP]` and a target number."""
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import Split

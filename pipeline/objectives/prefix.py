@@ -55,8 +55,8 @@ def make_records(
 def prefixes(packed: Packed, seed: int) -> np.ndarray:
     """Returns 1 at the prefix of each chunk, at least one token, int32 (records, L).
 
-    At least one token follows, unless the chunk has only one; all possible lengths are
-    equally likely.
+    At least one token follows the prefix, unless the chunk has only one token; all
+    possible prefix lengths are equally likely.
     """
     chunks = packed.chunks
     draws = uniform(stage_key(seed, "prefix"), chunks.keys, chunks.offsets)

@@ -1,15 +1,16 @@
 """Sentence pairs: masked tokens as in `masked`, and a label for the second segment.
 
 `[CLS] first segment [SEP] second segment [SEP]`, one pair in a record, each segment
-one or more sentences. The second segment is the one that follows or, half of the time,
-a negative: for `next_sentence` one from another document ([Devlin et al.,
-2019](https://arxiv.org/abs/1810.04805), A.2), for `sentence_order` the two in the wrong
-order ([Lan et al., 2020](https://arxiv.org/abs/1909.11942), 3.1).
+one or more sentences. The second segment is the one that follows the first in the
+document or, half of the time, a negative: for `next_sentence` a segment of another
+document ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), A.2), for
+`sentence_order` the two segments are swapped ([Lan et al.,
+2020](https://arxiv.org/abs/1909.11942), 3.1).
 
-Unlike in BERT's own code, "another document" is never the same one; a single sentence
-that remains at a document's end is left out, as it could only be in a negative pair and
-would unbalance the labels; and pairs are not truncated to fit, but have fewer
-sentences.
+Unlike in BERT's own code, a segment "of another document" never comes from the same
+document; a single sentence that remains at a document's end is left out, as it could
+only be in a negative pair and would unbalance the labels; and pairs are not truncated
+to fit, but have fewer sentences.
 """
 
 import numpy as np
@@ -72,7 +73,8 @@ def make_records(
         split: The split of the documents.
         negatives: Passages of other documents, with the hashes of these documents as
             keys; given for `next_sentence` if the batch has few documents. In
-            `Records.placement` they have the row numbers after those of the batch.
+            `Records.placement` these passages have the row numbers that follow those of
+            the batch.
     """
     config, length = run.objective, run.data.sequence_length
     assert isinstance(config, SentencePairsConfig)
@@ -134,13 +136,13 @@ def make_records(
 
 
 def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
-    """Repeats each value by its lengths per row, and concatenates the rows."""
+    """Repeats values by the lengths of each row, and concatenates the rows."""
     times = np.stack(lengths, axis=1)
     return np.repeat(np.tile(values, len(times)), times.reshape(-1))
 
 
 def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packed:
-    """Converts the records to packed ones with a single chunk each, for masking."""
+    """Converts the records to `Packed` with one chunk each, as masking requires."""
     ones = np.ones(len(pairs.keys), np.int64)
     one, two = pairs.lengths[:, 0], pairs.lengths[:, 1]
     is_content = _repeated([0, 1, 0, 1, 0], [ones, one, ones, two, ones])

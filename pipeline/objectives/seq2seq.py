@@ -118,8 +118,8 @@ def pair_records(
     Args:
         pairs: The pairs; those whose source or target has no token are left out and
             counted.
-        reasons: Why a document of the batch cannot be used; reasons for pairs that are
-            too long are added.
+        reasons: Reasons why documents of the batch cannot be used; the function adds
+            those for pairs that are too long.
         tokenizer: The tokenizer, for the special tokens.
         run: The run's configuration, for the encoder's length.
         config: Configuration with the decoder's length and the rules for packing and
@@ -190,7 +190,7 @@ def frame_pairs(
     Args:
         sources: The ids of N texts.
         targets: The ids of the N target texts.
-        record: int (N,), ascending. The record of each pair.
+        record: int (N,), ascending. The index of each pair's record.
         lengths: Tokens per record, of the encoder and of the decoder.
         tokenizer: The tokenizer, for its special tokens.
         run: The configuration, for the message if a special token is missing.

@@ -92,13 +92,14 @@ def corrupt(
     Args:
         ids: int32. All texts, concatenated.
         chunks: The ranges of the N texts.
-        sentinels: int (S,). The ids for the first span of a text, the second, …
+        sentinels: int (S,). The sentinel ids for the first, second, … span of a text.
         config: Configuration with the noise density and the mean span length.
         seed: The run's seed.
 
     Returns:
         N rows each: the texts with a sentinel in place of each span; and the spans,
-        each after its sentinel. Each token of the texts is in one of the two.
+        each after its sentinel. Each token of the texts is in exactly one of these two
+        results.
     """
     # Blocks of texts are so small that their tokens stay in the CPU cache.
     ends = np.cumsum(chunks.lengths)

@@ -3,9 +3,9 @@
     [CLS] question [SEP] window of the text [SEP]
 
 A long text is split into overlapping windows, one record each. If a window does not
-contain the whole answer, or there is none, the target is the position of `[CLS]`, 0
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). The first of
-several answers is the target.
+contain the whole answer, or the question has no answer, the target is the position of
+`[CLS]`, 0 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). The
+first of several answers is the target.
 """
 
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class _Windows:
     """Overlapping windows of texts; all arrays (N,).
 
     Attributes:
-        document: int64. The text of each window, ascending.
+        document: int64. The index of each window's text, ascending.
         start: int64. The window's first token within the text.
         length: int64. The window's number of tokens.
     """

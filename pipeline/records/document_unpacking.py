@@ -11,8 +11,8 @@ def split_documents(document_ids: np.ndarray) -> list[np.ndarray]:
             padding and the tokens of a document are adjacent.
 
     Returns:
-        Indices in the flattened array, per document: in the order of the rows, and
-        within a row of the documents.
+        One array of indices into the flattened `document_ids` per document, in the
+        order of the rows and, within a row, of the documents.
 
     Example:
     >>> documents = split_documents(np.array([[1, 1, 2, 0], [1, 0, 0, 0]]))

@@ -103,8 +103,8 @@ class Records:
 
     Attributes:
         arrays: The arrays of the features, each (records, ...).
-        placement: The position of each document; other documents are in `rejected` or
-            `filtered`, or had no token.
+        placement: The positions of the documents that are in the records; other
+            documents are in `rejected` or `filtered`, or had no token.
         lengths: int64 (records,). The number of tokens of each record without padding.
         counts: Counts for the manifest, such as `tokens`, `unknown_tokens`,
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.

@@ -4,7 +4,7 @@
       from  numpy/__init__.py:12, numpy/core.py:40, numpy/ma.py:7
       token_ids  [CLS] the shape of [MASK]{the} array [SEP] ‖ [CLS] …
 
-Target tokens are in braces after their replacements.
+Target tokens are in braces, after the tokens that replace them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

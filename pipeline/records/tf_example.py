@@ -1,9 +1,10 @@
 """Serializes arrays as `tf.train.Example`s, and parses them.
 
-All records of a part are encoded at once: the wire format of Protocol Buffers is built
-as columns of bytes, one row per record, and the columns that a row does not use (a
-small number needs fewer bytes than a large one) are removed at the end. The bytes equal
-those of Python's protobuf library with sorted keys, at a fraction of its time.
+All records of a document part are encoded at once: the wire format of Protocol Buffers
+is built as columns of bytes, one row per record, and the columns that a row does not
+use (a small number needs fewer bytes than a large one) are removed at the end. The
+bytes equal those of Python's protobuf library with sorted keys, at a fraction of its
+time.
 
 References:
     - [Encoding](https://protobuf.dev/programming-guides/encoding/)

@@ -57,7 +57,7 @@ def tokenize_texts(
 
 
 def blocks(texts: Sequence[bytes] | np.ndarray) -> list[Sequence[bytes] | np.ndarray]:
-    """Splits texts into blocks of about `BLOCK_BYTES`; a longer text is a block."""
+    """Splits texts into blocks of about `BLOCK_BYTES`, without cutting a text."""
     if not len(texts):
         return []
     ends = np.cumsum([len(text) for text in texts])
@@ -67,7 +67,7 @@ def blocks(texts: Sequence[bytes] | np.ndarray) -> list[Sequence[bytes] | np.nda
 
 
 def ranges(lengths: np.ndarray) -> np.ndarray:
-    """Returns the concatenated ranges 0 … n-1 of all n.
+    """Concatenates the ranges 0 … n-1 for each n in `lengths`.
 
     Example:
     >>> ranges(np.array([2, 0, 3]))
@@ -105,7 +105,7 @@ def stretches(
 
 
 def beside(*parts: TokenRows | int) -> TokenRows:
-    """Concatenates sets of rows row by row; an int adds this id to each row.
+    """Concatenates sets of rows row by row; an int is an id to insert in each row.
 
     Example:
     >>> rows = split_rows(np.array([5, 6, 7]), np.array([2, 1]))

@@ -209,7 +209,7 @@ def _fits(shape: Sequence[int], own: Sequence[int], signs: Sequence[int]) -> boo
     """Returns whether a shape equals the file's or, on resizable axes, is no larger.
 
     In third-party files that were converted without a length, resizable axes have the
-    length 1 and accept any other.
+    length 1 and accept any length.
 
     Example:
     >>> [_fits((1, size), (1, 8), (1, -1)) for size in (3, 8, 9)]

@@ -75,7 +75,7 @@ def list_files(
 
 
 def _with_unique_names(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Makes file names unique: files of the same name get a prefix of their source.
+    """Makes file names unique: files of the same name are prefixed by their source.
 
     Provenance needs unique names; paths would differ between machines.
     """
@@ -124,7 +124,7 @@ def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
 
 @contextmanager
 def errors_named(key: str) -> Iterator[None]:
-    """Replaces `data.source` in the errors of readers by the key of their source."""
+    """Replaces `data.source` in the error messages of readers by `key`."""
     try:
         yield
     except DataError as error:
@@ -133,7 +133,7 @@ def errors_named(key: str) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    """Rejects files that are read twice, except for a pair in both directions."""
+    """Rejects files that are read twice, except parallel files in both directions."""
     met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
         for side in with_partners([file]):

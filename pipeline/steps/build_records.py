@@ -133,7 +133,7 @@ def _write(
 def _entries(
     batch: DocumentBatch, reasons: Sequence[tuple[int, str]]
 ) -> Sequence[Rejected]:
-    """Returns the entries of documents that the objective does not use, each once."""
+    """Returns one entry for each distinct document that the objective does not use."""
     if not reasons:
         return []
     rows = np.array([row for row, _ in reasons])

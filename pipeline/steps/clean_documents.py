@@ -1,7 +1,8 @@
 """The first step of the data job: reads and cleans the documents of a work unit.
 
 Each step is a function of its input and the configuration alone. A step writes its
-results to files, the marker last, so that a killed job resumes from them.
+results to files and finally a marker file, so that a restarted job skips the work that
+is done.
 """
 
 import json
@@ -148,8 +149,8 @@ class _Books:
         Args:
             file: The file of the item.
             item: The item as it was read.
-            outcome: The outcome of cleaning.
-            part: The number of the current part.
+            outcome: The cleaned document, or its `Filtered` or `Rejected` entry.
+            part: The number of the document part being filled.
         """
         fate: str | int = part
         if isinstance(outcome, Filtered):
@@ -161,7 +162,7 @@ class _Books:
             self._sizes[fate] += item.size + 1  # empty documents count, too
 
     def close(self, prepared: CleanedUnit, size: int) -> None:
-        """Sets the byte counts of the unit."""
+        """Sets the byte counts of the work unit and of its document parts."""
         prepared.unread = self._unread.rows()
         unread = min(sum(row["unread"] for row in prepared.unread), size)
         fates = ["filtered", "quarantined", *range(len(prepared.parts))]

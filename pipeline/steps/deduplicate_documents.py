@@ -1,4 +1,4 @@
-"""The deduplication step: finds documents to drop by their signatures in files.
+"""The deduplication step: finds duplicate documents by their stored signatures.
 
 The signatures of each part are in a memory-mapped file beside its documents. Memory
 usage is some tens of bytes per document for each band in progress.
@@ -81,7 +81,7 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
 
 
 def drop_duplicates(config: RunConfig, folder: Path) -> None:
-    """Writes a marker for each part with the dropped rows, by reason.
+    """Writes a marker file per document part with the dropped rows by reason.
 
     Raises:
         DataError: Every training document is a duplicate of a validation document.
@@ -121,7 +121,7 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
 def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
     """Counts the validation documents whose inputs are also in training.
 
-    These remain if duplicates are kept, or if labels or answers differ.
+    Such documents remain if duplicates are kept, or if labels or answers differ.
     """
     inputs = [
         DocumentBatch.load(documents_path(folder, part)).input_keys()

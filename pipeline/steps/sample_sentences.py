@@ -43,7 +43,7 @@ _Position = tuple[DocumentPart, int]  # a part and a row
 
 
 def needs_negatives(run: RunConfig) -> bool:
-    """Returns whether a run's records contain segments of other documents."""
+    """Returns whether a run's records pair segments of different documents."""
     objective = run.objective
     return (
         isinstance(objective, SentencePairsConfig) and objective.task == "next_sentence"
@@ -86,12 +86,13 @@ def load_negatives(
         run: The run's configuration.
         folder: The job's folder.
         name: The part's name: each part has its own selection, so that no sentence is a
-            negative in all of them.
+            negative in all parts.
         split: The split of the batch.
         batch: The part's documents.
 
     Returns:
-        Passages, with the hashes of their documents as keys; None if none is needed.
+        Passages, with the hashes of their documents as keys; None if the part needs no
+        passages of other documents.
     """
     if not needs_negatives(run) or not len(batch) or _has_enough(batch, run):
         return None
@@ -125,7 +126,7 @@ def _stretch_characters(run: RunConfig) -> int:
 
 
 def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
-    """Samples passages of a split, from documents in random order by their keys."""
+    """Samples passages from documents of a split, shuffled by their keys."""
     assert isinstance(run.objective, SentencePairsConfig)
     rule = run.objective.sentences
     most = _SAMPLE_CHARACTERS // _stretch_characters(run)
@@ -147,7 +148,7 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
 def _positions_of_two_sentences(
     run: RunConfig, folder: Path, split: Split, most: int
 ) -> Iterator[_Position]:
-    """Yields the first documents with two sentences, in the order of the draw."""
+    """Yields the positions of the first drawn documents that have two sentences."""
     assert isinstance(run.objective, SentencePairsConfig)
     drawn = _drawn(run, folder, split, most * _TRIES)
     found = 0

@@ -1,9 +1,9 @@
 """Golden requests: inputs with their expected outputs, stored in a SavedModel.
 
-A file that was damaged in transfer, a swapped vocabulary or a library that computes
-something else leave a model that still runs and returns wrong outputs.
-`transbeam export` stores a few requests with their outputs beside the warm-up requests,
-in the format of TF Serving's logs; our server runs them before it accepts clients.
+A model with a file damaged in transfer, a swapped vocabulary or a library that computes
+something else may still run but return wrong outputs. `transbeam export` stores a few
+requests with their outputs beside the warm-up requests, in the format of TF Serving's
+logs; our server runs them before it accepts clients.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

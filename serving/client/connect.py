@@ -40,7 +40,7 @@ def connect(
         retry: Whether to retry when the server is busy or unavailable.
 
     Raises:
-        ConfigError: The address is not of one of these forms, or the file contains no
+        ConfigError: `address` has another form than these four, or the file contains no
             certificate.
     """
     if certificate is not None:

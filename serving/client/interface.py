@@ -42,7 +42,7 @@ class ServerError(UserError):
 
 
 def untrusted(address: str, reason: object) -> ServerError:
-    """Returns the error for an untrusted server certificate; it is not retried."""
+    """Returns the error, which is not retried, for an untrusted server certificate."""
     return ServerError(
         "UNAVAILABLE",
         f"{address} is not trusted: {reason}. Give the certificate of who signed the "

@@ -24,7 +24,7 @@ def with_retries(
     together do not retry together.
 
     Args:
-        attempt: The call; takes the remaining seconds.
+        attempt: Function that makes the call; takes the number of seconds that remain.
         connection: Defines the timeout for all attempts together, and whether to retry.
         sleep: Function that waits for a number of seconds.
 

@@ -3,7 +3,7 @@
 Golden requests check the model's outputs; see `transbeam.serving.base.golden_requests`.
 Warm-up requests prepare the server: TensorFlow selects kernels and allocates memory
 when a shape first occurs. While it loads a model, TF Serving runs the requests in
-`assets.extra/tf_serving_warmup_requests`; here that is one for each signature and each
+`assets.extra/tf_serving_warmup_requests`, here one request for each signature and each
 length bucket.
 """
 
@@ -79,9 +79,9 @@ def sample_images() -> list[bytes]:
 def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
     """Yields a few requests with the outputs of the Keras model.
 
-    Token ids and pixels have to be equal. Among the other outputs only floats are
-    compared: which of two equally probable words, spans or tokens is first may depend
-    on rounding.
+    Token ids and pixels must equal the stored ones. Among the other outputs only floats
+    are compared, as rounding may change the order of equally probable words, spans or
+    tokens.
 
     Args:
         task: Has the signatures.

@@ -20,13 +20,12 @@ class LoadStage:
     """The results of a load test stage, at one number of clients or request rate.
 
     Attributes:
-        load: The description of the load: The description of the load: `8 clients`, or
-            `50.0/s`.
+        load: The description of the load, such as `8 clients` or `50.0/s`.
         asked: The number of requests.
         errors: The number of errors by status code.
         answers_per_second: Successful responses per second.
         milliseconds: Latency percentiles of successful requests, from the time at which
-            they were due; None if there are none.
+            they were due; None if no request succeeded.
         rows_per_batch: Mean rows per batch; this and the following values are from the
             server's metrics, and None if it provides none.
         queue_ms: Mean waiting time of the first request of a batch.

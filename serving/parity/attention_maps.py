@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[ParityCheck]:
-    """Compares attention weights; no check if the model has no such signature.
+    """Compares attention weights; no checks without the signature `attention`.
 
     Keras runs on each text separately, without padding, layer by layer.
 

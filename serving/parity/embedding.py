@@ -38,7 +38,7 @@ class KerasEmbedder:
         self.room = min(export.embedding_length or longest, longest) - 2
 
     def ids(self, text: str) -> np.ndarray:
-        """Returns `[CLS] … [SEP]`, int32 (T,), cut to the embedding's maximum."""
+        """Returns ids `[CLS] … [SEP]`, int32 (T,), cut to the maximum length."""
         content = self.tokenizer.tokenize([text]).numpy()[0][: self.room]
         return frame_texts(content, special=self.tokenizer.special)
 

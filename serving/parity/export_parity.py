@@ -1,8 +1,8 @@
 """Parity checks of all exported formats: if one fails, nothing is published.
 
-Keras runs on each text separately; exported models get the texts in one batch, or
-padded to their fixed length. So tokenization, padding, batching and numerics are
-checked together.
+Keras runs on each text separately; an exported model gets all texts in one batch, or
+each text padded to the model's fixed length. So tokenization, padding, batching and
+numerics are checked together.
 """
 
 import math

@@ -200,7 +200,7 @@ class GenerationParityChecker:
     def _written_on_phone(
         self, writer: PhoneWriter, one: ExpectedGeneration
     ) -> tuple[ExpectedGeneration, TFLiteGeneration]:
-        """Generates with a TFLite file, from the last tokens that fit its cache."""
+        """Generates with a TFLite file, from the last prompt ids that fit its cache."""
         number = self._phone_number(writer)
         room = min(writer.longest_prompt, writer.slots - number)
         one = replace(one, before=one.before[-room:])
@@ -250,7 +250,7 @@ class GenerationParityChecker:
     def _logits_of(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> np.ndarray:
-        """Returns the logits (N, V) for a decoder row's tokens after the given ones."""
+        """Returns the logits (N, V) for a decoder row without its first `given` ids."""
         inputs = self._inputs(one, row[:-1], given)
         outputs: Any = self.trained.model(inputs, training=False)
         return np.asarray(outputs["logits"])[0, given - 1 :]

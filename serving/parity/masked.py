@@ -159,7 +159,7 @@ def _batch(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _phone_logits(model: TFLiteRunner, one: ExpectedFills) -> np.ndarray:
-    """Returns float32 logits (M', V) at the first masks, all that the file supports."""
+    """Returns logits, float32 (M', V), for as many masks as the file supports."""
     positions = one.positions[: model.size("fill_mask", "masked_positions")]
     inputs = {**row_inputs(one.token_ids), "masked_positions": positions}
     return model.ask("fill_mask", **inputs)["logits"][: len(positions)]

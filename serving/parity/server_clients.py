@@ -38,7 +38,7 @@ class Served(NamedTuple):
     """Functions that call a model behind a server.
 
     Attributes:
-        asks: Function that calls the signature on texts, by protocol.
+        asks: Functions that call a given signature on texts, by protocol.
         streams: Functions with the outputs of `generate`, by protocol, that send one
             streaming request per text; empty if the server or the model does not
             support streaming.
@@ -81,7 +81,8 @@ def stock_server(saved_model: Path) -> Iterator[Served]:
     """Serves a SavedModel with TF Serving's binary, if `STOCK_SERVER` is set.
 
     Args:
-        saved_model: The version folder; the only one in its parent.
+        saved_model: The version folder, which must be the only one in its parent
+            folder.
 
     Yields:
         Functions that call the model; none if there is no binary of TF Serving.
@@ -156,7 +157,7 @@ def _streamed(client: RemoteClient) -> AskTexts:
 
 
 def _written(client: RemoteClient, params: dict[str, Any]) -> tuple[list[int], Whole]:
-    """Returns the tokens of a text, and the text as the concatenation of its parts."""
+    """Returns the token ids of a streamed text, and its concatenated parts."""
     *parts, whole = client.stream({**params, "stop": []})
     streamed = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, Whole):

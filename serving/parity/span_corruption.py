@@ -30,7 +30,7 @@ class SpanCorruptionParityChecker(GenerationParityChecker):
         ]
 
     def _gaps(self, one: ExpectedGeneration) -> list[bytes]:
-        """Returns the literals of a text's sentinels."""
+        """Returns the sentinels in a text as strings, such as `<extra_id_0>`."""
         special, pieces = self.trained.tokenizer.special, self.trained.tokenizer.pieces
         sentinels = [token for token in one.ids.tolist() if token in special.sentinels]
         return [pieces[token].encode() for token in sentinels]

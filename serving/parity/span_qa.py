@@ -91,7 +91,7 @@ class SpanQAParityChecker:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "SpanQAParityChecker":
-        """Returns a checker on the pairs of `labelled_texts`, cut to a few windows."""
+        """Returns a checker on `labelled_texts`, each text cut to a few windows."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         pairs = labelled_texts(trained, run_folder)
         return cls(trained, [tuple(text[:most] for text in pair) for pair in pairs])

@@ -72,7 +72,7 @@ class WordsParityChecker:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WordsParityChecker":
-        """Returns a checker on the texts of `labelled_texts`, cut to a few rows."""
+        """Returns a checker on `labelled_texts`, each cut to a few rows of tokens."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(
             trained, [text[:most] for (text,) in labelled_texts(trained, run_folder)]
@@ -195,6 +195,6 @@ class _WordReader:
 def _at(
     outputs: Mapping[str, np.ndarray], positions: list[int]
 ) -> dict[str, np.ndarray]:
-    """Selects positions of a row."""
+    """Selects the outputs at the given positions of a row."""
     indices = np.array(positions, np.int64)
     return {name: value[indices] for name, value in outputs.items()}

@@ -1,4 +1,4 @@
-"""`transbeam export --target phone`: a folder for an app's developer.
+"""Exports a folder of files for app developers: `transbeam export --target phone`.
 
 RUN/phone/README.md                contents and usage
 RUN/phone/model_<variant>.tflite   of each variant

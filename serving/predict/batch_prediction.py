@@ -56,7 +56,7 @@ def answer_file(
         The number of predictions.
 
     Raises:
-        UserError: As `predict`, or the file cannot be written.
+        UserError: An error of `predict` occurs, or the file cannot be written.
     """
     parts = [texts[start : start + _ROWS] for start in range(0, len(texts), _ROWS)]
 

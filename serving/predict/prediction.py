@@ -38,7 +38,7 @@ def predict(
     Args:
         client: A client of a server, or of a local SavedModel.
         texts: The inputs; a masked language model needs a `[MASK]` in each. A `Path`,
-            or any text given to an image model, is an image file.
+            or any string given to an image model, is the path of an image file.
         second_texts: The second texts, for a model that reads pairs.
 
     Returns:
@@ -120,10 +120,10 @@ def stream(
     second_texts: Sequence[str],
     listen: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Generates texts one after another and passes on parts as they arrive.
+    """Generates texts one after another; passes each part to a callback at once.
 
     Args:
-        client: A client of our server.
+        client: A client of a server started by `transbeam serve`.
         texts: The prompts or source texts.
         second_texts: As in `predict`.
         listen: Callback for each input text and each generated part.
@@ -192,7 +192,7 @@ def _no_images(texts: Sequence[str | Path]) -> list[str]:
 def _check_columns(
     texts: Sequence[str | Path], second_texts: Sequence[str], num_inputs: int
 ) -> None:
-    """Checks that pairs have one second text per text, and single texts none."""
+    """Checks the number of second texts: one per text for pairs, otherwise none."""
     number = len(texts) if num_inputs == 2 else 0
     if len(second_texts) != number:
         raise ConfigError(

@@ -187,7 +187,7 @@ class PhoneWriter:
 
 
 def _sizes(signatures: Iterable[str], prefix: str) -> list[int]:
-    """Returns the sizes in signature names with a prefix, in ascending order.
+    """Returns the sizes that follow a prefix in signature names, in ascending order.
 
     Example:
     >>> _sizes(["decode", "prefill_64", "prefill_16"], "prefill_")

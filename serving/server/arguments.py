@@ -171,7 +171,7 @@ class LogArguments:
 
     access_log: Path | None = argument(
         "--access-log FILE",
-        "append a line of JSON for each request: model, number of rows, time and status, "
+        "append a line of JSON for each request: model, rows, time and status, "
         "but no texts",
         group=_WRITTEN,
     )

@@ -189,7 +189,7 @@ async def open_servers(
 
 
 def _unheard(call: RequestContext) -> None:
-    """Discards the call; used where there is no access log."""
+    """Discards a call's record; used if there is no access log."""
 
 
 async def _open_rpc(

@@ -51,11 +51,13 @@ class CausalTask(GenerationTask):
       greedy decoding), `top_k` (0 for all), `top_p`, `seed`, `min_p`,
       `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
       `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
-      for all texts → the same. `stop` is a string that ends generation and is not part
-      of the output; several are joined with `stop_strings.SEPARATOR`.
+      for all texts → the outputs of `serving_default`. `stop` is a string that ends
+      generation and is not part of the output; several are joined with
+      `stop_strings.SEPARATOR`.
     - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
-      the same, for the best hypothesis of a beam search, and `score` float32 (B,): its
-      log-probability divided by its length to the power `length_penalty`.
+      the outputs of `serving_default`, for the best hypothesis of a beam search, and
+      `score` float32 (B,): its log-probability divided by its length to the power
+      `length_penalty`.
     - `generate_ids`: `token_ids` int32 (B, T), `length` int32 (B,) and the inputs of
       `generate` except `stop` → `token_ids`, `length`, `finished`. `search_ids`
       likewise.
@@ -64,7 +66,7 @@ class CausalTask(GenerationTask):
     - `score_ids`: `token_ids`, `length` → `log_likelihood`, `num_tokens`.
     - `logits_ids`: `token_ids` and `padding_mask` int32 (B, T) → `logits` float32
       (B, T, V), of the next token at each position.
-    - `tokenize`: `text` → `token_ids`, `length`, the beginning of a document.
+    - `tokenize`: `text` → `token_ids`, `length`; no end token is added.
     - `attention`: `text` → attention weights; see `attention_endpoint`.
     - `stream_…`: see `StreamingSignatures`.
 

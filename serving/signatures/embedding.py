@@ -145,7 +145,7 @@ def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
 
 
 def find_body(model: keras.Model) -> keras.Model:
-    """Returns the encoder of a masked language model, which shares its weights.
+    """Returns the encoder of a masked language model, with shared weights.
 
     Args:
         model: A model built by `build_model`, for rows that are not packed.

@@ -18,7 +18,8 @@ class MaskedTask:
 
     On `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
     `attention_endpoint`). On ids: `fill_mask`, for evaluation on records, which needs
-    all logits, and for phones. Embeddings of ids are available on phones only.
+    all logits, and for phones. Only TFLite files have a signature that computes
+    embeddings from ids.
 
     Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text with most masks,
     `K` candidates, `D` hidden width, `V` vocabulary size.
@@ -62,7 +63,7 @@ class MaskedTask:
         }
 
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the most probable tokens for each `[MASK]`, mask by mask.
+        """Returns the most probable tokens for each `[MASK]` separately.
 
         Only in this signature is a literal `[MASK]` the special token.
 

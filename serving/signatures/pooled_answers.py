@@ -1,4 +1,4 @@
-"""Outputs of signatures with one prediction per input: label, labels, number."""
+"""Outputs of signatures with one prediction per input: a class, labels or a number."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
@@ -17,7 +17,8 @@ class PooledAnswer(Protocol):
     """Converts the outputs of a model to the outputs of its signatures.
 
     Attributes:
-        method: The method of TF Serving, such as `classify`, whose format is used.
+        method: The TF Serving method, such as `classify`, that defines the output
+            format.
     """
 
     method: str
@@ -76,7 +77,7 @@ class LabelSetAnswer:
 
     Args:
         labels: Names of the labels, by id.
-        threshold: A label applies from this probability on.
+        threshold: The smallest probability at which a label applies.
     """
 
     method = "classify"

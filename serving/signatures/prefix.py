@@ -36,10 +36,10 @@ class PrefixTask(CausalTask):
 
     - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
       nats, of `target_text` and the end of the document, given `text`; `num_tokens`
-      int32 (B,), the number of scored tokens; `truncated`. The two are tokenized
-      together, as in a document, and a token that spans both is part of the target. If
-      the document is too long its beginning is cut; a target that is too long by itself
-      is cut at its end.
+      int32 (B,), the number of scored tokens; `truncated`. `text` and `target_text` are
+      tokenized together, as in a document, and a token that spans both is part of the
+      target. If the document is too long its beginning is cut; a target that is too
+      long by itself is cut at its end.
     - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
       the number of given tokens → `log_likelihood`, `num_tokens`.
     - `logits_ids`: `token_ids`, `padding_mask` and `prefix_mask` int32 (B, T), 1 for

@@ -61,10 +61,10 @@ class SpanQATask:
     - `serving_default`: `question` and `context`, string (B,) → `answer` string (B,),
       the best span of the context; `start` and `end` int32 (B,), its offsets in code
       points; `score` float32 (B,), the sum of its start and end logits;
-      `no_answer_score` float32 (B,), the same sum at the first position, the minimum
-      over windows: a model trained with unanswerable questions predicts no answer where
-      it is the higher one. `truncated` bool (B,), whether the question was cut. For an
-      empty context the answer is `""` and its score -1e30.
+      `no_answer_score` float32 (B,), the same sum at the first position, as the minimum
+      over windows. A model trained with unanswerable questions predicts no answer if
+      `no_answer_score` exceeds `score`. `truncated` bool (B,), whether the question was
+      cut. For an empty context the answer is `""` and its score -1e30.
     - `read_ids`: ids, a window per row → `start_logits` and `end_logits` float32 (B,
       T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
@@ -201,14 +201,15 @@ class SpanQATask:
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
 ) -> BestSpans:
-    """Finds each row's best span that lies inside `inside` and is not too long.
+    """Finds the best span inside `inside` in each row, of at most `longest` tokens.
 
     On ties the shortest span wins, then the first.
 
     Args:
         start: float32 (R, T), the start logits.
         end: float32 (R, T), the end logits.
-        inside: bool (R, T), where a span may lie: contiguous.
+        inside: bool (R, T), true at the positions that a span may include, which are
+            contiguous.
         longest: The maximum number of tokens in a span.
 
     Example:

@@ -1,4 +1,4 @@
-"""Outputs of signatures that give an answer for each word: a tag, and entities."""
+"""Outputs of signatures that predict tags of words, and the entities in the tags."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, assert_never
@@ -43,7 +43,7 @@ class WordAnswer(Protocol):
 
 
 class TagAnswer:
-    """The tag of each word, and the entities that tags mark.
+    """Converts model outputs to the tag of each word, and to the entities in the tags.
 
     Shapes: `B` texts, `W` words, `E` entities of the text with most entities.
 

@@ -170,8 +170,8 @@ class WordsTask:
         """Packs the words of texts into rows, several rows for a long text.
 
         Row k of a long text has the words whose last token has an index from k * `step`
-        to (k + 1) * `step` - 1. The first of these words may begin earlier, so a row
-        has up to `step` + `longest_word` - 1 tokens, which is `room`.
+        to (k + 1) * `step` - 1. The first of these words may begin before that range,
+        so a row has up to `step` + `longest_word` - 1 tokens, which equals `room`.
         """
         room, longest = self.room, self.longest_word
         step = room - longest + 1
@@ -191,7 +191,7 @@ class WordsTask:
         return WordRows(tokens, rows, in_row + 1)
 
     def _pieces_of_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Tokenizes all words, each as inside its sentence: ids (N, None)."""
+        """Tokenizes each word as it is tokenized in its text: ids (N, None)."""
         texts = words.values
         if self.tokenizer.word_prefix:
             prefixed = tf.strings.join([self.tokenizer.word_prefix, texts])

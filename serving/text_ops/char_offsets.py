@@ -1,11 +1,11 @@
 """Character offsets of token spans, in the graph.
 
 Tokens do not store the characters that they were made from. If tokens consist of bytes
-of the text, their bytes are counted. Otherwise words are tokenized one by one: a span
-begins in one word and ends in another, and a boundary inside a word is the prefix of
-the word whose tokens are exactly those before it. A span boundary for which the word
-has no such prefix moves outwards to the next boundary that has one. If the words'
-tokens differ from the tokens of the whole text, the span is the whole text.
+of the text, their bytes are counted. Otherwise words are tokenized one by one, and a
+span boundary inside a word is found as the prefix of the word whose tokens are exactly
+those before the boundary. A span boundary for which the word has no such prefix moves
+outwards to the next boundary that has one. If the words' tokens differ from the tokens
+of the whole text, the span is the whole text.
 """
 
 from typing import Any, NamedTuple
@@ -123,7 +123,7 @@ def _by_words(
 
 
 def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
-    """Returns all words (N,), with prefixes so that they tokenize as in the text."""
+    """Returns the words (N,), with the prefix they need to tokenize as in the text."""
     if not tokenizer.word_prefix:
         return words.values
     first = place_of_each(words) == 0
@@ -218,14 +218,14 @@ def _at(rows: tf.RaggedTensor, index: tf.Tensor) -> Any:
 
 
 def _row(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the inner row at an index of each row, (B, None); empty beyond it."""
+    """Returns the inner row at each row's index: (B, None), empty if out of range."""
     nothing = _Ragged.from_row_lengths(tf.zeros([0], rows.dtype), [0])
     values = tf.concat([rows.values, nothing], axis=0)
     return tf.gather(values, _flat_index(rows, index))
 
 
 def _flat_index(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns flat indices (B,), among all rows' entries, of one entry of each row.
+    """Returns the flat index (B,), into `rows.values`, of one entry of each row.
 
     For an index beyond the row, the flat index is the total number of entries.
     """

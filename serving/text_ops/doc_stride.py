@@ -46,8 +46,8 @@ class TextWindows:
         special: The special tokens.
         length: The maximum number of tokens of a row.
         text: int64 (R,), the index of the text of each window, ascending.
-        start: int32 (R,), the first of its tokens in the text.
-        size: int32 (R,), its number of tokens.
+        start: int32 (R,), the index in its text of each window's first token.
+        size: int32 (R,), the number of text tokens in each window.
     """
 
     questions: tf.RaggedTensor

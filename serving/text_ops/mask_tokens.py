@@ -28,7 +28,8 @@ def tokenize_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTens
     See `tokenize_with_marks`.
 
     Args:
-        tokenizer: A tokenizer with a mask token, whose own literal may differ.
+        tokenizer: A tokenizer with a mask token, whose name in the vocabulary need not
+            be `[MASK]`.
         texts: string (N,).
 
     Returns:

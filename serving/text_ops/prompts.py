@@ -38,7 +38,7 @@ class EncodedPrompt(NamedTuple):
         Args:
             tokens: int32 (B, None), at least one each.
             most: int32 (B,), the maximum number of tokens of each text; at least 1.
-            widest: The maximum number of tokens of all rows.
+            widest: The maximum number of tokens of any row.
             pad: The padding id.
         """
         lengths = tf.cast(tokens.row_lengths(), tf.int32)
@@ -60,9 +60,9 @@ class EncodedPrompt(NamedTuple):
 def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:
     """Adds the start token to texts, as in the records of `causal`.
 
-    If the tokenizer has no start token besides the end token, records have it at the
-    end of documents only; here it is added to texts without tokens, because a prompt
-    needs at least one.
+    If the tokenizer has no separate start token, records contain the end token only at
+    the end of documents; here it is added only to empty texts, because a prompt needs
+    at least one token.
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:

@@ -1,4 +1,4 @@
-"""Sentinels in texts, and the text that an output has for each, in the graph.
+"""Finds sentinels in texts, and the output text for each sentinel, in the graph.
 
 Sentinels are written as in T5: `<extra_id_0>` for the first of a text, then
 `<extra_id_1>`. The output repeats each of them, followed by the text that replaces it:

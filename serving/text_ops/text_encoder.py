@@ -56,7 +56,7 @@ class TextEncoder:
         self.max_length = max_length
 
     def shorter(self, max_length: int) -> "TextEncoder":
-        """Returns this encoder with rows limited to `max_length` tokens, too."""
+        """Returns an encoder whose rows also have at most `max_length` tokens."""
         return TextEncoder(self.tokenizer, min(self.max_length, max_length))
 
     def text(self, tokens: tf.RaggedTensor) -> Encoded:

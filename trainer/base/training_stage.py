@@ -56,7 +56,7 @@ def training_inputs(
 
     Args:
         config: The run.
-        records_sha256: Fingerprint of its records.
+        records_sha256: Fingerprint of the run's records.
         there: The inputs of an earlier training in the folder. Its initial weights, its
             teacher, and the records of other runs may have been deleted since; their
             fingerprints are then taken from these inputs.

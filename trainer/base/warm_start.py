@@ -1,7 +1,7 @@
 """Warm start: initializes a training with the weights of another run or of a file.
 
-    training.init_from        a run's folder: the model it trained, or imported; what
-                              `model.init_from` comes to
+    training.init_from        a run's folder: the model it trained, or imported;
+                              `model.init_from` sets it, too
     training.initial_weights  a file of weights by their paths
 
 A run's folder records the configuration and tokenizer of its weights. So a tokenizer
@@ -45,7 +45,8 @@ class Origin:
     Attributes:
         folder: The run's folder.
         config: The configuration with which it was trained or imported.
-        vocabulary_size: Vocabulary size of its tokenizer; None if it was imported.
+        vocabulary_size: Vocabulary size of the run's tokenizer; None if the run was
+            imported.
         tokenizer: Fingerprint of its tokenizer; None if it has none.
     """
 
@@ -55,7 +56,7 @@ class Origin:
     tokenizer: str | None
 
     def values(self) -> dict[str, np.ndarray]:
-        """Reads its weights, by their paths.
+        """Reads the run's weights, by their paths.
 
         Raises:
             ArtifactError: The file is missing or damaged.
@@ -159,7 +160,7 @@ def begin(
 
 
 def _answers(config: RunConfig) -> tuple[str, tuple[str, ...]] | None:
-    """Objective kind and labels of a head with classes; None without classes."""
+    """Objective kind and labels of a classification head; None for other heads."""
     labels = getattr(config.objective, "labels", ())
     return (config.objective.kind, labels) if labels else None
 

@@ -146,7 +146,7 @@ def build_smaller(
 
     Args:
         config: The new run.
-        pieces: Vocabulary size of its tokenizer.
+        pieces: Vocabulary size of the new run's tokenizer.
         old: All weights of the source run, by path.
         weights: The remaining weights, by path.
         where: Source of the weights, for messages.
@@ -244,7 +244,7 @@ class DerivedRun:
 
         Args:
             smaller: The model, which fits `config`.
-            tokenizer: Its tokenizer; None for an image model.
+            tokenizer: The tokenizer of the new run; None for an image model.
             entries: The command's own result entries, among them `summary`.
             console: Prints what is moved aside, and the summary.
 

@@ -81,8 +81,9 @@ def prune_run(
             `_pruned` if left out.
         overrides: `KEY=VALUE`, for the new `run.yaml`.
         console: Prints progress and the result.
-        heads: Heads to keep in each attention; None for all.
-        intermediate: Intermediate units to keep in each feed-forward; None for all.
+        heads: Number of heads to keep in each attention layer; None for all.
+        intermediate: Number of intermediate units to keep in each feed-forward layer;
+            None for all.
         batches: Batches of 8 training records on which importance is measured.
 
     Returns:
@@ -254,7 +255,7 @@ def measure(
     widths: Mapping[str, int],
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, np.ndarray]:
-    """Computes the importance of each head and unit: a batch mean, without dropout.
+    """Computes the mean importance of each head and unit over batches, without dropout.
 
     Importance uses the magnitude of a batch's gradient. Gradients of opposite sign
     cancel within a batch, so a unit that helps one record and harms another counts only

@@ -3,8 +3,8 @@
 The folder's layout is in `transbeam.trainer.derived_runs.derived_run`; its tokenizer
 has the remaining pieces. Texts of the corpus are tokenized as before, and the model's
 outputs for them are the same; see
-`transbeam.pipeline.tokenizers.training.vocabulary_trimming`. Logits of removed pieces
-are removed.
+`transbeam.pipeline.tokenizers.training.vocabulary_trimming`. The new model has no
+logits for the removed pieces.
 """
 
 import dataclasses
@@ -57,13 +57,14 @@ def trim_run(
         max_size: Largest vocabulary size; None for no limit.
 
     Returns:
-        The stage's result: the number of pieces, parameter counts before and after,
-        the number of corpus words that are tokenized differently, and of the corpus
-        `unread` bytes and files, `noted`, `encodings` and `dropped_in_sentences`.
+        The stage's result: the number of pieces, parameter counts before and after, the
+        number of corpus words that are tokenized differently, and, on reading the
+        corpus, `unread` (bytes and files), `noted`, `encodings` and
+        `dropped_in_sentences`.
 
     Raises:
-        UserError: There is no model, it reads images, its tokenizer cannot be trimmed,
-            or the corpus is missing or has an incomplete file.
+        UserError: There is no model, the model reads images, its tokenizer cannot be
+            trimmed, or the corpus is missing or has an incomplete file.
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
     origin = find_initial_weights(folder)

@@ -141,7 +141,7 @@ class DistillationLoss(Loss):
 
     @property
     def _vectors(self) -> list[str]:
-        """The outputs whose directions are compared."""
+        """Names of the hidden states whose cosine enters the loss."""
         if not self.config.cosine_weight:
             return []
         return [name for name in self.student.output if name.endswith(_VECTORS)]
@@ -183,7 +183,7 @@ class DistillationLoss(Loss):
         Args:
             outputs: The student's outputs for these records.
             batch: The records' features, with the teacher's outputs (`prepare`).
-            counts: Counts of the whole batch that the records are part of.
+            counts: Counts of the whole batch to which the records belong.
 
         Returns:
             See `Loss`. The sums have further entries for the two other terms, each with

@@ -25,7 +25,7 @@ _BLOCK = re.compile(r"^(encoder|decoder)_layer_(\d+)/")
 def load_teacher(
     config: RunConfig, distillation: DistillationConfig, vocabulary: Mapping[str, Any]
 ) -> keras.Model:
-    """Builds the teacher of a run, on the run's own records.
+    """Builds the teacher of a student's run, for the records of the student.
 
     Args:
         config: The student's run.
@@ -101,7 +101,7 @@ def _check_tokenizer(origin: Origin, vocabulary: Mapping[str, Any]) -> None:
 def begin_as(
     student: keras.Model, teacher: keras.Model, config: DistillationConfig
 ) -> list[str]:
-    """Initializes a student with some blocks of its teacher, and its other weights.
+    """Initializes a student with blocks and other weights of its teacher.
 
     Args:
         student: A built model with at most as many blocks as the teacher.
@@ -109,7 +109,7 @@ def begin_as(
         config: `layers` and `decoder_layers` select the teacher's blocks.
 
     Returns:
-        The copied blocks of each stack, in words.
+        A description of the copied blocks, for each stack.
 
     Raises:
         ConfigError: A block does not exist, too many or too few are named, or a weight

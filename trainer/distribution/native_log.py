@@ -1,8 +1,9 @@
 """Buffers the log of C++ libraries until it is known how the process ends.
 
-TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` does not keep
-its lines on a lost connection from stderr. After a crash these lines must still be
-shown, so a helper process, which outlives this one, buffers them.
+TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` cannot
+suppress the lines that it writes to stderr when a connection is lost. After a crash
+these lines must still be shown, so a helper process, which outlives this one, buffers
+them.
 """
 
 import contextlib

@@ -23,8 +23,8 @@ class ProcessInfo:
         count: Number of workers.
         addresses: HOST:PORT of each worker; "" where it is unknown, as on JAX for all
             but the chief.
-        listens_at: HOST:PORT on whose port this worker's backend will listen; "" for
-            none.
+        listens_at: HOST:PORT with the port on which this worker's backend will listen;
+            "" for none.
     """
 
     number: int = 0
@@ -39,7 +39,7 @@ class ProcessInfo:
 
 
 def find_place(environment: Mapping[str, str]) -> ProcessInfo:
-    """Reads this worker's rank from the environment, by the backend that it names.
+    """Reads this worker's rank from the environment variables of the selected backend.
 
     Args:
         environment: These variables are read: `KERAS_BACKEND`; for TensorFlow

@@ -29,7 +29,7 @@ _MOST_NAMED = 8
 
 
 class LostWorkerError(UserError):
-    """Another worker is missing or gone; without its rows there is no batch."""
+    """Another worker is missing or gone, so its rows of each batch are missing."""
 
 
 class Rendezvous:

@@ -1,8 +1,8 @@
 """Rendezvous classes of the chief and the members, and the choice between them.
 
-The chief accepts the others and distributes their facts; the members connect to it.
-This module imports no large library, as workers connect before their backends are
-imported.
+The chief accepts the connections of the members and sends the facts of all workers to
+each; the members connect to the chief. This module imports no large library, as workers
+connect before their backends are imported.
 """
 
 import os

@@ -26,7 +26,7 @@ _ONLY = ProcessInfo()
 
 
 class Workers:
-    """One worker with one device; the backends have subclasses for more.
+    """One worker with one device; subclasses implement more workers or devices.
 
     Attributes:
         place: This worker's rank and the number of workers.
@@ -113,10 +113,10 @@ class Workers:
         return self.read(self.start_sum(mine))
 
     def any_stop(self, is_requested: bool) -> bool:
-        """Returns if a stop is requested at any worker, the same on all of them.
+        """Returns whether any worker requested a stop: the same result on all workers.
 
-        Call it at each step. With several workers the result is two steps old, so that
-        it does not wait for a device.
+        Every worker must call it at each step. With several workers the result is two
+        steps old, so that it does not wait for a device.
         """
         if self.place.count == 1:
             return is_requested
@@ -152,7 +152,7 @@ class Workers:
         """Configures an optimizer for gradients that replicas have already summed."""
 
     def own_randomness(self, model: keras.Model) -> AbstractContextManager[Any]:
-        """A context on a replica in which its dropout differs from the others'."""
+        """A context in which dropout differs between the replicas."""
         return nullcontext()
 
     def start_sum(self, numbers: Sequence[int]) -> Any:

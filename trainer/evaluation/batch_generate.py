@@ -84,7 +84,7 @@ def write_answers(
         model: A model of `build_model` without packing, with its weights.
         tokenizer: The run's tokenizer.
         config: The run.
-        progress: Advanced by the number of finished texts.
+        progress: The progress bar, which advances by the number of finished texts.
 
     Returns:
         The generated text for each input, in their order.
@@ -143,7 +143,7 @@ def _padded(rows: TokenRows, group: Group, pad: int) -> tuple[np.ndarray, np.nda
 def _writer(
     model: keras.Model, config: GenerationConfig, tokenizer: Tokenizer
 ) -> Callable[..., tuple[Any, Any]]:
-    """Compiles the function from encoder inputs to the best outputs.
+    """Compiles the function that generates the best output for each encoder input.
 
     It takes ids, mask and seeds, and returns ids and lengths, int32 (B, N) and (B,).
     """

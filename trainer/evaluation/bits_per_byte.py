@@ -1,10 +1,11 @@
 """Bits per byte of a language model, if its tokens reproduce the texts exactly.
 
-Bits per byte compare models with different vocabularies, if the tokens encode the exact
-text and the bytes are those of the target tokens. A token of byte-level BPE is a
-sequence of bytes, one of SentencePiece a sequence of characters with a sign for a
-space; so their lengths add up to the text's. WordPiece loses spaces: its tokens decode
-to another, shorter text. This property is checked on every text.
+Bits per byte are comparable between models with different vocabularies, if the tokens
+encode the exact text and only the bytes of target tokens are counted. A token of
+byte-level BPE is a sequence of bytes, and a token of SentencePiece a sequence of
+characters with a sign for a space; so the lengths of the tokens add up to the length of
+the text. WordPiece loses spaces: its tokens decode to another, shorter text. This
+property is checked on every text.
 """
 
 from collections.abc import Sequence
@@ -50,10 +51,10 @@ def bits_per_byte(
 ) -> Scorer | None:
     """Builds the bits-per-byte metric of a language model.
 
-    Bytes are counted for target tokens: for all of a text or, without a begin token,
-    for all but its first token, which has no loss either. The end token has a loss and
-    no bytes. The space that SentencePiece puts before a text is not part of it: if the
-    first token is a target, it is subtracted.
+    The bytes of target tokens are counted: of all tokens of a text or, without a begin
+    token, of all but the first, which is not predicted. The end token has a loss and no
+    bytes. The space that SentencePiece puts before a text is not part of the text: if
+    the first token is a target, the space is subtracted.
 
     Args:
         objective: The run's objective.
@@ -61,8 +62,8 @@ def bits_per_byte(
         texts: The evaluated documents, UTF-8.
 
     Returns:
-        The metric; None for other objectives, or if the tokens of some text do not
-        decode to it.
+        The metric; None for objectives other than `causal` and `prefix`, or if the
+        tokens of some text do not decode to exactly that text.
     """
     table = piece_bytes(tokenizer)
     if table is None or not isinstance(objective, CausalConfig | PrefixConfig):

@@ -139,7 +139,7 @@ class CostsByDocument:
     """Accumulates the summed loss of each document in packed records.
 
     Attributes:
-        targets: The targets; their losses are added.
+        targets: The targets, whose losses are summed.
         document_ids: Name of the feature with the document of each target; None if a
             record has one document.
     """
@@ -162,7 +162,7 @@ class CostsByDocument:
         self._costs.append(sums.reshape(-1, columns)[:, 1:])
 
     def select(self, rows: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
-        """Losses of documents by row and number in the row (from 1), float64 (P,)."""
+        """Losses, float64 (P,), of the documents `ordinals` (from 1) of `rows`."""
         widest = max(costs.shape[1] for costs in self._costs)
         padded = [np.pad(c, ((0, 0), (0, widest - c.shape[1]))) for c in self._costs]
         return np.concatenate(padded)[rows, ordinals - 1]

@@ -58,7 +58,8 @@ class ErrorAnalysis:
     """Results of the error analysis.
 
     Attributes:
-        scores: Scores in addition to those of the targets.
+        scores: Scores of generated texts or extracted answers, besides the metrics of
+            the targets.
         examples: The model's worst examples.
         confusions: The confusion matrix of classes or tags.
         answered: The texts that the model generated.

@@ -59,7 +59,7 @@ def find_export(path: Path) -> Path:
 
 
 def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forward:
-    """Builds the function from a batch to the `answers` of `Loss`, by an export.
+    """Builds the function that computes the `answers` of `Loss` with an export.
 
     Args:
         path: The result of `find_export`.
@@ -286,7 +286,7 @@ def compare(folder: Path, result: Mapping[str, Any]) -> Comparison | None:
     """Compares an export's scores with those of the run's own model.
 
     Args:
-        folder: Folder of the evaluation of the run's own model, if it was made.
+        folder: Folder of the evaluation of the run's own model; it need not exist.
         result: The result of the export's evaluation, with `scores` and `made_from`.
 
     Returns:

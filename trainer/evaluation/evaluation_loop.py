@@ -44,8 +44,9 @@ class EvaluationMetrics:
         loss: Loss per target: nats of classes or squared errors of numbers; the sum
             over the objective's targets, if it has several.
         accuracy: Top-1 accuracy of the objective's first target; None for numbers.
-        parts: The loss of each target, by the model's output, if there are several; and
-            further terms of the training loss, which `loss` excludes.
+        parts: The loss of each target, by the name of the model's output, if there are
+            several targets; and further terms of the training loss, which `loss`
+            excludes.
         mae: Mean absolute error of numbers; None for classes.
     """
 
@@ -90,8 +91,8 @@ def means(sums: Sums) -> EvaluationMetrics:
 class Evaluation:
     """Results of a model on a split.
 
-    `perplexity`, `accuracy`, `unigram_entropy` and `nats_below_unigram` are for
-    classes, and None for regression; `variance` is for regression only.
+    `perplexity`, `accuracy`, `unigram_entropy` and `nats_below_unigram` are None for
+    regression; `variance` is None for all other objectives.
 
     Attributes:
         loss: Loss per target: nats of classes or squared errors of numbers; the sum
@@ -120,7 +121,7 @@ class Evaluation:
     scores: Mapping[str, Interval]
 
     def as_json(self) -> dict[str, Any]:
-        """The attributes that are not None, by name; a bound that is NaN is None."""
+        """The attributes that are not None, by name; NaN in intervals becomes None."""
         values = {name: x for name, x in asdict(self).items() if x is not None}
         if not self.parts:
             del values["parts"]

@@ -86,7 +86,8 @@ def record_examples(
         rows: Records with the model's predictions.
 
     Raises:
-        ValueError: Predictions for a document are combined from several records.
+        ValueError: The objective combines the predictions of several records for each
+            document.
     """
     objective, held_out = context.config.objective, context.held_out
     index = context.document_index()
@@ -128,7 +129,7 @@ def label_set_examples(
     held_out: HeldOut,
     labels: Sequence[str],
 ) -> list[Example]:
-    """Examples of sets of labels, their names with commas between."""
+    """Examples of multi-label classification, with comma-separated labels."""
     names = np.array(labels, object)
     return [
         make_example(
@@ -162,7 +163,7 @@ def number_examples(
 
 
 def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:
-    """Joins the labels of ids, as `word/label` if there is one for each word."""
+    """Joins the labels of ids; as `word/label` if each word has a label."""
     names = [labels[int(i)] for i in ids]
     if len(names) == len(words):
         names = [f"{word}/{name}" for word, name in zip(words, names, strict=True)]

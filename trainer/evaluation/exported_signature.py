@@ -19,7 +19,7 @@ class SavedModelSignature:
     """A signature of a SavedModel, run in Python.
 
     Attributes:
-        inputs: The names of its inputs.
+        inputs: The names of the signature's inputs.
     """
 
     def __init__(self, folder: Path, signature: str):

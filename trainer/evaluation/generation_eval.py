@@ -39,7 +39,7 @@ class Answered:
         references: The target texts of the corpus.
         answers: The generated texts.
         scores: Scores by name, each with a 95% confidence interval.
-        signatures: The settings of scores that have several variants.
+        signatures: The settings of each score that has several variants, such as BLEU.
     """
 
     origins: Sequence[tuple[str, int]]
@@ -233,7 +233,7 @@ def text_scores(
 
 
 def _metric(name: TextScore) -> TextMetric | None:
-    """The metric of a name; None for `exact_match`."""
+    """Returns the metric with a given name; None for `exact_match`."""
     match name:
         case "bleu":
             return BLEU()

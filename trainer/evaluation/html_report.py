@@ -41,7 +41,7 @@ def report(
         facts: Facts on the evaluation, by name.
         scores: All scores.
         analysis: Examples and confusions.
-        held_out: The documents, whose images are shown.
+        held_out: The evaluated documents; if they are images, the report shows them.
         comparison: For an export, the comparison with the run's own model.
     """
     columns = ["value", "interval"]

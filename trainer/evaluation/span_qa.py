@@ -86,9 +86,10 @@ def best_of_windows(
     Args:
         windows: The best answer in each window.
         question: int64 (R,). The question of each window.
-        count: Number of questions; each has a window.
+        count: Number of questions; each of them has at least one window.
         may_be_none: If true, a question may have no answer. No answer is predicted if
-            its score is, in every window, higher than that of the best answer.
+            the no-answer score of every window of the question is higher than the score
+            of its best answer.
 
     Returns:
         int64 (count,) twice: first and last token in the whole text; -1 for none.
@@ -190,7 +191,7 @@ def _words(text: bytes) -> list[tuple[int, int]]:
 
 
 def _edges(word: bytes, count: int, tokenizer: Tokenizer) -> dict[int, int]:
-    """Byte length of a word's longest prefix with its first n tokens, by n.
+    """Maps n to the byte length of the longest prefix with a word's first n tokens.
 
     Args:
         word: The word in UTF-8, which has `count` tokens.

@@ -11,15 +11,16 @@ from transbeam.trainer.objectives.objective_metrics import Batch
 
 @dataclass(frozen=True)
 class Unpacked:
-    """All documents on one side of a batch of records, each in a row of its own.
+    """All encoder or decoder documents of a batch of records, one document per row.
 
-    Rows are in the order of records, and within a record of documents; so encoder and
-    decoder side have the same order.
+    Documents are in the order of the records, and of their positions in a record; so
+    the encoder and the decoder documents have the same order.
 
     Attributes:
         token_ids: int32 (D, T), padded with 0.
         padding_mask: int32 (D, T), 1 for a real token.
-        cells: bool (B, L). True where the records have a document's token.
+        cells: bool (B, L). True at the positions of the records that contain a token of
+            a document.
         row: int64 (N,). The document of each of these tokens.
         column: int64 (N,). The token's position in the document.
     """
@@ -85,7 +86,8 @@ class DocumentRows:
         masks: int64 (D,). Number of masks of each document.
         slots: bool (B, P). The real entries of the records' `masked_positions`.
         row: int64 (N,). The document of each of these entries.
-        column: int64 (N,). Its index in the document's `masked_positions`.
+        column: int64 (N,). The index of each entry in the document's
+            `masked_positions`.
     """
 
     token_ids: np.ndarray

@@ -76,7 +76,7 @@ def with_framing(
 def _pieces_around(
     folder: Path, tokenizer: TokenizerModel
 ) -> tuple[str | None, str | None]:
-    """The pieces around a text from `tokenizer.json`, unless it is SentencePiece."""
+    """The pieces around a text from `tokenizer.json`; none for SentencePiece models."""
     file = folder / "tokenizer.json"
     if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
         return None, None

@@ -79,7 +79,8 @@ class Generation:
     """Generation settings of a checkpoint.
 
     Attributes:
-        evaluation: The run's `evaluation` section, the defaults of requests.
+        evaluation: The run's `evaluation` section, with the default settings of
+            requests.
         ends: Ids that end a text.
         left_out: Keys with their values that transformers uses and we do not support.
         where: The file of the settings.
@@ -98,8 +99,8 @@ def read_generation(folder: Path, token_ids: Mapping[str, Any]) -> Generation:
 
     Args:
         folder: The checkpoint's folder.
-        token_ids: Special ids of its `config.json`; those of `generation_config.json`
-            take precedence.
+        token_ids: Special ids of the checkpoint's `config.json`; those of
+            `generation_config.json` take precedence.
 
     Raises:
         ArtifactError: The file is damaged, or a value is out of range.

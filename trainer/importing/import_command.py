@@ -7,9 +7,9 @@
     RUN/data, RUN/training             finished stages, for `transbeam export`: without
                                        records, and with the imported weights
 
-The two stages are written only if the model is complete, with its head and its
-tokenizer, and of a kind that can be exported; or if it is a body that computes text
-embeddings. `transbeam data` and `transbeam train` replace them.
+The data and training stages are written only if the model is complete, with its head
+and its tokenizer, and of a kind that can be exported; or if it is a headless model that
+computes text embeddings. `transbeam data` and `transbeam train` replace them.
 """
 
 import dataclasses
@@ -290,7 +290,7 @@ def is_ready(
 ) -> bool:
     """Returns whether a run can be exported without training.
 
-    A body below a newly initialized head can be exported too, for text embeddings.
+    A model whose head is newly initialized can be exported, too, for text embeddings.
 
     Args:
         config: The run.

@@ -101,7 +101,7 @@ def config_of_checkpoint(
 
 
 def _objective_for(model: Model) -> Objective:
-    """A default objective for a body without a head."""
+    """A default objective for a model without a head."""
     patches = model.patches if isinstance(model, EncoderConfig) else None
     if patches is None:
         return MaskedConfig()
@@ -113,7 +113,7 @@ def _objective_for(model: Model) -> Objective:
 
 
 def _fitting(objective: Objective, length: int) -> Objective:
-    """An objective whose defaults fit into short records."""
+    """Reduces the maximum question length of an objective for short records."""
     if not isinstance(objective, SpanObjective):
         return objective
     question = max(1, min(objective.max_question_length, length // 2 - 2))
@@ -152,7 +152,7 @@ def _place_for(objective: Objective) -> Source:
 
 
 def _multiple(rows: int, pieces: int, where: str) -> int:
-    """The smallest multiple to which padding the vocabulary gives `rows` rows.
+    """The smallest padding multiple that pads a vocabulary of `pieces` to `rows` rows.
 
     Example:
     >>> _multiple(rows=32_128, pieces=32_100, where="t5"), _multiple(8, 8, "bert")

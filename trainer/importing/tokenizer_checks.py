@@ -54,7 +54,7 @@ def check_settings(folder: Path, settings: HFConfig, tokenizer: TokenizerModel) 
     Args:
         folder: The checkpoint's folder.
         settings: Its `tokenizer_config.json`.
-        tokenizer: The tokenizer from the other files.
+        tokenizer: The tokenizer, which was read from the checkpoint's other files.
 
     Raises:
         ArtifactError: A setting is not supported, so that ids would differ.
@@ -107,7 +107,7 @@ def _check_class(settings: HFConfig, known: tuple[str, ...]) -> None:
 
 
 def _check_agreement(settings: HFConfig, key: str, ours: bool) -> None:
-    """Checks a setting against `tokenizer.json`, whose value transformers uses."""
+    """Checks that a setting agrees with `tokenizer.json`, which transformers uses."""
     if key in settings and settings.flag(key, ours) != ours:
         raise settings.refusal(
             key, f"{json.dumps(ours)}, as tokenizer.json says. Make the two agree"
@@ -161,7 +161,7 @@ _NONE = (None, None)
 
 
 def _template_name(part: Any) -> str | None:
-    """The special piece in a part of a template; None for the text."""
+    """The special piece of a template entry; None if the entry is the text."""
     match part:
         case {"SpecialToken": {"id": str(name)}}:
             return name

@@ -66,10 +66,10 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Infinite training batches: each epoch has every record once, in a new order.
 
-    Record lengths and data sets have separate epochs. The batches of a data set are
-    proportional to its weight, and within it those of each length to its records. A
-    batch of shorter records has more of them, so that all batches have about as many
-    tokens.
+    Record lengths and data sets have separate epochs. The number of batches of a data
+    set is proportional to its weight, and among them the batches of each record length
+    are proportional to the number of such records. A batch of shorter records has more
+    of them, so that all batches have about as many tokens.
 
     Resuming costs about the same at any batch: each stream opens the files it was
     reading, eight at most, and skips their first records unparsed.
@@ -121,7 +121,7 @@ def training_batches(
 def rows_of_batches(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> list[int]:
-    """Records per batch of each stream; equal numbers give equal batches.
+    """Records per batch of each stream; if they are equal, so are the batches.
 
     Args:
         data: The records, as in `training_batches`.
@@ -136,7 +136,7 @@ def rows_of_batches(
 def _streams(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> tuple[list[RecordStream], list[float]]:
-    """The streams of all data sets, and each one's share of the batches."""
+    """The streams of all data sets, and the share of batches of each stream."""
     sets = [(data, 1.0)] if isinstance(data, Manifest) else list(data)
     _check_sets(sets)
     total = sum(weight for _, weight in sets)
@@ -274,9 +274,9 @@ def _ready(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
-    """Lists all records to train on, with relative weights among the batches.
+    """Lists all data sets to train on, with their relative weights.
 
-    It reads manifests only, and does not check that the record files are complete.
+    Only manifests are read; whether the record files are complete is not checked.
 
     Args:
         config: The run.

@@ -111,7 +111,7 @@ def dynamic_masking(run: RunConfig, data: Path) -> DynamicMasking | None:
 
     Args:
         run: The run.
-        data: The folder of its records and of their tokenizer.
+        data: The folder of the run's records and of their tokenizer.
     """
     config = run.objective
     if not isinstance(config, MaskedConfig) or config.masking == "static":
@@ -139,7 +139,7 @@ def _mix(bits: tf.Tensor) -> tf.Tensor:
 
 
 def _bits(key: int, places: tf.Tensor, length: int) -> tf.Tensor:
-    """Draws the bits of `transbeam.pipeline.documents.randomness.uniform`.
+    """Computes random bits as `transbeam.pipeline.documents.randomness.uniform` does.
 
     The record's position is used in place of the document's key, and the column as the
     counter.
@@ -159,9 +159,9 @@ def _join_words(
 ) -> tf.Tensor:
     """Vectorized `mask_selection.join_words`: (batch, L), all columns at once.
 
-    The number of words in a unit after a column depends on the number before it. So
-    each column is a function of that number, and the functions are composed by a
-    parallel prefix scan, over twice as many columns with every step.
+    The number of words in the current unit after a column depends on that number before
+    the column. So each column is a function of that number, and the functions are
+    composed by a parallel prefix scan, over twice as many columns with every step.
     """
     length = _length(words)
 

@@ -28,7 +28,7 @@ class RecordStream:
     """The records of one length in a split of a data set.
 
     Attributes:
-        number: Its index among the streams of a training.
+        number: The stream's index among all streams of a training.
         folder: The folder of the files.
         shards: The files.
         features: The record contract.
@@ -179,7 +179,7 @@ def make_streams(
 
 
 def _records_per_batch(batch_size: int, longest: int, length: int, parts: int) -> int:
-    """Records that fit into the tokens of a longest batch, rounded to equal parts."""
+    """Records of a given length per batch, rounded down to equal parts."""
     if length == longest:
         return batch_size
     # Equal for all usual numbers of workers, so that batches do not depend on it.

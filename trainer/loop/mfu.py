@@ -21,7 +21,7 @@ def least_step_seconds(config: RunConfig, vocabulary_size: int, replicas: int) -
 
     Args:
         config: The run.
-        vocabulary_size: Vocabulary size of its tokenizer.
+        vocabulary_size: Vocabulary size of the run's tokenizer.
         replicas: Number of devices that share the work.
     """
     dtype = config.training.precision.removeprefix("mixed_")

@@ -26,7 +26,7 @@ def memory_advice(
 
     Args:
         config: The run.
-        checkpoints: The folder of its checkpoints.
+        checkpoints: The folder of the run's checkpoints.
         replicas: Number of devices that share a batch.
 
     Raises:

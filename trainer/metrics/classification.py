@@ -33,7 +33,7 @@ class ClassificationScores:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The counts of each unit, the record or text that the bootstrap draws.
+        """The counts of each unit: a record or text, which the bootstrap resamples.
 
         Args:
             predictions: Class ids: (n,), or (n, T) with several targets per unit.
@@ -122,8 +122,8 @@ def confusion(
         weights: As there.
 
     Returns:
-        int64 (C, C), targets in rows and predictions in columns. The matrices of parts
-        of the data add up.
+        int64 (C, C), targets in rows and predictions in columns. The matrix of all data
+        is the sum of the matrices of its parts.
 
     Raises:
         DataError: An id has no label.

@@ -3,9 +3,10 @@
 The evaluated units are a sample of all possible ones. Repeatedly drawing as many units,
 with replacement, shows how much a score depends on the sample ([Efron,
 1979](https://doi.org/10.1214/aos/1176344552); for BLEU [Koehn,
-2004](https://aclanthology.org/W04-3250)). As statistics are additive, a resample is a
-row of counts times the statistics, and no unit is scored twice. The variance between
-training runs is not included: measuring it takes several seeds.
+2004](https://aclanthology.org/W04-3250)). As statistics are additive, the statistics of
+a resample are those of the units, weighted by how often each unit was drawn; so each
+unit is scored only once. The variance between training runs is not included: measuring
+it takes several seeds.
 """
 
 from collections.abc import Callable, Iterator

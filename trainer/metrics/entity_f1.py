@@ -60,7 +60,7 @@ class TaggingScores:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The counts of each sentence.
+        """Counts the tags and the entities of each sentence.
 
         Args:
             predictions: Tag ids (n, T).
@@ -168,7 +168,7 @@ def _entity_ends(
 def _well_formed(
     ends: np.ndarray, opens: np.ndarray, closes: np.ndarray, *, closed: bool
 ) -> np.ndarray:
-    """Keeps entities whose first tag opens and, if `closed`, last tag closes them.
+    """Keeps entities with an opening first tag and, if `closed`, a closing last tag.
 
     Example:
     >>> yes, no = True, False

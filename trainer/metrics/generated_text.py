@@ -36,7 +36,7 @@ class SacrebleuMetric:
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[str]
     ) -> np.ndarray:
-        """Counts of each pair, from sacrebleu's code for significance tests.
+        """The statistics of each pair of texts, as computed by sacrebleu.
 
         Args:
             predictions: The generated texts.

@@ -17,7 +17,7 @@ class RegressionScores:
     """Mean squared and absolute error, R², and Pearson's correlation."""
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Eight numbers per unit: 1, both numbers, their products, and both errors.
+        """1, p, t, p², t², pt, (p-t)² and |p-t| of each prediction p and target t.
 
         Args:
             predictions: (n,).

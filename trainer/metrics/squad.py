@@ -1,7 +1,8 @@
 """SQuAD's exact match and F1, for extractive question answering.
 
-As in the [official script for version 2.0](https://rajpurkar.github.io/SQuAD-explorer/),
-where a question may have no answer; if all have one, it equals that of version 1.1.
+The scores equal those of the [official script for version
+2.0](https://rajpurkar.github.io/SQuAD-explorer/), where a question may have no answer;
+if all questions have one, also those of version 1.1.
 """
 
 import re

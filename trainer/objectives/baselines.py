@@ -44,7 +44,7 @@ def number_sums(
 
     Args:
         targets: Name of the feature with the targets.
-        weights: Name of the feature with their weights, or None.
+        weights: Name of the feature with the weights of the targets, or None.
         batch: Features by name.
 
     Example:

@@ -49,7 +49,7 @@ class Scorer:
     Attributes:
         metric: Computes scores from summed statistics.
         statistics: Function from predictions and their batch to float64 `(B, k)`.
-        prefix: Prefix of its scores' names.
+        prefix: Prefix of the names of the metric's scores.
     """
 
     metric: Metric

@@ -30,7 +30,7 @@ from transbeam.trainer.objectives.divergence import divergence
 
 
 class TargetCosts(NamedTuple):
-    """The loss of a model's prediction of each target; all have the targets' shape.
+    """Predictions and losses of a target, each of the shape of the target feature.
 
     Attributes:
         guesses: The predictions: the top-1 class, or the number.
@@ -102,7 +102,7 @@ class Target:
     def divergence(
         self, student: Any, teacher: Any, temperature: float
     ) -> tuple[Any, float]:
-        """Divergence of a student's predictions from its teacher's; a loss factor."""
+        """Returns a student's divergence from its teacher and a factor for the loss."""
         return divergence(student, teacher, temperature), temperature**2
 
     def input_free_sums(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -20,7 +20,8 @@ class Adafactor(keras.optimizers.Optimizer):
         epsilon_1: Added to squared gradients.
         epsilon_2: Lower bound of a weight's root mean square.
         clip_threshold: Largest root mean square of an update before it is scaled.
-        weight_decay: Share of a weight subtracted per step, times the learning rate.
+        weight_decay: Weight decay: the share of a weight that each step subtracts,
+            times the learning rate.
         name: The optimizer's name.
 
     Example:

@@ -71,7 +71,7 @@ class WarmupDecay(Warmup):
         peak: See `Warmup`.
         warmup_steps: See `Warmup`.
         steps: Updates in total.
-        decay_steps: Updates at the end in which the rate decays.
+        decay_steps: Number of updates at the end, during which the rate decays.
         shape: Shape of the decay: half a `"cosine"`, `"linear"`, or one minus the
             square root (`"sqrt"`).
         final_fraction: The final rate, as a fraction of the peak.

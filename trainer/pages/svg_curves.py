@@ -74,7 +74,7 @@ def draw(
 
 
 def short(value: float) -> str:
-    """A number of four digits at most, for a table.
+    """Formats a number with at most four significant digits, for a table.
 
     Example:
     >>> [short(value) for value in (0.00025, 3.14159, 12345.6, 0.0)]

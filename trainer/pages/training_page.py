@@ -131,7 +131,7 @@ def _presets() -> Mapping[str, RunConfig]:
 
 
 def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | None:
-    """Finds the preset of a run's model kind whose `model` section differs least.
+    """Finds the preset with the run's model kind and the most similar `model` section.
 
     Presets with the run's objective are preferred.
 

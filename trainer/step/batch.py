@@ -20,7 +20,7 @@ def model_inputs(model: keras.Model, batch: Batch) -> Batch:
 
 
 def tokens_in(batch: Batch) -> Any:
-    """Number of real tokens of a batch, encoder and decoder; or of images. float32."""
+    """Number of real tokens (encoder and decoder) or of images in a batch, float32."""
     rows = [ids for name, ids in batch.items() if name.endswith("document_ids")]
     if not rows:
         return ops.cast(ops.shape(next(iter(batch.values())))[0], "float32")
@@ -45,7 +45,7 @@ def outputs_to_learn_from(
     Args:
         model: The model to train.
         loss: The loss to minimize.
-        whole: If true, logits are always computed in one piece.
+        whole: If true, logits are always computed all at once, not in chunks.
         training: If true, dropout is active.
     """
     whole = whole or loss.reads_scores or is_plain()

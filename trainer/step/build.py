@@ -14,7 +14,7 @@ def build_step(
     """Builds the update as one compiled function of a batch.
 
     Args:
-        state: The state that it changes.
+        state: The state that the update changes.
         loss: The loss to minimize.
         config: The `training` section: accumulation, clipping, averages.
         workers: The workers that share the batches; `state` was created in their scope.

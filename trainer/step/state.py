@@ -64,7 +64,7 @@ class TrainState:
 
     @property
     def counters(self) -> list[keras.Variable]:
-        """The variables besides those of model, optimizer and averages."""
+        """All variables except those of the model, the optimizer and the averages."""
         return [
             self.loss_scale,
             self.since_skipped,
@@ -125,7 +125,7 @@ class UpdateRule:
         """Unscales and clips gradients.
 
         Returns:
-            The gradients, their norm before clipping, and a bool: if it is finite.
+            The gradients, their norm before clipping, and whether the norm is finite.
         """
         scale = 1.0 / self.state.loss_scale.value
         if self.state.scales:

@@ -40,13 +40,13 @@ class BlockSparseAttention(Attention):
     random blocks. The first and the last block attend to the whole document.
 
     All positions are relative to the document, so packing does not change the result.
-    The computation nevertheless uses blocks of the row, which may not align with a
-    document's blocks. If a document starts anywhere in the row, a block of the row
-    overlaps two of the document's blocks: it is multiplied with five neighboring blocks
-    instead of three, and with twice as many random ones. A block of the row overlaps at
-    most two documents that are longer than two blocks: the one that contains its first
-    token and the one that contains its last. Keys outside of the window of blocks are
-    gathered for these documents.
+    The blocks used in the computation, however, are those of the row, which may not
+    align with a document's blocks. If a document starts anywhere in the row, a block of
+    the row overlaps two of the document's blocks: it is multiplied with five
+    neighboring blocks instead of three, and with twice as many random ones. A block of
+    the row overlaps at most two documents that are longer than two blocks: the one that
+    contains its first token and the one that contains its last. Keys outside of the
+    window of blocks are gathered for these documents.
 
     Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` random
     blocks for each.
@@ -146,7 +146,7 @@ class BlockSparseAttention(Attention):
         )
 
     def _far(self, documents, last, window: LocalWindow) -> Far:
-        """The outermost blocks outside of the windows, and the random ones."""
+        """The keys of outermost blocks outside of the windows, and of random blocks."""
         size = self.block_size
         blocks, last = documents.cut(size), self._cut(last)
         tokens = np.arange(size, dtype="int32")
@@ -249,8 +249,8 @@ class BlockSparseAttention(Attention):
         """Finds the first and last block of the document of a token in each block.
 
         Returns:
-            int32 `(N, B, 2 b)` twice: indices in the row of the two blocks' tokens, and
-            their document ids, 0 for no token.
+            Two int32 arrays `(N, B, 2 b)`: the indices in the row of the two blocks'
+            tokens, and these tokens' document ids, 0 for indices without a token.
         """
         at = slice(token, None) if token else slice(1)
         start, final, own = (

@@ -1,7 +1,8 @@
 """Blockwise operations for local attention, with cost linear in the length.
 
-Each block of queries is multiplied with a window of key blocks: its own and some on
-either side. So the number of scores is `T` times the window size, never `T x T`.
+Each block of queries is multiplied with a window of key blocks: the block at the same
+index and some blocks before and after it. So the number of scores is `T` times the
+window size, never `T x T`.
 
 Shapes: `B` batch, `T` length, `N` blocks of a row, `b` tokens of a block, `W` blocks of
 a window, `H` query heads, `G` key-value heads, `R = H / G`, `K` head width. The keys of
@@ -22,7 +23,7 @@ def cut(x, size: int, before: int = 0, after: int = 0):
         x: `(B, T, ...)`.
         size: `b`.
         before: Number of zero blocks to insert before the row.
-        after: Number of zero blocks to append after it.
+        after: Number of zero blocks to append after the row.
 
     Returns:
         `(B, before + N + after, b, ...)`.
@@ -93,7 +94,7 @@ def cut_heads(x, size: int, before: int = 0, after: int = 0):
 
 
 def cut_queries(query, groups: int, size: int):
-    """Splits queries into blocks, and stacks those that share a key head.
+    """Splits queries into blocks, and stacks query heads that share a key head.
 
     Args:
         query: `(B, T, H, K)`.
@@ -156,7 +157,7 @@ def windows(columns, width: int, axis: int):
 
 
 def overlap(parts, width: int):
-    """Sums the windows' parts of each column: the transpose of `windows`.
+    """Adds up the windows' values at each column: the transpose of `windows`.
 
     Args:
         parts: `(N, ..., W b, K)`.
@@ -201,7 +202,7 @@ def window_scores(rows, columns, width: int):
 
 
 def window_mean(probabilities, columns, width: int):
-    """Computes weighted means of the windows' values; also `window_scores`' gradient.
+    """Computes weighted means of window values; also a gradient of `window_scores`.
 
     Args:
         probabilities: `(N, B, G, R b, W b)`.

@@ -6,11 +6,12 @@ earlier chunks, so a single sum is passed from chunk to chunk, until its documen
 
 `attend_by_exponents` computes the same in log space, from the logarithms of features.
 The features of two keys may differ by so many orders of magnitude that the smaller one
-underflows in float32. Scaled by the largest feature of a row, early keys would vanish
-because of a later key that their queries do not attend to. So everything is scaled by
-factors that depend only on what a query attends to: pairs within a chunk by the largest
-feature of each of the two tokens and by the query's largest pair, and sums of earlier
-chunks by the largest value of each feature so far.
+underflows in float32. If all features were scaled by the largest one in the row, early
+keys could underflow because of a large later key that their queries do not attend to.
+So each scale factor depends only on the query and on keys that it attends to: within a
+chunk, products of features are scaled by the largest feature of the query and of the
+key, and by the query's largest product; sums over earlier chunks are scaled, for each
+feature, by its largest value so far.
 
 Shapes: `B` batch, `T` length, `N` chunks of `C` tokens, `H` query heads, `G` heads of
 keys and values, `F` features, `V` value width.
@@ -36,11 +37,12 @@ MOST_CHUNKS = 2**13
 
 
 class Links(NamedTuple):
-    """Masks between the tokens of different chunks.
+    """Masks for passing sums between chunks of the same document.
 
     Attributes:
         leaving: bool `(N, B, C)`, tokens whose document continues in the next chunk.
-        through: bool `(N, B, 1)`, chunks within a single document that continues.
+        through: bool `(N, B, 1)`, chunks that contain a single document, which
+            continues in the next chunk.
         reading: bool `(N, B, C)`, tokens of the same document as the chunk's first
             token.
     """
@@ -107,7 +109,7 @@ def _chunk_sums(keys, values):
 
 
 def _carry_all(chunk_sums, sums):
-    """The sums before each chunk, `(N, B, G, F, V)`, and after the last chunk."""
+    """Running sums at each chunk's start, `(N, B, G, F, V)`, and at the row's end."""
     first = ops.zeros_like(chunk_sums[0]) if sums is None else sums
     sums = ops.concatenate([ops.expand_dims(first, 0), chunk_sums], axis=0)
     sums = ops.cumsum(sums, axis=0)
@@ -229,7 +231,8 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
         ids: int32 `(B, T)`, the documents of packed rows; in other rows 1 for a real
             token; 0 for padding.
         packed: True if rows may hold several documents.
-        before: `Sums` of the keys before the row, if it is one document; None for none.
+        before: `Sums` of the keys before the row, if the row is one document; None if
+            there are no such keys.
 
     Returns:
         `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` over keys
@@ -295,7 +298,7 @@ def _sum_up(keys, values, counts) -> Sums:
 
 
 def _carry_exponents(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums]:
-    """Computes the sums before each chunk, and those after the last.
+    """Computes the running sums at the start of each chunk and at the end of the row.
 
     This is a parallel scan, as in `chunked_linear_attention`.
 

@@ -62,7 +62,8 @@ def read_documents(sequence_info, length, name: str) -> DocumentMasks:
     """Converts a sequence info to document masks.
 
     Args:
-        sequence_info: See `transbeam.model.layers.sequence_info`; already checked.
+        sequence_info: See `transbeam.model.layers.sequence_info`; it is not validated
+            again.
         length: `T`.
         name: The layer's name in an error.
 

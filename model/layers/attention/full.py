@@ -120,7 +120,7 @@ class MultiHeadAttention(Attention):
             sequence_info: `padding_mask` `(B, S)` of all slots of the cache, 1 for real
                 tokens including the new ones; `position_ids` `(B, Q)` of the new
                 tokens; and `bias_table`.
-            cache: The cache of `make_cache`; `index` of its slots are filled.
+            cache: The cache of `make_cache`, whose first `index` slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:

@@ -1,8 +1,9 @@
 """Fused QKV projection: queries, keys and values from one product instead of three.
 
 The time of a generated token is dominated by reading the weights, and one large matrix
-is read faster than three small ones. They are concatenated once per generated text,
-outside of the decoding loop; in training that would cost more than it saves.
+is read faster than three small ones. The three matrices are concatenated once per
+generated text, outside of the decoding loop; in training that would cost more than it
+saves.
 """
 
 from collections.abc import Mapping
@@ -29,8 +30,8 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
         attention: A layer with the dense layers `query`, `key` and `value`.
 
     Returns:
-        Kernel and bias; None if a kernel is quantized, as it has a different matrix
-        product.
+        Kernel and bias; None if a kernel is quantized, because quantized layers compute
+        the matrix product differently.
 
     Example:
     >>> from transbeam.model.layers.attention.full import MultiHeadAttention
@@ -51,7 +52,7 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
 
 
 def joined_projections(joined: Mapping[int, Joined]) -> AbstractContextManager[None]:
-    """A context in which attention layers, by their `id`, use fused projections."""
+    """A context in which attention layers use fused projections, by layer `id`."""
     return setting(_joined, joined)
 
 

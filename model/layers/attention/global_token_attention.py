@@ -32,7 +32,7 @@ class Scattered(NamedTuple):
         key: float `(B, T, G, K)`.
         value: float `(B, T, G, K)`.
         index: int32 `(N, B, Q)`, the queries' index in the row. A query that is listed
-            twice for a block may attend to each of its keys only once.
+            twice for a block may attend to each key of the block only once.
         allowed: bool `(N, B, Q, b)`, the keys of the block to which each query attends.
     """
 
@@ -87,7 +87,7 @@ def _softmax_by_token(scores, tokens, num_tokens):
 
     Args:
         scores: float32 `(N, B, H, Q, b)`.
-        tokens: int32 `(N, B, Q)`, the token of each query.
+        tokens: int32 `(N, B, Q)`, the index of each query's token among all tokens.
         num_tokens: Number of tokens.
 
     Returns:
@@ -111,7 +111,7 @@ def _softmax_by_token(scores, tokens, num_tokens):
 
 
 def _add_up(x, tokens, num_tokens):
-    """Sums over each token: `(N, B, Q, ...)` to `(tokens, ...)`."""
+    """Sums the entries of the same token: `(N, B, Q, ...)` to `(tokens, ...)`."""
     return ops.segment_sum(_one_by_one(x), ops.reshape(tokens, (-1,)), num_tokens)
 
 

@@ -128,8 +128,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
-        These tokens belong to the document in which the block starts: all other
-        documents of the block start within it.
+        These tokens belong to the document in which the block starts: any other
+        document with tokens in the block starts inside the block.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)

@@ -273,7 +273,7 @@ class KernelAttention(Attention):
         return cache
 
     def step(self, inputs, sequence_info, cache, index):
-        """Attends from new tokens to all tokens up to them, using the cached sums.
+        """Attends from each new token to itself and earlier ones, by the cached sums.
 
         Args:
             inputs: float `(B, Q, D)`, the new tokens.

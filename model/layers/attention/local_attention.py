@@ -47,7 +47,7 @@ class LocalWindow(NamedTuple):
         return self.before + 1 + self.after
 
     def around(self, ids):
-        """Gathers the windows of integers per token: `(B, T)` to `(N, B, 1, W b)`."""
+        """Gathers a per-token integer for each window: `(B, T)` to `(N, B, 1, W b)`."""
         columns = cut_ids(ids, *self)
         return ops.expand_dims(windows(columns, self.width, axis=-1), 2)
 
@@ -73,10 +73,10 @@ class LocalWindow(NamedTuple):
 
 
 class Far(NamedTuple):
-    """Keys outside of the windows, gathered by index.
+    """Distant keys: keys outside of the windows, gathered by index.
 
     Attributes:
-        index: int32 `(N, B, H, S)`, their index in the row.
+        index: int32 `(N, B, H, S)`, the keys' indices in the row.
         allowed: bool, broadcastable to `(N, B, H, b, S)`.
     """
 

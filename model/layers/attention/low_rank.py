@@ -21,9 +21,9 @@ class LowRankAttention(Attention):
     The cost is linear in the length. A projection is a weighted sum with a learned
     weight for each position, shared by all heads. So the maximum length is fixed.
 
-    In a packed row each document is projected separately. There is room for
-    `max_documents` documents, at a proportional cost; the outputs of a row with more
-    documents are NaN.
+    In a packed row each document is projected separately. At most `max_documents`
+    documents are supported, and the cost is proportional to this number; the outputs of
+    a row with more documents are NaN.
 
     Shapes: as in `Attention`; `P` positions, `r` projections, `M` documents.
 
@@ -148,7 +148,7 @@ class LowRankAttention(Attention):
     def _membership(self, documents: DocumentMasks):
         """Computes one-hot document membership of tokens: bool `(B, T, M)`.
 
-        Padding belongs to none.
+        Padding belongs to no document.
         """
         most = self.max_documents if documents.packed else 1
         numbers = ops.arange(1, most + 1, dtype="int32")

@@ -18,7 +18,7 @@ _watching: ContextVar[tuple[tuple["Probabilities", list[Any]], ...]] = ContextVa
 class Probabilities(keras.layers.Layer):
     """An identity layer, at which attention probabilities can be recorded.
 
-    If it is not recorded, an attention layer need not compute the probabilities: its
+    If this layer is not recorded, attention need not compute the probabilities: its
     fused path has the same outputs without a `T x T` tensor. Only the current thread is
     recorded: calls in other threads stay fused and are not recorded.
 

@@ -108,7 +108,7 @@ class SlidingWindowAttention(Attention):
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
             sequence_info: As in `MultiHeadAttention.step`.
-            cache: The cache of `make_cache`; `index` of its slots are filled.
+            cache: The cache of `make_cache`, whose first `index` slots are filled.
             index: int32 scalar, the same for all rows.
 
         Returns:

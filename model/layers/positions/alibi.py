@@ -30,7 +30,7 @@ class LinearBias(ConfiguredLayer):
     Shapes: `H` heads, `Q` queries, `S` keys.
 
     Args:
-        num_heads: int. `H`; even when `directed`.
+        num_heads: int. `H`; must be even if `directed` is true.
         directed: bool. If true, each head favors keys on one side.
 
     Call arguments:

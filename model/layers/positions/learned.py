@@ -37,8 +37,8 @@ class LearnedPositionEmbedding(TokenwiseLayer):
 
     Raises:
         ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
-            position has no vector, which is checked without `position_ids` if `T` is
-            known, and with them in eager execution.
+            position has no vector. Positions are checked in eager execution; without
+            `position_ids`, whenever `T` is known.
 
     Example:
     >>> positions = LearnedPositionEmbedding(max_sequence_length=8)

@@ -30,8 +30,8 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
 
     Raises:
         ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
-            position is outside of the table, which is checked without `position_ids` if
-            `T` is known, and with them in eager execution.
+            position is outside of the table. Positions are checked in eager execution;
+            without `position_ids`, whenever `T` is known.
 
     Example:
     >>> table = ops.array([[10.0], [20.0], [30.0]])

@@ -37,8 +37,8 @@ class RotaryEmbedding(TokenwiseLayer):
         original_length: int. The training length in tokens; for `"yarn"` only.
         beta_fast: float. Frequencies with more rotations than this in the training
             length are kept; for `"yarn"` only.
-        beta_slow: float. Frequencies with fewer rotations are divided by the factor;
-            those between the two are interpolated.
+        beta_slow: float. Frequencies with fewer rotations than this are divided by the
+            factor; frequencies between `beta_slow` and `beta_fast` are interpolated.
 
     Call arguments:
         inputs: float `(B, T, H, K)`.

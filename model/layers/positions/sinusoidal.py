@@ -31,8 +31,8 @@ class SinusoidalPositionEmbedding(TokenwiseLayer):
 
     Raises:
         ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
-            position is beyond the last one, which is checked without `position_ids` if
-            `T` is known, and with them in eager execution.
+            position is beyond the last one. Positions are checked in eager execution;
+            without `position_ids`, whenever `T` is known.
 
     Example:
     >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)

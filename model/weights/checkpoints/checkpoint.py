@@ -34,10 +34,11 @@ class Checkpoint:
         description: The model.
         rows: The rows of the table that maps our weights to the checkpoint's tensors.
         source: The tensors.
-        names: Maps a tensor's name in the table to its name in the source.
+        names: Maps a tensor's name in the table to its name in the checkpoint.
         copies: Maps the name of a duplicate tensor to the name of the tensor that it
             must equal.
-        wrappers: Parts of the source's tensor names that wrapper modules added.
+        wrappers: Components of the checkpoint's tensor names that wrapper modules
+            added, such as `module.`.
     """
 
     where: str

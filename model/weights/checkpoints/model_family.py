@@ -55,7 +55,7 @@ _WRAPPERS = re.compile(
 
 
 def wrappers(names: Collection[str], prefix: str) -> list[str]:
-    """Finds the parts of names that wrapper modules added.
+    """Finds the components of tensor names that wrapper modules added.
 
     Args:
         names: Names of the tensors.
@@ -71,17 +71,17 @@ def wrappers(names: Collection[str], prefix: str) -> list[str]:
 
 
 def _outer_prefix(names: Iterable[str], prefix: str) -> str:
-    """The prefix of all names, up to a dot, without the family's own."""
+    """The prefix shared by all names, up to a dot, without the family's own prefix."""
     folders = zip(*(name.split(".")[:-1] for name in names), strict=False)
     common = itertools.takewhile(lambda parts: len(set(parts)) == 1, folders)
     return "".join(f"{parts[0]}." for parts in common).removesuffix(prefix)
 
 
 def inner_prefix(names: Iterable[str], rows: Iterable[MappingRow]) -> str:
-    """The common prefix of names that match the table only without a prefix, if any.
+    """The prefix that must be removed from some names so that they match the table.
 
     Args:
-        names: Tensor names, from which a common prefix was removed.
+        names: Tensor names, without the prefix that all of them share.
         rows: The table.
 
     Example:
@@ -116,7 +116,7 @@ class Family:
     """A model family: its table of names and its `config.json`, in both directions.
 
     Attributes:
-        model_type: Its name in `config.json`.
+        model_type: The family's name in `config.json`.
         prefix: Prefix of the backbone's names in a model with a head.
         rows: Returns the table of names for a description.
         read: Returns a description from `config.json` and the tensor names.

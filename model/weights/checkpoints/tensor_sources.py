@@ -1,4 +1,4 @@
-"""Sources of tensors on disk, which are read one at a time to save memory.
+"""Reads tensors from checkpoints on disk, one at a time to save memory.
 
 Only formats that contain nothing but numbers are read. A pickle can contain code that
 is executed when it is loaded.
@@ -145,7 +145,7 @@ def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
 
 
 def _read_index(path: Path) -> dict[str, str]:
-    """Reads which file has each tensor; files must be in the index's own folder."""
+    """Maps tensors to their files, which must be in the index's own folder."""
     refuse_lfs_pointer(path)
     try:
         named = json.loads(path.read_bytes())["weight_map"]

@@ -233,12 +233,12 @@ Part = Literal["body", "pooler", "head"]
 
 @dataclass(frozen=True)
 class MappingRow:
-    """A row of a mapping table; `{i}` is the index of a block on both sides.
+    """A row of a mapping table; in both names `{i}` stands for the index of a block.
 
     Attributes:
         ours: Path of our weight, or of several that correspond to one tensor.
         theirs: Name of the tensor in the checkpoint.
-        transform: The transform between them.
+        transform: The transform between our weights and the checkpoint's tensor.
         part: The part of the model to which the tensor belongs, such as the backbone or
             head.
     """

@@ -48,7 +48,7 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
 def sequence_head(labels: tuple[str, ...]) -> Objective:
     """The objective of a `ForSequenceClassification`: with one label, regression.
 
-    This is what transformers assumes if `problem_type` is missing.
+    This is the default of transformers if `problem_type` is missing.
 
     Example:
     >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind
@@ -83,7 +83,7 @@ _MOST_LABELS = 100_000
 
 
 def _labels(settings: HFConfig) -> tuple[str, ...]:
-    """The names of the classes; two generated ones by default."""
+    """The names of the classes; `LABEL_0`, `LABEL_1`, … if the config has none."""
     named = settings.values.get("id2label")
     if named is None:
         number = settings.integer("num_labels", 2)

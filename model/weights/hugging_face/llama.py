@@ -1,4 +1,4 @@
-"""LLaMA in Hugging Face's format (Touvron et al., 2023), also with grouped queries."""
+"""LLaMA in Hugging Face's format (Touvron et al., 2023), including grouped queries."""
 
 from collections.abc import Container
 from typing import Any
@@ -100,7 +100,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_rotation(settings: HFConfig) -> RopePositionConfig:
-    """Reads RoPE settings: `rope_parameters` of transformers 5, or two keys of 4."""
+    """Reads RoPE settings: `rope_parameters`, or `rope_theta` and `rope_scaling`."""
     settings.only("partial_rotary_factor", 1.0)
     key = "rope_parameters" if "rope_parameters" in settings else "rope_scaling"
     scaling = settings.section(key)
@@ -137,7 +137,7 @@ def _read_yarn(scaling: HFConfig, settings: HFConfig) -> YarnStretchConfig:
 
 
 def write(description: Description) -> dict[str, Any]:
-    """Writes `config.json`, as transformers 4 does and 5 reads."""
+    """Writes `config.json` as transformers 4 does; transformers 5 reads it too."""
     config = description.config
     attention, position = config.attention, config.position
     return {

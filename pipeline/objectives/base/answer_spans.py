@@ -3,7 +3,7 @@
 Tokenizers report no character offsets. But the tokens of a prefix of a text are the
 first tokens of the whole text, unless the prefix ends inside a token: so the text
 before an answer and the text up to its end are tokenized too, and compared with the
-whole.
+tokens of the whole text.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ def answer_characters(batch: DocumentBatch, reasons: list[str | None]) -> np.nda
             found at its offset.
 
     Returns:
-        int64 (D, 2). Character offsets of its start and its end in `text`; -1 if there
-        is no answer.
+        int64 (D, 2). Character offsets of each answer's start and end in `text`; -1 if
+        there is no answer.
     """
     found = np.full((len(batch), 2), -1, np.int64)
     texts = batch.texts()
@@ -73,7 +73,7 @@ def answer_tokens(
         characters: int64 (D, 2). The character offsets of each answer's start and end;
             -1 if there is no answer.
         tokens: The tokens of the texts.
-        tokenizer: The tokenizer that made them.
+        tokenizer: The tokenizer that produced `tokens`.
     """
     asked = np.flatnonzero(characters[:, 1] >= 0)
     decoded = [texts[row].decode("utf-8") for row in asked]

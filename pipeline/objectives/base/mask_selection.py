@@ -1,8 +1,8 @@
 """Selects the tokens to mask in a record: single ones, whole words or n-grams.
 
 Tokens that are masked together are a *unit*: a word, or several. Units are selected in
-random order up to the requested number of tokens; longer ones are skipped.
-`transbeam.trainer.input.dynamic_masking` does the same in TensorFlow.
+random order up to the requested number of tokens; units that would exceed it are
+skipped. `transbeam.trainer.input.dynamic_masking` does the same in TensorFlow.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from transbeam.pipeline.records.packing.sequence_packing import Packed
 
 
 class TokenBits:
-    """64 random bits per token, determined by its document and its position in it.
+    """64 random bits per token, derived from its document and token position.
 
     The bits depend on the same inputs (key, document, position) as the random numbers
     of `transbeam.pipeline.documents.randomness.uniform`.
@@ -87,7 +87,7 @@ def word_ids(
 
 
 def length_shares(longest: int) -> np.ndarray:
-    """Returns the probability of each n-gram length 1 … longest, as 1/n, float64.
+    """Returns the probabilities, proportional to 1/n, of n-gram lengths 1 … longest.
 
     References:
         - [Lan et al., 2020](https://arxiv.org/abs/1909.11942), ALBERT, section 4.1
@@ -146,15 +146,15 @@ def choose(
 ) -> np.ndarray:
     """Selects units in random order, up to the requested number of tokens per record.
 
-    The first unit is selected even if it is longer, so that each record has a masked
-    token.
+    The first unit is selected even if it exceeds this number, so that each record has a
+    masked token.
 
     Args:
         units: int32 (records, L). The unit of each token, from 1; 0: not maskable.
         bits: uint64 (records, L). Random bits; those of a unit's first token determine
             its place in the random order.
         wanted: int64 (records,). The number of tokens to select.
-        slots: The absolute maximum of tokens.
+        slots: The maximum number of selected tokens in any record.
 
     Returns:
         int64 (records, slots). The columns of the selected tokens, ascending; L in

@@ -21,7 +21,7 @@ class SegmentPairs:
         keys: uint64 (N,). A hash of each pair's document and of the pair's position in
             it.
         documents: int64 (N, 2). The document of each segment.
-        starts: int64 (N, 2). The segment's first token in the row of all ids.
+        starts: int64 (N, 2). The index of the segment's first token among all ids.
         lengths: int64 (N, 2). The segment's number of tokens.
         labels: int32 (N,). 1 if the second segment does not follow the first.
         left_out: The number of tokens that are in no pair.
@@ -59,7 +59,7 @@ def choose_pairs(
         seed: The run's seed.
         capacity: The maximum number of tokens of a pair.
         identities: uint64 (D,). An identifier per document; copies of a document have
-            equal ones and are never paired as negatives.
+            the same identifier and are never paired as negatives.
         num_negatives: The number of documents at the end that serve only as a source of
             negative second segments, if the others are too few.
     """
@@ -145,7 +145,7 @@ class _Walk:
         self.left_out += self._edges[stop] - self._edges[here]
 
     def _pair(self, document: int, here: int, stop: int) -> int:
-        """Makes the pair that begins with a sentence; returns the next sentence."""
+        """Makes a pair that starts at a sentence; returns the next sentence's index."""
         edges = self._edges
         aim = self._capacity
         if self._is_short[here] < self._config.short_fraction:

@@ -6,7 +6,7 @@ text:
 - The number of noise tokens is `noise_density` of the text, rounded up or down at
   random, so that the share is met on average (rounding to at least one would remove a
   third of a text of three tokens).
-- Noise spans and the gaps between them form a circle, which is rotated at random.
+- Noise spans and gaps alternate; this sequence is rotated cyclically at random.
   Without this rotation, as in T5's own code, the first token is never noise and the
   last one always is.
 """
@@ -58,7 +58,7 @@ def noise_mask(chunks: Chunks, config: SpanCorruptionConfig, seed: int) -> np.nd
 def random_parts(
     totals: np.ndarray, parts: np.ndarray, documents: np.ndarray, key: int
 ) -> np.ndarray:
-    """Splits integers into parts of at least one, uniformly at random.
+    """Splits integers into a given number of positive parts, uniformly at random.
 
     Args:
         totals: int64 (N,).

@@ -16,7 +16,7 @@ def check_special(special: SpecialIds, run: RunConfig) -> None:
     """Rejects a tokenizer without the special tokens of the run's objective.
 
     Raises:
-        ConfigError: A token is missing; the message has a remedy.
+        ConfigError: A required token is missing; the message suggests a change.
     """
     for piece in pieces_needed(run.objective):
         if getattr(special, piece) is None:
@@ -44,7 +44,7 @@ def needed_sentinels(tokenizer: Tokenizer, run: RunConfig) -> list[int]:
     """Returns the ids of the sentinels for the spans of one text.
 
     Raises:
-        ConfigError: The tokenizer has fewer.
+        ConfigError: The tokenizer has too few sentinels.
     """
     assert isinstance(run.objective, SpanCorruptionConfig)
     sentinels, length = tokenizer.special.sentinels, run.data.sequence_length

@@ -43,7 +43,8 @@ class WordTargets:
     Attributes:
         values: (W,). The target of each word.
         known: bool (W,). Whether each word has a target.
-        all_pieces: Whether every token of a word has its target, not only the first.
+        all_pieces: Whether every token of a word has the word's target, not only the
+            first token.
     """
 
     values: np.ndarray
@@ -149,7 +150,7 @@ class _Cuts:
 
     Attributes:
         sentences: int64. The index of the sentence that each part belongs to.
-        starts: int64. The part's first token within the sentence.
+        starts: int64. The index in the sentence of the part's first token.
         lengths: int64. The part's number of tokens.
     """
 

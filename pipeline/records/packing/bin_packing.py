@@ -2,8 +2,8 @@
 
 A record begins with the longest remaining chunk and continues with the longest one
 after which the remaining space can still be filled exactly. Such a pattern, a multiset
-of lengths, is repeated for as many records as there are chunks. So the time grows with
-the number of different lengths, not of chunks.
+of lengths, is repeated for further records while enough chunks of these lengths remain.
+So the time grows with the number of different lengths, not of chunks.
 
 On short texts of similar lengths, with records of 128 tokens, best-fit packing leaves
 2% padding and this algorithm a tenth of that.
@@ -23,7 +23,7 @@ def fill_records(lengths: np.ndarray, capacity: int) -> np.ndarray:
         capacity: The size of a record; no length is larger.
 
     Returns:
-        int64 (N,). The record of each chunk, numbered from 0. No two partly filled
+        int64 (N,). The index of each chunk's record, from 0. No two partly filled
         records could be merged into one; among chunks of equal size, the first is in
         the first record.
 
@@ -113,7 +113,7 @@ class _Sums:
         return (self._sums & _up_to(most)).bit_length() - 1
 
     def leading_to(self, total: int, most: int) -> int:
-        """Returns the sums up to `most` that more chunks can extend to `total`."""
+        """Returns the sums up to `most` to which chunks may be added to get `total`."""
         return (self._mirrored >> (self._capacity - total)) & _up_to(most)
 
 
@@ -124,19 +124,19 @@ def _up_to(number: int) -> int:
 def fill_pairs(
     first: np.ndarray, second: np.ndarray, capacities: tuple[int, int]
 ) -> np.ndarray:
-    """Groups chunks with two sides, such as encoder and decoder, into records.
+    """Groups chunks with an encoder and a decoder part into records.
 
-    A chunk's size is the larger of the fractions that it fills of the two sides, so
-    that neither side overflows.
+    A chunk's size is the larger of the fractions that it fills of the encoder's and of
+    the decoder's length, so that neither length is exceeded.
 
     Args:
-        first: int (N,), at least 1. The size of each chunk's first side.
-        second: int (N,). The size of its second side.
+        first: int (N,), at least 1. The number of encoder tokens of each chunk.
+        second: int (N,). The number of its decoder tokens.
         capacities: The encoder's and the decoder's length in a record; no chunk is
             longer.
 
     Returns:
-        int64 (N,). The record of each chunk.
+        int64 (N,). The index of each chunk's record.
 
     Example:
     >>> fill_pairs(np.array([6, 4, 4]), np.array([5, 6, 3]), (10, 10))

@@ -1,9 +1,9 @@
-"""Packs pairs of texts into records with two sides.
+"""Packs pairs of texts into records with an encoder and a decoder sequence.
 
 `transbeam.pipeline.records.packing.sequence_packing` iterates over chunks and selects a
-record. With two sides it is better to iterate over records and select a pair: of the
-pairs that fit, the one after which the emptier side is fullest. So both sides are
-filled evenly, and neither is full while the other has room.
+record. With two sequences it is better to iterate over records and select a pair: of
+the pairs that fit, the one that leaves the emptier sequence fullest. So both sequences
+are filled evenly, and neither is full while the other has room.
 
 References:
     - [Panigrahy et al., 2011](https://www.microsoft.com/en-us/research/publication/heuristics-for-vector-bin-packing/),
@@ -21,10 +21,10 @@ def pack_pairs(
     """Groups pairs into records.
 
     Args:
-        first: int (N,). The size of each pair's first side, at least 1.
-        second: int (N,). The size of its second side, at least 1. Pairs with equal
+        first: int (N,). The length of each pair's first text, at least 1.
+        second: int (N,). The length of its second text, at least 1. Pairs with equal
             sizes are packed in their order.
-        capacities: The sizes of both sides of a record; no pair is larger.
+        capacities: The lengths of both sequences of a record; no text is longer.
 
     Returns:
         For each record the indices of its pairs.

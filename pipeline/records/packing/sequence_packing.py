@@ -28,7 +28,7 @@ class Chunks:
         lengths: int64.
         keys: uint64. Hash of the document.
         offsets: int64. Index of the chunk's first token within the document.
-        documents: int64. Row of the document.
+        documents: int64. The document's row in the batch.
     """
 
     starts: np.ndarray
@@ -81,7 +81,7 @@ class Packed:
         position_ids: int32, the same shape: from 0 in each chunk; 0 on padding.
         is_content: bool, the same shape: True except on special tokens and padding.
         chunks: The chunks in the order of the records.
-        record: int64 (N,). The record of each chunk, ascending.
+        record: int64 (N,). The index of each chunk's record, ascending.
     """
 
     token_ids: np.ndarray
@@ -95,7 +95,7 @@ class Packed:
         return len(self.token_ids)
 
     def first_chunks(self, rows: slice) -> np.ndarray:
-        """Returns the first chunk of each of some records, int64 (rows,)."""
+        """Returns the index of each selected record's first chunk, int64 (rows,)."""
         return np.searchsorted(self.record, np.arange(len(self))[rows])
 
     @property
@@ -150,8 +150,9 @@ def in_records(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorts chunks by record, and the records by their first chunk.
 
     Args:
-        record: int64 (N,). The record of each chunk. Records of long chunks were filled
-            first: the order of their first chunks shuffles the records.
+        record: int64 (N,). The index of each chunk's record. Records are numbered as
+            they were filled, those of long chunks first; sorting them by their first
+            chunk shuffles them.
 
     Returns:
         int64 (N,), the chunks in the order of the records; and int64 (N,), their
@@ -274,7 +275,8 @@ def lay_streams(
     token. GPT-2 has one token for both, which is added at the end only.
 
     Returns:
-        The rows of the non-empty documents with these tokens, and their packed records.
+        The non-empty documents with begin and end tokens, one row each; and the records
+        packed from them.
     """
     begin = special.begin if special.begin != special.end else None
     frame = (begin is not None) + (special.end is not None)

@@ -2,9 +2,9 @@
 
 The algorithm, with the same result on every machine:
 
-1. A byte order mark determines the encoding, and so do escape sequences of ISO 2022. 2.
-Valid UTF-8 is UTF-8; text in any other encoding is hardly ever valid, except for UTF-16
-   without a mark, which contains many NULs.
+1. A byte order mark determines the encoding, and so do escape sequences of ISO 2022.
+2. Bytes that are valid UTF-8 are UTF-8: text in other encodings hardly ever is, except
+   UTF-16 without a byte order mark, which contains many NULs.
 3. For all other encodings `chardet` scores how well the bytes fit its language models.
    Implausible decodings, for example with symbols between letters, are excluded. The
    best one is used if its score is high enough, is far enough above that of the next
@@ -61,7 +61,8 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 class Detection(NamedTuple):
     """A codec and the confidence in it, from 0 to 1.
 
-    Results above `THRESHOLD` are accepted. It is 1 for byte order marks and UTF-8.
+    Results above `THRESHOLD` are accepted. The confidence is 1 for byte order marks and
+    UTF-8.
     """
 
     codec: str
@@ -134,14 +135,14 @@ def _text(sample: bytes, codec: str, cut: bool) -> str | None:
 
 
 def _superset(codec: str, sample: bytes, cut: bool) -> str:
-    """Returns the superset of a codec if it decodes the sample to the same text."""
+    """Returns a codec's superset if both decode the sample alike, else the codec."""
     larger = _SUPERSETS.get(codec, codec)
     same = _text(sample, larger, cut) == _text(sample, codec, cut)
     return larger if same else codec
 
 
 def wide_codec(sample: bytes) -> str | None:
-    """Detects UTF-16 or UTF-32 without a mark, by the NULs of spaces and line ends."""
+    """Detects UTF-16 or UTF-32 without a byte order mark, by NUL bytes."""
     if b"\0" not in sample:
         return None
     best, _ = _best_two(sample[:_EVIDENCE_BYTES])
@@ -171,7 +172,7 @@ def _evidence(sample: bytes) -> tuple[bytes, bytes]:
 
 
 def _best_two(evidence: bytes) -> tuple[_Reading | None, _Reading | None]:
-    """Returns the best decoding and the next plausible one with another text."""
+    """Returns the best decoding, and the best plausible one with a different text."""
     readings = _readings(evidence)
     best = next(readings, None)
     rivals = (reading for reading in readings if best and _is_rival(best, reading))
@@ -218,7 +219,7 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
 
 
 def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
-    """Returns the confidence from the score or from its lead, whichever is smaller."""
+    """Returns the smaller of two confidences: from the best score and from its lead."""
     lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
     fit = best.score / (best.score + lowest)
     if second is None:
@@ -233,7 +234,7 @@ def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
 
 
 def _may_be_a_symbol(text: str, other: str, at: int) -> bool:
-    """Returns whether a single letter is a symbol in the other text, as œ and ½."""
+    """Returns whether an isolated letter is a non-letter in `other`, as œ and ½."""
     around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
     is_alone = not any(map(str.isalpha, around))
     return text[at].isalpha() and is_alone and not other[at].isalpha()

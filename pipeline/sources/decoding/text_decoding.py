@@ -230,7 +230,7 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """True if the line has no line end: the file may be truncated in it."""
+        """True if the line has no line end, so the file may be truncated there."""
         return not self.text.endswith("\n")
 
 
@@ -275,7 +275,7 @@ def torn_entry(
         gaps: The result of `gaps_in`.
         source: The file's name within the corpus.
         offset: The offset of the first byte.
-        whole: Whether the end of the bytes is known to be complete.
+        whole: Whether nothing is missing at the end of the bytes.
 
     Example:
     >>> torn_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason

@@ -5,9 +5,9 @@ frames; here all are called members. The content of a member is released only wh
 checksum has been verified; bzip2 has one for each block of some 900 kB. Damaged members
 are skipped, and reading continues with the next one that can be decompressed.
 
-Only a limited amount of text is buffered until a checksum: beyond it text is released
-without verification, and damage makes an unknown amount doubtful. The same applies to a
-file that ends inside a member.
+Only a limited amount of text is buffered before a checksum: further text is released
+unverified, so after damage an unknown amount of the released text is doubtful. The same
+applies to a file that ends inside a member.
 """
 
 import bz2
@@ -141,7 +141,7 @@ class DecompressedText(io.RawIOBase):
         return size
 
     def source_offset(self, offset: int) -> int:
-        """Returns the approximate offset in the file of an offset in the text."""
+        """Converts an offset in the text to an approximate offset in the file."""
         texts = [text for text, _ in self._places]
         index = min(bisect_left(texts, offset), len(texts) - 1)
         (text, place), (text_0, place_0) = (
@@ -207,7 +207,7 @@ class DecompressedText(io.RawIOBase):
         return rest
 
     def _end_zeros(self) -> None:
-        """Reports zeros between members as damage if too many to be padding."""
+        """Reports zero bytes between members as damage if they exceed any padding."""
         if self._num_zeros > _MOST_PADDING:
             detail = "as in a file not written to its end"
             damage = Damage(_ZEROS, detail, self._unpacked, self._num_zeros)

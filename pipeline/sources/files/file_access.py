@@ -75,7 +75,7 @@ def matching_files(pattern: str) -> list[SourceFile]:
 
 
 def _listed(path: Path, name: str) -> SourceFile:
-    """Returns a regular file with its size; reading other kinds may never end.
+    """Returns a regular file with its size; rejects FIFOs, sockets and devices.
 
     Raises:
         DataError: The path is a FIFO, a socket, a device or a broken link.
@@ -181,7 +181,7 @@ def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
 
 
 def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
-    """Sets the unread bytes of `damage` if unset; `left` bytes of the file remain."""
+    """Sets `damage.unread` if None; `left` is the number of bytes not yet read."""
     if damage.unread is not None:
         return damage
     # At offset 0 nothing was used, even if the whole file is one line and was read.

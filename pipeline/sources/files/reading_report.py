@@ -18,7 +18,8 @@ class ReadingReport:
     """Information about the reading of a work unit besides its documents.
 
     Attributes:
-        dropped: The number of items dropped inside sentences, by kind.
+        dropped: The number of items (such as wiki templates) dropped inside sentences,
+            by kind.
         encodings: Codec and confidence of each file whose encoding was detected.
         page_encodings: The number of web pages with a detected encoding, by codec.
         noted: The number of notes, by kind, file name and detail.
@@ -30,7 +31,7 @@ class ReadingReport:
     noted: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the report as JSON values for a unit's marker."""
+        """Returns the report as JSON values, for the marker file of a work unit."""
         noted = [
             {"kind": kind, "source": file, "detail": detail, "times": times}
             for (kind, file, detail), times in self.noted.items()
@@ -103,7 +104,8 @@ def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     thousands of kinds, and only the most frequent ones are listed.
 
     Args:
-        states: The marker files of the work units; each contains its unit's report.
+        states: The contents of the work units' marker files, which include their
+            reading reports.
     """
     counts = sum_counts(state.get("dropped", {}) for state in states)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -117,7 +119,8 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
     Web pages are counted by their codec.
 
     Args:
-        states: The markers of the work units, which contain their reports.
+        states: The contents of the work units' marker files, which include their
+            reading reports.
     """
     states = list(states)
     pages = sum_counts(state.get("page_encodings", {}) for state in states)

@@ -149,10 +149,10 @@ def open_object(path: str) -> BinaryIO:
 
 
 class _Object(io.RawIOBase):
-    """A raw stream that raises failures as user errors.
+    """A raw stream that raises failures as `DataError`.
 
-    An `OSError` would be treated as a damaged file, whose previous documents are kept;
-    but the same command may succeed later.
+    An `OSError` would be treated as a damaged file, and the documents read so far would
+    be kept; but the same command may succeed later.
     """
 
     def __init__(self, path: str, stream: Any) -> None:

@@ -8,7 +8,7 @@ Skipped are
 - comments, including the raw text (`# text =`).
 
 A sentence is rejected if its ids are not consecutive from 1 or a word lacks the
-selected tag (`_`). Its offset is that of its first byte.
+selected tag (`_`). A sentence's offset is that of its first byte.
 
 References:
     - [CoNLL-U format](https://universaldependencies.org/format.html)

@@ -232,7 +232,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
-    """Yields the row or quarantine entry of a row's lines; nothing if it is blank."""
+    """Yields the row that some lines form, or its rejection; nothing if blank."""
     undecodable = next((line.rejected for line in taken if line.rejected), None)
     if undecodable:
         yield undecodable

@@ -127,7 +127,7 @@ class _Reader:
             raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
-        """Reads at least as much text as is unparsed, for linear total time."""
+        """Reads at least as many bytes as are unparsed, for linear total time."""
         self._text, self._place = self._text[self._place :], 0
         size = max(len(self._text), _BLOCK_BYTES)
         raw = self._stream.read(size)
@@ -210,7 +210,7 @@ class _Reader:
 
 
 def is_splittable(file: SourceFile, source: JsonlSourceConfig) -> bool:
-    """Returns whether each object is a line, so that the file can be split anywhere."""
+    """Returns whether each line is an object, so the file can be split anywhere."""
     return not has_values(file, source.encoding)
 
 

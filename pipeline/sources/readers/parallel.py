@@ -68,7 +68,7 @@ def _check_names(files: Sequence[SourceFile], partners: Sequence[SourceFile]) ->
 
 
 def _differing_parts(files: Sequence[SourceFile]) -> list[tuple[str, ...]]:
-    """Returns the parts of each name that not all files share, such as numbers."""
+    """Returns the name components of each file that not all files have."""
     names = [re.split(r"[._/-]", _PACKED.sub("", file.name)) for file in files]
     shared = set(names[0]).intersection(*names) if names else set()
     return [tuple(part for part in name if part not in shared) for name in names]

@@ -109,7 +109,7 @@ def _paragraphs(
     end: int,
     first_span: bool,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields offset and bytes of the paragraphs owned by a span up to `end`."""
+    """Yields offset and bytes of each paragraph of a span that ends at `end`."""
     owned = first_span  # whether the current text belongs to a paragraph of this span
     first, paragraph = 0, []
     for offset, line in lines:

@@ -107,7 +107,7 @@ def _records(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 
 
 def _masked_crc(data: bytes) -> int:
-    """Computes CRC-32C with TFRecord's mask, as CRCs of data with CRCs are weak."""
+    """Computes the masked CRC-32C of TFRecord files."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 

@@ -112,7 +112,7 @@ class _Malformed(Exception):
 def read(
     span: Span, source: WarcSourceConfig
 ) -> Iterator[Document | Filtered | Rejected]:
-    """Yields an outcome per record, and a `Rejected` per run of invalid bytes.
+    """Yields one result per record, and a `Rejected` per run of invalid bytes.
 
     Raises:
         BrokenFile: The archive is truncated or damaged.

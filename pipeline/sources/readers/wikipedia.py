@@ -129,7 +129,7 @@ def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
 
 
 def _from_page(line: bytes, number: int) -> bytes:
-    """Returns a line's part from its `number`-th page tag on (from 0), or nothing."""
+    """Returns the rest of a line from page tag `number` (from 0) on, or no bytes."""
     index = -1
     for _ in range(number + 1):
         index = line.find(_PAGE, index + 1)
@@ -145,7 +145,7 @@ class _Parser:
         beginning: XML to parse before the first chunk of the dump.
 
     Attributes:
-        page: Offset of the current or the last page.
+        page: The offset of the page that started last.
         num_pages: The number of page start tags parsed so far.
     """
 

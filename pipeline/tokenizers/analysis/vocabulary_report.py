@@ -1,4 +1,4 @@
-"""Reports how well a vocabulary fits texts: unknown tokens, token counts, marks.
+"""Statistics of a vocabulary on texts: tokens, unknown tokens, lost accents.
 
 BERT's uncased normalization decomposes a text and drops its combining marks. In French
 this removes accents; in Thai it removes vowels and tones, in Japanese it removes the
@@ -266,7 +266,7 @@ def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
         texts: UTF-8.
 
     Returns:
-        The counts by script, and that of all characters under the empty string.
+        The counts by script; the key `''` has the number of all characters.
 
     Example:
     >>> count_needed_marks(["กินが a".encode()])

@@ -1,4 +1,4 @@
-"""Tokenizer rules besides the vocabulary: framing, added tokens, chat template.
+"""Tokenizer rules: begin and end tokens, added tokens, chat template.
 
 Checkpoints have these rules in `config.json`, `generation_config.json` and
 `tokenizer_config.json`. They are stored with the tokenizer, as they determine the ids

@@ -1,9 +1,9 @@
 """The interface of all tokenizers, and character offsets of tokens.
 
 An offset is a pair `(start, end)`: `text[start:end]` is the source of the token, in the
-original text before normalization. A token of a part of a character has the offsets of
-the whole character. A space that a tokenizer prepends to a text is not part of it, and
-a token of only this space has the offsets `(0, 0)`.
+original text before normalization. A token that is only a part of a character has the
+offsets of the whole character. A space that a tokenizer prepends to a text is not part
+of it, and a token of only this space has the offsets `(0, 0)`.
 
 This module can be imported without TensorFlow.
 """
@@ -80,7 +80,7 @@ class SpecialIds:
 
     Attributes:
         pad: The padding of records; set even if the tokenizer has no padding token.
-        unknown: The token that replaces text without a piece.
+        unknown: The token that replaces text that no piece matches.
         begin: The token before a document (`[CLS]`, `<s>`, `<|endoftext|>`).
         end: The token after a document (`[SEP]`, `</s>`, `<|endoftext|>`).
         mask: The token that replaces a masked token.

@@ -97,7 +97,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
 
     Args:
         vocabulary: The pieces in the order of their ids.
-        where: Names the vocabulary in the message, such as its path.
+        where: The name of the vocabulary in the error message, such as its path.
 
     Raises:
         ArtifactError: A special piece is missing, or a piece is duplicated, empty, too

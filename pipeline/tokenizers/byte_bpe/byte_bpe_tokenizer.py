@@ -45,9 +45,9 @@ class ByteBPETokenizer(AddedTokenTokenizer):
     """Splits text into words as GPT-2 does, and words into pieces by merging bytes.
 
     In a SavedModel it needs only TensorFlow: all ops are core ops that every TF Serving
-    has. Invalid UTF-8 becomes U+FFFD, as in `bytes.decode("utf-8", "replace")`. Words
-    concatenate to the text. Ids that end within a character are decoded to invalid
-    UTF-8.
+    has. Invalid UTF-8 becomes U+FFFD, as in `bytes.decode("utf-8", "replace")`. The
+    concatenation of the words is the text. Ids that end within a character are decoded
+    to invalid UTF-8.
 
     The space before a word belongs to its first token: apart from a prepended space,
     the slices `text[start:end]` of all tokens concatenate to the text, unless tokens

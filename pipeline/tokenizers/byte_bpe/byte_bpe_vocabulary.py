@@ -72,7 +72,7 @@ def check_byte_bpe(
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
         merges: The pairs of pieces to merge, by rank.
         special_pieces: The pieces that are names instead of bytes.
-        where: Names the vocabulary in the message, such as its folder.
+        where: The name of the vocabulary in the error message, such as its folder.
 
     Raises:
         ArtifactError: A piece is duplicated, empty or not in the alphabet; or a byte, a
@@ -132,12 +132,12 @@ def _problem(piece: str, count: int, is_special: bool) -> str | None:
 
 
 def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
-    """Returns the special ids of a byte-level vocabulary, by its family.
+    """Returns the special ids of a byte-level vocabulary, as in GPT-2 or RoBERTa.
 
-    GPT-2's family has one token for begin, end and padding.
+    Vocabularies like GPT-2's have one token for begin, end and padding.
 
     Raises:
-        ValueError: The vocabulary has the special pieces of no family.
+        ValueError: The vocabulary has the special pieces of neither GPT-2 nor RoBERTa.
     """
     sentinels = sentinel_ids(vocabulary)
     if {"<s>", "<pad>", "</s>"} <= set(vocabulary):

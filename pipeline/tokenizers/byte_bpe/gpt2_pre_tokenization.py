@@ -162,7 +162,7 @@ _BLOCKS, _BLOCK_OF = split_into_blocks(_KIND_OF)
 
 
 class _LongCharacters(NamedTuple):
-    """All characters of the texts with the same number of bytes, two or more.
+    """All characters of the texts that have `size` bytes in UTF-8, two or more.
 
     Attributes:
         size: The number of bytes.
@@ -176,7 +176,7 @@ class _LongCharacters(NamedTuple):
 
 
 def _long_characters(values: tf.Tensor) -> Iterator[_LongCharacters]:
-    """Yields the characters of two bytes, of three and of four."""
+    """Yields three groups: the characters of two, of three and of four bytes."""
     first_bytes = tf.where((values >= 0xC0) & (values < _SEPARATOR))
     leading = tf.gather_nd(values, first_bytes)
     for size, first, last in ((2, 0xC0, 0xDF), (3, 0xE0, 0xEF), (4, 0xF0, 0xF7)):
@@ -242,7 +242,7 @@ def _fill(positions: tf.Tensor, value: bool) -> tf.Tensor:
 def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the word starts to unset and to set at multi-byte white space."""
+    """Returns the positions of word starts to unset and to set at long white space."""
     white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]

@@ -12,9 +12,9 @@ So the table contains for each pair (b, c), besides its own rank, the lowest ran
 merges (b, X) with an X that can be made from c. And c can only grow by a merge with its
 own successor, which is tested for the next pair, and so on. The left side is symmetric.
 
-Merging such a pair early changes nothing if every pair that its piece can form has a
-higher rank, as in all trained vocabularies. A merge without that property is deferred:
-it is applied only where it is the leftmost of the lowest rank in its word.
+Merging such a pair early changes nothing if every pair that contains the merged piece
+has a higher rank, as in all trained vocabularies. A merge without that property is
+deferred: it is applied only where it is the leftmost of the lowest rank in its word.
 """
 
 from collections.abc import Sequence
@@ -222,7 +222,7 @@ def _previous(values: tf.Tensor, first: int | bool) -> tf.Tensor:
 def _rank_table(
     merges: Sequence[tuple[str, str]],
 ) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Returns each pair's rank, and the lowest ranks on its right and on its left."""
+    """Returns pairs' ranks, and their lowest ranks if the right or left piece grows."""
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     # The pieces that a piece can be made from, at its beginning or its end.
     begins: dict[str, set[str]] = {}

@@ -176,7 +176,7 @@ def _check(found: Sequence[AddedToken]) -> None:
 
 
 def _special(fields: dict[str, Any]) -> set[str]:
-    """Returns the tokens of keys for special tokens, such as `pad_token`."""
+    """Returns the special tokens: the values of keys such as `pad_token`."""
     named: list[Any] = []
     for key, value in fields.items():
         if key.endswith("_token") or key == "additional_special_tokens":

@@ -80,8 +80,8 @@ def import_tokenizer(
     Args:
         path: The file, one of two files, or their folder.
         lowercase: Whether to lowercase, for `vocab.txt`, which does not contain it.
-            None: as in `tokenizer_config.json` beside it or, without that file, unless
-            a piece has an uppercase letter.
+            None: as in `tokenizer_config.json` beside it or, without that file, True
+            unless a piece has an uppercase letter.
         strip_accents: Whether to drop combining marks, for `vocab.txt`. None: as in
             that file or, without it, the same as `lowercase`, as in BERT.
         num_sentinels: The number of further ids for sentinels, for SentencePiece, such
@@ -165,7 +165,7 @@ def _read_pair(file: Path) -> ByteBPEModel:
 
 
 def _flag_beside(file: Path, key: str) -> bool | None:
-    """Reads a flag of `tokenizer_config.json` beside a file; None if it has none."""
+    """Reads a flag from a file's `tokenizer_config.json`; None if it is not set."""
     settings = file.with_name("tokenizer_config.json")
     if not settings.is_file():
         return None

@@ -46,7 +46,7 @@ def parse_tokenizer_json(
 
     Args:
         content: The file's JSON object.
-        where: Names the file in messages.
+        where: The name of the file in error messages.
         num_rows: The number of rows of the model's embedding, if known.
 
     Raises:

@@ -12,7 +12,7 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceMod
 
 
 def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
-    """Returns the JSON object with which the Rust library computes our ids.
+    """Returns the JSON object with which the Rust library computes the same ids.
 
     There is no post-processor, and names of special tokens in a text are ordinary text:
     `added_tokens` does not contain them, but only the other added tokens.

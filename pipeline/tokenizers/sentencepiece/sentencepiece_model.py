@@ -20,7 +20,7 @@ MODEL_FILE = "spiece.model"
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePieceModel(SentencePieceProto):
-    """A SentencePiece model as a tokenizer of ours.
+    """A SentencePiece model and the rules with which Transbeam applies it.
 
     Attributes:
         framing: The tokenizer's rules besides the vocabulary, such as begin and end
@@ -35,7 +35,7 @@ class SentencePieceModel(SentencePieceProto):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special tokens, with the framing's rules applied."""
+        """The ids of the special tokens, after the rules of `framing` are applied."""
         return self.framing.apply(super().special)
 
     def files(self) -> dict[str, bytes]:

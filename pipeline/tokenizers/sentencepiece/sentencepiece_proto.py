@@ -130,7 +130,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """Decodes a varint; returns it, or -1 at the end, and the next position."""
+    """Returns a decoded varint (-1 at the message's end), and the next position."""
     value = shift = 0
     while place < len(message):
         byte = message[place]
@@ -146,7 +146,8 @@ class NormalizerRules:
     """The normalization rules of a model.
 
     Attributes:
-        trie: An array of 32-bit numbers that maps texts to rules; may be empty.
+        trie: A trie, as an array of 32-bit numbers, that maps texts to replacement
+            rules; may be empty.
         texts: The replacement texts, each terminated by a zero byte.
         add_space: Whether a space is added to texts.
         space_at_end: Whether this space is appended instead of prepended.
@@ -170,7 +171,7 @@ class PieceFile:
         kind: `unigram` or `bpe`.
         types: int (V,), as in the file.
         scores: float64 (V,), the scores that the search sums.
-        unknown_score: The score of a character without a piece.
+        unknown_score: The score of a character that no piece matches.
         unknown_text: The decoded text of the unknown piece.
         rules: The normalization rules.
     """
@@ -263,7 +264,7 @@ def read_rules(model: SentencePieceProto) -> NormalizerRules:
 
 
 def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, Any]]:
-    """Returns the fields of each piece, and of the other messages by field number."""
+    """Returns the fields of each piece, and those of other messages by field number."""
     pieces, parts = [], {}
     for number, value in _fields(model.proto):
         if number == _PIECES:

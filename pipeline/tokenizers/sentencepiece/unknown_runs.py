@@ -49,8 +49,8 @@ class _Changes(NamedTuple):
 def unknown_edges(model: SentencePieceProto) -> np.ndarray:
     """Returns ranges of characters that always become `<unk>`.
 
-    A character with a replacement rule counts as its replacement. Characters that a
-    rule replaces together by a known one are excluded.
+    A character with a replacement rule counts as its replacement. Characters that are
+    part of a sequence that a rule replaces by a known character are excluded.
 
     Args:
         model: The model, whose pieces and rules are used. A model with byte pieces has
@@ -168,8 +168,9 @@ def _code_points(flat: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.nd
 def _keys(units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the keys of a Darts-clone trie, the shortest first.
 
-    A unit of the trie has the byte that leads to it, a flag for a value, and the offset
-    of its children: the index of a child is that offset XOR its byte.
+    A unit (node) of the trie consists of the byte on the edge from its parent, a flag
+    that is set if a key ends there, and an offset: the index of a child is this offset
+    XOR the child's byte.
 
     Returns:
         The concatenated bytes of all keys; the length of each; and the value of each.

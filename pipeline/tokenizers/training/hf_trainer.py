@@ -49,7 +49,7 @@ def train_pairs(
 
     Args:
         model: A model without pieces; it is modified.
-        trainer: Trainer with the vocabulary size and the first pieces.
+        trainer: Trainer with the vocabulary size and the pieces that get the first ids.
         word_counts: The counts of words without white space.
 
     Raises:

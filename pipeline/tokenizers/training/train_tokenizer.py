@@ -65,8 +65,8 @@ _REMEDY = "Fix tokenizer.path"
 def word_splitter(config: LearnedConfig) -> WordSplitter:
     """Returns the pre-tokenizer for word counts.
 
-    The pre-tokenizer is the tokenizer itself without its pieces, so training and use
-    are consistent.
+    The pre-tokenizer is that of the tokenizer to be trained, so training and use are
+    consistent.
     """
     match config:
         case WordPieceConfig():

@@ -134,7 +134,7 @@ def probe_nfd_exempt() -> list[Run]:
 
     Rust's older NFD treats them as ordinary characters: it neither decomposes them nor
     reorders them among other combining marks. The placeholders are private use
-    characters, which cleaning removes from texts before.
+    characters, which cleaning has already removed from texts.
     """
     rust = normalizers.NFD()
     # The marks in the second and third probe have the highest and the lowest class.

@@ -22,7 +22,7 @@ from transbeam.pipeline.tokenizers.unicode.code_point_table import (
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
     r"""Splits texts at space, tab, line feed and carriage return.
 
-    Normalization is independent on both sides of these, so it can be done once for each
+    Normalization never crosses these characters, so it can be done once for each
     distinct part.
 
     Args:

@@ -221,7 +221,7 @@ class WordPieceTokenizer(AddedTokenTokenizer):
 def _spread(
     unique_rows: tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """Maps one row per distinct chunk to one row per text."""
+    """Expands the rows of distinct chunks to one row per text."""
     return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))
 
 

@@ -21,7 +21,7 @@ class ParityCheck:
         form: The exported file, and how it was run.
         check: A description of the compared quantity.
         value: The measured value.
-        limit: The allowed maximum of the value, or its minimum if it is a share.
+        limit: The allowed maximum of the value; for shares, the allowed minimum.
         passed: Whether the value is within the limit.
     """
 
@@ -87,8 +87,8 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
     Args:
         answer: Log-probabilities (N, C).
         reference: The same.
-        tie: Maximum by which the reference's score of a prediction may be below its
-            best score.
+        tie: A prediction counts as equal if the reference's log-probability of it is at
+            most this far below the reference's highest one.
     """
     guesses = answer.argmax(axis=1)
     lost = reference.max(axis=1) - reference[np.arange(len(guesses)), guesses]

@@ -104,6 +104,6 @@ def _with_gaps(text: str) -> str:
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:
-    """Detokenizes ids without some special tokens at the beginning and at the end."""
+    """Detokenizes ids; drops `begin` ids at the beginning and `end` ids at the end."""
     content = tf.ragged.constant([ids[begin : len(ids) - end].tolist()], dtype=tf.int32)
     return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

@@ -71,7 +71,7 @@ class AnswerParity(ABC):
 
 
 class LabelParity(AnswerParity):
-    """Comparison for models whose scores yield labels, which must also be equal.
+    """Compares a model's scores, and the labels that are derived from them.
 
     Args:
         labels: Names of the classes, by id.
@@ -154,7 +154,7 @@ class ChoiceParity(LabelParity):
 
 
 class LabelSetParity(LabelParity):
-    """Compares label probabilities (N, C); labels at or above a threshold apply."""
+    """Compares label probabilities (N, C) and the labels that reach the threshold."""
 
     number = "probability"
 

@@ -14,7 +14,7 @@ from transbeam.serving.parity.base.pooled_answers import AnswerParity, ChoicePar
 
 
 class TagParity(ChoiceParity):
-    """Compares the log-probabilities of tags (N, C), in nats; the largest is chosen."""
+    """Compares tag log-probabilities (N, C), in nats; the largest gives the tag."""
 
     decision, target = "tag", "label_ids"
 

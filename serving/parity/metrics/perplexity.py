@@ -137,7 +137,7 @@ class _Text(NamedTuple):
 
 
 def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """Yields texts, each cut to the cache, up to the maximum total number of tokens."""
+    """Yields texts cut to the cache size, up to a maximum total number of tokens."""
     config, left = trained.config, _TOKENS
     slots = config.export.tflite_cache or config.model.max_sequence_length
     for text in islice(_texts(trained, run_folder), _DOCUMENTS):
@@ -150,7 +150,7 @@ def _bounded(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
 
 
 def _texts(trained: TrainedRun, run_folder: Path) -> Iterator[_Text]:
-    """Yields the documents of the records; none if they lack the decoder's tokens."""
+    """Yields the documents of the records; none if the records lack decoder tokens."""
     config = trained.config
     written = "" if config.model.kind == "decoder" else "decoder_"
     if f"{written}token_ids" not in next(records(run_folder, "validation"), {}):

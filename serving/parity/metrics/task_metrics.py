@@ -44,7 +44,7 @@ _ONE_SIDED = 1.645
 
 
 class TaskMetric(Protocol):
-    """A task metric of the Keras model, and its loss in TFLite files."""
+    """A task metric of the Keras model, and its decrease in TFLite files."""
 
     @property
     def name(self) -> str:
@@ -59,17 +59,18 @@ class TaskMetric(Protocol):
     def measured(
         self, model: TFLiteRunner
     ) -> tuple[float, Callable[[str], ParityCheck]]:
-        """Returns a file's score, and a function from a variant to its loss check."""
+        """Returns a TFLite file's score, and a function that makes its loss check."""
         ...
 
 
 class TaskAccuracy:
     """Accuracy: the share of correct predictions, where each target counts separately.
 
-    A file's metric may be lower by up to `export.tolerance.metric_loss`. With few
-    records a single wrong prediction exceeds this limit, so a larger loss fails only if
-    it is significant: by a one-sided sign test on the predictions that only one of the
-    models gets right (McNemar, 1947, https://doi.org/10.1007/BF02295996), at 5%.
+    A TFLite file's accuracy may be lower than Keras's by up to
+    `export.tolerance.metric_loss`. With few records a single wrong prediction exceeds
+    this limit, so a larger loss fails only if it is significant: by a one-sided sign
+    test on the predictions that only one of the models gets right (McNemar, 1947,
+    https://doi.org/10.1007/BF02295996), at 5%.
     """
 
     name = "accuracy"

@@ -32,7 +32,7 @@ class ValidationExample:
 
     Attributes:
         inputs: Inputs of the model by name: token rows (T,), or an image.
-        right: The target: the class (), or one for each position (N,).
+        right: The target: a value of shape (), or a value for each position, (N,).
         positions: int32 (N,), the evaluated positions, if outputs are per token.
     """
 

@@ -1,7 +1,7 @@
 """Packs a decoder's TFLite file and its tokenizer for LiteRT-LM, as one `.litertlm`.
 
-The file is written by the LiteRT-LM authors' package `litert-lm-builder`: half a
-megabyte, whose dependencies except `tomli` come with TensorFlow. The builder's
+The file is written by the package `litert-lm-builder`, half a megabyte, by LiteRT-LM's
+authors; all its dependencies except `tomli` come with TensorFlow. The builder's
 generated protobuf messages need exactly TensorFlow's version of protobuf, so the
 builder's version is pinned.
 """

@@ -48,7 +48,7 @@ _TEXT = tf.TensorSpec([1], tf.string, name="text")
 
 
 def text_signature(trained: TrainedRun) -> str:
-    """Returns the token id signature whose outputs a file with text input has.
+    """Returns the token id signature with the same outputs as the text signature.
 
     Raises:
         ConfigError: The task has other inputs than one text, or the tokenizer is not a
@@ -95,7 +95,7 @@ def text_rows(
     plain: Mapping[str, Path],
     files: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares the files with those that take ids, which are compared with Keras.
+    """Compares text-input files with those that take ids and were checked with Keras.
 
     Args:
         trained: The model.

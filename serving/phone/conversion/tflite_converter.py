@@ -89,8 +89,8 @@ def write_tflite(
 
     A file takes one text at a time, of `model.max_sequence_length` tokens (`T`) unless
     its inputs are resized to fewer, which reduces the computation accordingly. `P` is
-    `export.tflite_masks`. Signatures, all ids int32; `segment_ids` only of models with
-    segment embeddings:
+    `export.tflite_masks`. The signatures, in which all ids are int32 and only models
+    with segment embeddings take `segment_ids`:
 
     - masked language models, `fill_mask`: `token_ids` (1, T), `padding_mask` (1, T),
       `masked_positions` (1, P) → `logits` (1, P, V). Unused positions are 0; their
@@ -177,7 +177,7 @@ def convert_endpoints(
         rounded: As in `write_tflite`.
         names: Names of renamed inputs, mapped to their names in other files.
         custom_ops: Custom ops that a file may use. If there are any, `int8` is skipped,
-            because its calibration runs the model.
+            because the interpreter that calibrates it cannot run custom ops.
 
     Raises:
         ArtifactError: As `write_tflite`.

@@ -4,11 +4,11 @@ A model that was trained with another tokenization is rejected here, rather than
 wrong outputs on the phone.
 
 MediaPipe's `BertTokenizer` lowercases ASCII letters only, strips no accents, deletes no
-control characters, and replaces words of more than 100 bytes by `[UNK]`, where ours
-replaces those of more than 100 characters. MediaPipe's `BertTokenizer` splits words at
-ASCII white space only. MediaPipe's `SentencePieceTokenizer` uses the SentencePiece
-library, so only lowercasing differs. Tests compare `MediaPipeReading` with MediaPipe
-itself.
+control characters, and replaces words of more than 100 bytes by `[UNK]`, where the
+training tokenizer replaces words of more than 100 characters. MediaPipe's
+`BertTokenizer` splits words at ASCII white space only. MediaPipe's
+`SentencePieceTokenizer` uses the SentencePiece library, so only lowercasing differs.
+Tests compare `MediaPipeReading` with MediaPipe itself.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ _BETWEEN = rf"\s+|{_ALONE}"
 
 
 def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
-    """Rejects a run whose model MediaPipe cannot run, or would tokenize differently.
+    """Rejects a run if MediaPipe cannot run its model or would tokenize differently.
 
     Args:
         config: The run's configuration.

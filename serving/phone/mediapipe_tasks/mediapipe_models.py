@@ -99,7 +99,7 @@ def mediapipe_rows(
     plain: Mapping[str, Path],
     packed: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares the files with those that take ids, which are compared with Keras.
+    """Compares MediaPipe files with the plain files, which were checked with Keras.
 
     Args:
         trained: The model.
@@ -138,9 +138,9 @@ def _difference(
 def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
     """Returns the signature for MediaPipe: `ids`, `mask`, `segment_ids`, int32 (1, S).
 
-    `S` is the maximum length: the clients truncate a text there, as we do, and would
-    not truncate it at all if the length were dynamic. The clients pad with 0, whatever
-    the id of `[PAD]` is: the ids of padding do not affect our models.
+    `S` is the maximum length: MediaPipe's clients truncate texts to it, as in training;
+    with a dynamic length they would not truncate at all. The clients pad with 0,
+    whatever the id of `[PAD]` is: padding ids do not affect the model's outputs.
 
     Returns:
         For a classifier the output is `probability`, float32 (1, C): the client uses

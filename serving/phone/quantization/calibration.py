@@ -79,7 +79,7 @@ def make_calibration(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """Takes the configured number of rows; fails if they are below the minimum."""
+    """Takes the configured number of rows; fails below the minimum number."""
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:

@@ -16,7 +16,8 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Each weight is rounded to the nearest step. The rounding error is compensated by the
     weights of the row that are not rounded yet, as far as their inputs correlate with
-    the input of the rounded weight. With U upper triangular, U'U = (M + dI)^-1:
+    the input of the rounded weight. M are the second moments, d is a damping term, and
+    U is the upper triangular matrix with U'U = (M + dI)^-1:
 
         q_i = round(w_i / s),  e = (w_i - s q_i) / U_ii,  w_j -= e U_ij for all j > i
 

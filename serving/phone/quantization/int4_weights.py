@@ -1,7 +1,7 @@
 """Quantizes the weights of a TFLite file to 4 bits, with GPTQ.
 
 Errors of an embedding row cannot be compensated by other rows, so embedding tables are
-rounded without GPTQ, also where a head shares one.
+rounded without GPTQ, even if an output head shares the table.
 """
 
 import hashlib

@@ -31,8 +31,8 @@ def coarse_layers(
 
     Trained Transformers have a few activations that are a hundred times as large as the
     others, above all in these layers (Bondarenko et al., 2021,
-    https://arxiv.org/abs/2109.12948). 256 steps over such a range are too coarse for
-    the others.
+    https://arxiv.org/abs/2109.12948). The 256 steps of a range with such outliers are
+    too coarse for all other activations.
 
     Args:
         content: The file in float32.

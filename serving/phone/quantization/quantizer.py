@@ -145,7 +145,8 @@ def _ranges(content: bytes, calibration: Calibration, recipe: RecipeManager) -> 
 def _with_signs(model: Any, source: Any) -> Any:
     """Restores the dynamic sizes of a model's inputs and outputs.
 
-    The quantizer adds a conversion after an output, whose result has static sizes.
+    The quantizer adds a dtype conversion after an output, and the converted output has
+    static sizes.
     """
     for ours, theirs in zip(model.signatureDefs, source.signatureDefs, strict=True):
         for edges in ("inputs", "outputs"):

@@ -262,7 +262,7 @@ def _camel(name: str) -> str:
 
 
 def _source(trained: TrainedRun, language: str) -> str:
-    """Returns the encoder's input as a sum of literals and arguments."""
+    """Returns code that concatenates literals and arguments to the encoder's text."""
     template = getattr(trained.config.objective, "source", "{text}")
     terms: list[str] = []
     for plain, field in template_parts(template):

@@ -1,4 +1,4 @@
-"""Writes the README of a phone export, for an app's developer, and its labels.
+"""Writes the README and the labels file of a phone export, for app developers.
 
 The description of signatures is read from the model's file, so it matches that file.
 """
@@ -135,7 +135,7 @@ def _facts(trained: TrainedRun, labels: Sequence[str] | None) -> dict[str, str]:
 
 
 def _labels(trained: TrainedRun) -> Sequence[str] | None:
-    """Returns the task's labels in the order of class indices; None if it has none.
+    """Returns the labels in the order of class indices; None for tasks without labels.
 
     Raises:
         ConfigError: A label contains a line break.
@@ -180,7 +180,7 @@ def _sections(
 def _optional(
     trained: TrainedRun, folder: Path, values: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the sections that not every model has."""
+    """Returns the README sections that only some models have."""
     there = sorted(file.name for file in folder.iterdir())
     mediapipe = [f"`{n}`" for n in there if n.startswith("mediapipe_")]
     of_text = [f"`{n}`" for n in there if n.startswith("text_")]

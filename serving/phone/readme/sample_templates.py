@@ -1,4 +1,4 @@
-"""Templates of a phone's README and of its code samples, in three languages."""
+"""Templates of the README for phones and its code samples, in three languages."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -31,6 +31,6 @@ def filled(name: str, values: Mapping[str, str]) -> str:
 
     Args:
         name: Name of the file in `templates`.
-        values: The values of all its placeholders.
+        values: The values of all placeholders in the file.
     """
     return Template(template(name)).substitute(values)

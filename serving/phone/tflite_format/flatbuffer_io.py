@@ -1,13 +1,13 @@
 """Writes Python values as flatbuffers of any schema.
 
-A schema is a dict in place of generated classes: the fields of each table in the order
-of their ids. A field is one of
+A schema is a dict that replaces generated classes: it maps each table's name to the
+table's fields, in the order of their ids. A field is one of
 
 - `"string"` or `"byte"`;
 - the name of a table, for one such table;
-- a list with such a name, for a vector of tables;
-- a tuple of names, for a union. A union takes two ids: that of its type, then that of
-its value;
+- a list with the name of a table, for a vector of tables;
+- a tuple of names, for a union. A union takes two ids: one for its type, then one for
+  its value;
 - None, for an unused field, which still takes an id.
 
 A value is a dict of a table's fields. The value of a union is a pair of a table's name

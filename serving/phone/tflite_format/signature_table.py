@@ -79,7 +79,7 @@ def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
     """Formats the inputs and outputs of each signature as Markdown."""
 
     def listed(tensors: Mapping[str, Tensor]) -> str:
-        """Groups tensors that differ only in a number, such as caches."""
+        """Groups tensors whose names differ only in a number, such as caches."""
         alike = groupby(
             sorted(tensors.values(), key=lambda of: _order(of.name)),
             key=lambda of: (of.name.rstrip("0123456789"), of.description),
@@ -99,7 +99,7 @@ def signature_table(signatures: Mapping[str, TFLiteSignatureEntry]) -> str:
 
 
 def _order(name: str) -> tuple[int, str, int]:
-    """Sort key: a row's inputs first, then by name, and `x_2` before `x_10`.
+    """Sort key: token rows and masks first, then by name, with `x_2` before `x_10`.
 
     Example:
     >>> sorted(["x_10", "x_2", "padding_mask", "token_ids"], key=_order)

@@ -171,7 +171,7 @@ def packed(model: Any) -> bytes:
 
 
 class _AlignedBuilder(flatbuffers.Builder):
-    """A flatbuffer builder that aligns buffers, which the generated code does not."""
+    """A flatbuffer builder that aligns buffers, unlike the generated code."""
 
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:

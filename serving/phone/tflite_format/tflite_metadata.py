@@ -92,7 +92,8 @@ class TextModelMetadata:
             inputs by these names.
         output: Name and description of the only output.
         tokenizer: The kind of tokenizer that readers use.
-        tokenizer_file: Name and content of its vocabulary or model.
+        tokenizer_file: Name and content of the tokenizer's vocabulary file or model
+            file.
         labels: Names of a classifier's labels, in the order of its scores.
     """
 
@@ -142,7 +143,7 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
 def _metadata_fields(
     metadata: TextModelMetadata, inputs: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the metadata in the schema's form, inputs in the order of the file."""
+    """Returns the metadata as a dict for `SCHEMA`, with inputs in the file's order."""
     numbers = {"content_properties": ("FeatureProperties", {})}
     output: dict[str, Any] = {
         "name": metadata.output[0],

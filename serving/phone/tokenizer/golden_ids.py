@@ -1,7 +1,7 @@
 """Texts with their token ids, for a unit test of an app's tokenizer.
 
 The ids are those of the tokenizer that made the model's training data. An app's unit
-test passes the file to `disagreements` of the tokenizer that it ships.
+test passes the file to the method `disagreements` of the app's tokenizer.
 """
 
 from typing import Any, NamedTuple
@@ -97,7 +97,7 @@ def _rows(
 
 
 def _as_lists(encoded: Encoded) -> list[dict[str, Any]]:
-    """Converts rows to lists, all of width `_LENGTH`, that of the longest row."""
+    """Converts rows to lists; the longest row, and thus each one, has `_LENGTH` ids."""
     parts = {
         "token_ids": encoded.token_ids,
         "padding_mask": encoded.padding_mask,

@@ -1,8 +1,8 @@
 """Compact Unicode tables for the tokenizers on phones.
 
 Phones have their own tables, which depend on the version of the system. So the tables
-of training are stored: character classes are lists of boundaries, alternately the code
-points where a range begins and where it ends.
+used in training are stored: a character class is a list of range boundaries,
+alternately the first code point of a range and the first one after the range.
 """
 
 import re
@@ -124,7 +124,8 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
 
     The marks of one letter are sorted by Unicode's combining classes. Most marks are
     dropped afterwards, so their order does not matter. A few marks are kept; and some
-    of the dropped marks have no combining class, so marks before them stay before them.
+    of the dropped marks have no combining class, so other marks are not moved across
+    them.
     """
     dropped = set(_members(unicode_classes.MARK))
     texts = [chr(c) for c in kept]
@@ -152,7 +153,7 @@ def _marks(kept: Sequence[int]) -> tuple[set[int], list[int]]:
 
 
 def _are_reordered(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Returns whether the second of two marks is sorted before the first."""
+    """Returns, for each pair of marks, whether decomposition swaps them."""
     texts = [first + second for first, second in pairs]
     return [new != text for new, text in zip(_decomposed(texts), texts, strict=True)]
 

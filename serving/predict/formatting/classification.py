@@ -17,12 +17,12 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one text or image to JSON values.
 
     Args:
-        text: The input, which the result does not contain.
-        answer: The row of each output.
+        text: The input, which is not used.
+        answer: The input's row of each output, by name.
 
     Returns:
-        `label`, or `labels` where any number of them apply; and `classes`: a list of
-        `label` and `score`, the most probable first.
+        `label`, or `labels` of a multi-label model; and `classes`: a list of `label`
+        and `score`, the most probable first.
 
     Example:
     >>> answer = {

@@ -14,8 +14,8 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Converts the embedding of one text to JSON values.
 
     Args:
-        text: The input, which the result does not contain.
-        answer: The row of each output.
+        text: The input, which is not used.
+        answer: The input's row of each output, by name.
 
     Returns:
         `embedding`, a list of numbers.

@@ -16,11 +16,11 @@ from transbeam.serving.predict.formatting import (
 
 
 class Formatter(Protocol):
-    """The interface of the modules in this folder."""
+    """The interface of the formatter modules in this folder."""
 
     @property
     def KEY(self) -> str:
-        """A prediction key that earlier formatters in `FORMATTERS` lack."""
+        """A key that predictions of earlier formatters in `FORMATTERS` lack."""
         ...
 
     @property

@@ -32,7 +32,7 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
     Args:
         text: The input text.
-        answer: The row of each output.
+        answer: The input's row of each output, by name.
 
     Returns:
         `masks` (for each mask a list of `piece` and `score`, the most probable first)

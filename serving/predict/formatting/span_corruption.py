@@ -33,7 +33,7 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         text: The input text.
-        answer: The row of each output.
+        answer: The input's row of each output, by name.
 
     Returns:
         `gaps`, the sentinels that the model read; `fills`, a text for each of them;
@@ -51,7 +51,7 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """Replaces sentinels by texts; those that the model did not read are kept.
+    """Replaces sentinels by texts; sentinels that the model did not read are kept.
 
     Args:
         text: Contains the sentinels.

@@ -11,8 +11,8 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Converts the outputs for one context to JSON values.
 
     Args:
-        text: The input, which the result does not contain.
-        answer: The row of each output.
+        text: The input, which is not used.
+        answer: The input's row of each output, by name.
 
     Returns:
         `answer` with `start` and `end`, its offsets in the context; `score` and

@@ -26,20 +26,22 @@ class ServerSettings:
         drain_seconds: Time for finishing requests in progress when the server is
             stopped.
         poll_seconds: Interval at which model folders are polled for new versions.
-        model_config_file: The `model.config` that the models come from, to poll it.
-        model_config_file_poll_wait_seconds: Interval at which that file is read again;
-            0 to read it only once.
+        model_config_file: The `model.config` file that lists the models; it is polled
+            for changes.
+        model_config_file_poll_wait_seconds: Interval at which `model.config` is read
+            again; 0 to read it only once.
         allow_version_labels_for_unavailable_models: True if a new label may be assigned
             to a version that is not available yet.
         enable_per_model_batching_parameters: True if each version folder has its own
             batching parameters.
         tokens: Accepted bearer tokens and their rights.
-        reload_roots: Folders from which clients may load models by a reload request;
-            if empty, they may not.
+        reload_roots: Folders from which clients may load models by a reload request; if
+            empty, clients may not load models.
         certificate: PEM file; with `key`, both APIs use TLS.
         key: PEM file.
         cors: True to allow cross-origin requests.
-        access_log: File that gets a line for each request, without its texts.
+        access_log: Access log file, with one line for each request, without the
+            request's texts.
         log: Request log of models without a logging configuration of their own.
     """
 

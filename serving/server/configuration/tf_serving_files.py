@@ -187,12 +187,12 @@ def read_batching(file: Path) -> BatchingParameters:
 
 
 def parse_batching(folder: Path, common: BatchingParameters) -> BatchingParameters:
-    """Reads the batching parameters in a version folder; disables batching without any.
+    """Reads a version folder's batching parameters; no batching if there is no file.
 
     Args:
         folder: The version folder.
         common: Parameters of the server. As in TF Serving, only `num_batch_threads` is
-            taken from them.
+            taken from these parameters.
 
     Raises:
         StatusError: The file is invalid; see `read_batching`.

@@ -1,4 +1,4 @@
-"""gRPC services: TF Serving's PredictionService and ModelService, and the server.
+"""Starts the gRPC server with TF Serving's PredictionService and ModelService.
 
 https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis
 """

@@ -46,7 +46,7 @@ def refusal(
 
 
 def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Returns True if a body follows the headers; their names must be lowercase."""
+    """Returns True if a body follows the headers; header names must be lowercase."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in headers

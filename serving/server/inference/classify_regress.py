@@ -32,7 +32,7 @@ Response: TypeAlias = (
 def check_method(signature: ServableSignature, method: str) -> None:
     """Checks that a signature supports Classify or Regress.
 
-    The check is based on its inputs and outputs, not on its `method_name`:
+    The check is based on the signature's inputs and outputs, not on its `method_name`:
     `tf.saved_model.save` marks every signature as a Predict signature.
 
     Raises:

@@ -106,8 +106,8 @@ class Servable:
 
         Args:
             signature: One of `signatures`.
-            inputs: Inputs by their names in the signature, with its dtypes; shapes
-                are not checked.
+            inputs: Inputs by their names in the signature, with the signature's dtypes;
+                shapes are not checked.
             outputs: Names of the outputs to compute.
             seconds: Timeout; the run is canceled before the next op.
             takes_long: True to run it in the thread pool for long requests.
@@ -186,7 +186,7 @@ class Servable:
         return self._handles[name]
 
     def _is_prepared(self, signature: str, outputs: Sequence[str]) -> bool:
-        """Returns True if only these outputs are fetched, rather than all outputs."""
+        """Returns True to fetch only these outputs; False to fetch all outputs."""
         kind = (signature, *outputs)
         with self._lock:
             if kind not in self._prepared and len(self._prepared) < _PREPARED:

@@ -33,7 +33,8 @@ def read_warm_up(folder: Path) -> Iterator[WarmUp]:
         are skipped.
 
     Raises:
-        StatusError: A request has no examples, or too many for the size of its context.
+        StatusError: A request has no examples, or its context is too large to be copied
+            into all its examples.
     """
     file = folder / FILE
     if not file.is_file():

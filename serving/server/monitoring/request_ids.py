@@ -89,7 +89,7 @@ Over = Callable[[RequestContext], None]
 
 
 def current() -> RequestContext:
-    """Returns the current task's call; outside of a call, a temporary one."""
+    """Returns the current request's record; outside of requests, a temporary one."""
     return _CURRENT.get() or RequestContext("", None, "")
 
 

@@ -145,7 +145,7 @@ def _method_paths(
 
 
 def _any(prefix: _ModelPrefix, versions: Iterable[int], method: str, side: str) -> Json:
-    """Returns the schema that matches the request or response of any given version."""
+    """Returns a schema for the request or response of any of the given versions."""
     schemas = [
         reference("schemas", component(prefix.name, number, method, side))
         for number in versions

@@ -39,7 +39,7 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
 def reload_for_client(
     service: Service, wanted: Sequence[ModelSettings], roots: Sequence[Path]
 ) -> None:
-    """Replaces the models on a client's request, if its folders are allowed.
+    """Replaces the models on a client's request, if all folders are allowed.
 
     Args:
         service: Service whose catalog is changed.
@@ -48,7 +48,8 @@ def reload_for_client(
             served may keep their folder.
 
     Raises:
-        StatusError: A new folder is below none of the roots, or `reload_models` fails.
+        StatusError: A new folder is not inside one of the allowed folders, or
+            `reload_models` fails.
     """
     if not roots:
         raise StatusError(

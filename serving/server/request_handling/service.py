@@ -348,7 +348,7 @@ class Service:
 
         Raises:
             StatusError: The model does not exist, no metadata field is requested, or an
-                unknown one is.
+                unknown field is requested.
         """
         if not fields:
             raise invalid(

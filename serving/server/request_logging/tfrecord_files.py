@@ -35,7 +35,7 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 class RecordFiles:
-    """Writes records, in a new file when one is large or has been removed.
+    """Writes records; starts a new file if the current one is large or was removed.
 
     Args:
         prefix: Prefix of the file names, folder included.

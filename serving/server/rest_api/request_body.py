@@ -25,8 +25,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
     Args:
         request: A request whose body was not read yet.
-        limits: Limits of its size in bytes, both as sent and decompressed, and of the
-            time in which it must arrive.
+        limits: Limits of the body's size in bytes, both as sent and decompressed, and
+            of the time in which it must arrive.
 
     Raises:
         StatusError: The body is too large, arrives too late, or cannot be decompressed,

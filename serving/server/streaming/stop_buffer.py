@@ -63,7 +63,7 @@ class StopBuffer:
 
 
 def _replacements(generated: bytes) -> int:
-    r"""Counts U+FFFD characters at the end that further bytes may complete.
+    r"""Counts the final U+FFFD characters, which may be an incomplete character.
 
     SentencePiece decodes each byte of an incomplete character as U+FFFD.
 

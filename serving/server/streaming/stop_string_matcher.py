@@ -43,7 +43,8 @@ class StopString:
         """Reads the current text, unless the string was already found.
 
         Args:
-            text: Continues the preceding text, whose last bytes may have changed.
+            text: The preceding text, whose last bytes may have changed, with new bytes
+                appended.
         """
         if self.offset is not None:
             return

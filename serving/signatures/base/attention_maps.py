@@ -26,7 +26,8 @@ class AttentionGroup(NamedTuple):
     """A group of attention maps of a model, such as cross-attention.
 
     Attributes:
-        path: A regular expression for the paths of the layers, with the layer's number.
+        path: A regular expression for the paths of the layers; its group is the layer's
+            number.
         queries: Prefix of the input names of the query tokens.
         keys: Prefix of the input names of the key tokens.
     """
@@ -56,7 +57,7 @@ Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
 def attention_endpoint(
     trained: TrainedRun, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
 ) -> dict[str, Endpoint]:
-    """Returns the signature `attention`; none unless the model has full attention.
+    """Returns the signature `attention`; no signature without full attention.
 
     Shapes: `B` texts, `L` layers, `H` heads, `T` tokens of the longest text, at most
     `LONGEST`.

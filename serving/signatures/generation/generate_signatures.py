@@ -77,7 +77,7 @@ class GenerationTask:
         raise NotImplementedError
 
     def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
-        """Returns the model's decode functions for given inputs besides prompts."""
+        """Returns the decode functions, given the model's other inputs than prompts."""
         raise NotImplementedError
 
     def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:

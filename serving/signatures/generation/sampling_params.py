@@ -165,7 +165,7 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
 
 
 def after(checked: Any, *tensors: Any) -> Any:
-    """Adds control dependencies: returns tensors that depend on checked ones.
+    """Returns tensors with control dependencies on the checked ones.
 
     When a check fails, ops that are already running are canceled, and TensorFlow would
     report either the failed check or the cancellation.

@@ -63,9 +63,9 @@ class StreamingSignatures:
     - `stream_step`: a state → the state with one more token in each row, and the
       outputs above. The buffers of the old state may be overwritten.
     - `stream_join`: a state and another state, with names `other_state_…` → both states
-    concatenated.
+      concatenated.
     - `stream_keep`: a state and `rows` int32 (R,), at least one → these rows of the
-    state.
+      state.
 
     Args:
         writer: The task's decoding loops.
@@ -156,7 +156,7 @@ class _Form:
 
     Args:
         one: A state.
-        other: A second state that differs in size on all axes whose size may vary.
+        other: Another state, whose size differs on every axis of variable size.
     """
 
     def __init__(self, one: Running, other: Running):

@@ -35,7 +35,7 @@ _BESIDE = 16
 
 
 class PromptRows(Protocol):
-    """The interface of prompt batches."""
+    """The attributes that a batch of prompts must have."""
 
     @property
     def token_ids(self) -> tf.Tensor:
@@ -69,7 +69,7 @@ class GeneratedTexts(NamedTuple):
     finished: tf.Tensor
 
     def ids(self) -> dict[str, tf.Tensor]:
-        """Returns the outputs of signatures that take ids: all but the text."""
+        """Returns the outputs without the text, for signatures that take ids."""
         found = self._asdict()
         del found["generated_text"]
         return found
@@ -80,7 +80,8 @@ class TextGenerator:
 
     Args:
         tokenizer: The run's tokenizer.
-        evaluation: The decoding method of `write`, as in the evaluation of the run.
+        evaluation: The `evaluation` section of the run; `write` uses its decoding
+            method.
         max_new_tokens: The default number of new tokens, for clients that set none.
         seed: The sampling seed of `write`.
     """

@@ -46,7 +46,7 @@ def decoder_endpoints(
       float32 (1, G, C, K) → the cache. Padding in `tokens` is never attended to: later
       tokens overwrite its slots.
     - `decode`: the inputs of `prefill_N` for one token → the cache, and `logits`
-    float32 (1, 1, V).
+      float32 (1, 1, V).
 
     Args:
         calls: The model.
@@ -61,13 +61,13 @@ def prefix_endpoints(
 ) -> dict[str, Endpoint]:
     """Returns the signatures of a decoder with bidirectional attention on the prompt.
 
-    Such a prompt must be processed as a whole: not in chunks, and with its last token.
-    So the prompt signatures are not prefills as defined by LiteRT-LM, and have another
-    name.
+    Such a prompt must be processed in one call, including its last token, and not in
+    chunks. So the prompt signatures are not prefills as defined by LiteRT-LM, and have
+    another name.
 
-    - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32
-      (1, N), 0 after it → the cache.
-    - `decode`: as in a decoder's file. The first call processes the last token of the
+    - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32 (1,
+      N), 0 after the prompt → the cache.
+    - `decode`: as in decoder-only files. The first call processes the last token of the
       prompt again.
 
     Args:
@@ -94,8 +94,8 @@ def seq2seq_endpoints(
     - `encode`: `token_ids` and `padding_mask` int32 (1, S), of the source → its keys
       and values for cross-attention, `context_k_0`, `context_v_0`, …, float32 (1, G, S,
       K).
-    - `prefill_N` and `decode`: as in a decoder's file, with further inputs: the
-      source's `padding_mask` and the outputs of `encode`.
+    - `prefill_N` and `decode`: the same as for a decoder-only model, with further
+      inputs: the source's `padding_mask` and the outputs of `encode`.
 
     Args:
         calls: The model.

@@ -68,7 +68,7 @@ RESERVED = re.compile("[\U00100000-\U0010ffff]")
 
 
 class _Opened(NamedTuple):
-    """Open markup: `count` braces, or one token of another kind."""
+    """Unclosed markup: `count` opening braces, or another opening token."""
 
     mark: str
     position: int
@@ -112,7 +112,7 @@ class PageText:
         return "".join(self._text)
 
     def without_gaps(self, text: str) -> tuple[str, Counter[str]]:
-        """Removes gaps; returns the text and the kinds of those in sentences."""
+        """Removes gaps; returns the text, and counts of gaps in sentences by kind."""
         kinds = {character: kind for kind, character in self._gaps.items()}
         dropped: Counter[str] = Counter()
         lines = text.split("\n") if kinds else []
@@ -222,7 +222,7 @@ def _begins_a_line(wikitext: str, at: int) -> bool:
 
 
 def _closed(gaps: re.Match[str]) -> str:
-    """Returns the spaces of a run of gaps; none before punctuation."""
+    """Replaces a run of gaps and spaces by its spaces; by none before punctuation."""
     following = gaps.string[gaps.end() : gaps.end() + 1]
     return "" if following and following in ",.;:!?" else _GAP.sub("", gaps[0])
 

@@ -42,7 +42,7 @@ class Row(NamedTuple):
     Attributes:
         token_ids: The ids of the pieces, then padding.
         padding_mask: 1 for pieces, 0 for padding.
-        segment_ids: 1 on the second text of a pair and the separator after it.
+        segment_ids: 1 for a pair's second text and the separator after it, otherwise 0.
         truncated: Whether the text was cut to the length.
     """
 
@@ -96,7 +96,7 @@ class Tokenizer:
             raise BadDataError(f"{path}: {error}") from error
 
     def encode(self, text: str) -> Ids:
-        """Encodes a text without special tokens; their names in it are ordinary text.
+        """Encodes a text, without special tokens; `[SEP]` in a text is ordinary text.
 
         Raises:
             ValueError: The text is too long.
@@ -345,7 +345,7 @@ class _WordPiece:
         return self._becomes.get(c, [c])
 
     def _in_order(self, word: Ids) -> Ids:
-        """Sorts combining marks by canonical combining class; removes hidden ones."""
+        """Sorts combining marks by canonical combining class; then strips marks."""
         start = 0
         while start < len(word):
             end = start
@@ -519,7 +519,7 @@ class _SentencePiece:
         return text
 
     def _likeliest(self, text: bytes) -> list[tuple[bytes, int]]:
-        """Finds the best pieces by Viterbi's algorithm, as precise as SentencePiece."""
+        """Finds the best pieces by Viterbi's algorithm, with scores in float32."""
         size = len(text)
         best = [0.0] * (size + 1)  # score of the best pieces up to each position
         begins, ids = [-1] * (size + 1), [self._unknown] * (size + 1)
@@ -603,7 +603,7 @@ class _SentencePiece:
 
 
 class _Normalizer:
-    """SentencePiece's normalization: at each position the longest match applies.
+    """SentencePiece's normalization: the longest rule that matches is applied.
 
     The rules are in the library's trie, an array of 32-bit numbers, whose leaves are
     offsets into the list of replacement texts.

@@ -72,7 +72,7 @@ class BatchKey(NamedTuple):
     """Batching key: tasks with equal keys may share a batch.
 
     Attributes:
-        kind: Name of the signature and of the requested outputs.
+        kind: Names of the signature and of the requested outputs.
         group: Dtypes, row shapes and length bucket of the inputs.
         takes_long: True for long tasks.
     """
@@ -164,8 +164,8 @@ class Waiting:
         """Admits a request that is split into parts; `leave_parts` releases it.
 
         Raises:
-            StatusError: Such requests already have too many rows, or the queue is
-                closed.
+            StatusError: The split requests in progress already have too many rows, or
+                the queue is closed.
         """
         with self._changed:
             self._admit(rows, self._in_parts)
@@ -177,7 +177,7 @@ class Waiting:
             self._in_parts -= rows
 
     def take(self) -> tuple[BatchKey, list[BatchTask]] | None:
-        """Waits for a batch, or returns None once closed and empty; then call `ran`."""
+        """Waits for a batch; None once closed and empty. Call `ran` after its run."""
         with self._changed:
             while True:
                 key, seconds = self._ready()
@@ -240,7 +240,7 @@ class Waiting:
                 del self._queues[key]
 
     def _ready(self) -> tuple[BatchKey | None, float]:
-        """Returns the key of the next queue, and the seconds until it has to run."""
+        """Returns the key of the queue to run next, and the seconds until its run."""
         may_take_long = self._taking_long < self.most_taking_long
         keys = [key for key in self._queues if may_take_long or not key.takes_long]
         if not keys:

@@ -26,8 +26,8 @@ class Timing:
 
     Attributes:
         rows: Number of rows.
-        waited: Seconds that its first task was queued.
-        ran: Seconds that it was run.
+        waited: Seconds for which the first task of the batch was queued.
+        ran: Run time of the batch in seconds.
     """
 
     rows: int
@@ -41,7 +41,8 @@ class Runner:
     Args:
         run: Runs a signature; takes the names of the signature and the outputs, the
             inputs, the timeout in seconds, and whether it is a long run.
-        parameters: Batching parameters; `allowed_batch_sizes` are padded to.
+        parameters: Batching parameters; batches are padded to one of
+            `allowed_batch_sizes`.
         observe: Called with the timing of each batch.
     """
 

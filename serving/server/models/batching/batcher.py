@@ -82,13 +82,13 @@ class Batcher:
             kind: Names of the signature and of the outputs; only requests with equal
                 names share a batch.
             inputs: Inputs with the same number of rows.
-            deadline: Deadline of the request; none if None.
+            deadline: Deadline of the request; None for no deadline.
             observe_times: Called with the times of each batch that contains some of
                 the rows.
 
         Returns:
-            A future of the outputs. If it is canceled before the batch runs, its rows
-            are left out.
+            A future of the outputs. If it is canceled before the batch runs, the rows
+            are removed from the batch.
 
         Raises:
             StatusError: The queue is full or closed.
