@@ -35,6 +35,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
         Same shape and dtype as `x`.
 
     Example:
+    >>> from keras import ops
     >>> ops.convert_to_numpy(gelu(ops.array([-1.0, 0.0, 1.0]))).round(4)
     array([-0.1587,  0.    ,  0.8413], dtype=float32)
 
@@ -64,6 +65,7 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         Same shape and dtype as `x`. Computed in float32.
 
     Example:
+    >>> from keras import ops
     >>> x = ops.array([[1.0, 2.0, 3.0]])
     >>> normal = layer_normalization(x, ops.ones(3), ops.zeros(3), 1e-12)
     >>> ops.convert_to_numpy(normal).round(3)
