@@ -266,8 +266,9 @@ class AddCounts(beam.CombineFn):
 class AddSlices(AddCounts):
     """Sums the counts of one slice and drops the rarest words if there are too many.
 
-    All counts of a slice are summed before any is dropped, so the result does not
-    depend on the order of additions.
+    A slice holds the words with the same remainder of their hash. Its counts are fully
+    summed before rare words are dropped, so the result does not depend on the order in
+    which Beam combines them.
     """
 
     def extract_output(self, accumulator: Counter[str]) -> Counter[str]:

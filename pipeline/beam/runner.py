@@ -193,8 +193,9 @@ def _tracebacks_logged_alone() -> Iterator[None]:
 def interruptibly(work: Callable[[], None]) -> None:
     """Runs a function in a thread, because Beam's code ignores a Ctrl-C.
 
-    An interrupted job is abandoned. Each file of the job is either complete or missing,
-    so running the same command again resumes from the step markers.
+    After an interrupt the job is not waited for. Each file of the job is either
+    complete or missing, so running the same command again resumes from the step
+    markers.
     """
     failures: list[BaseException] = []
 

@@ -87,9 +87,9 @@ def similar_pairs(
 
     In a large bucket not every pair is compared, as a license in a million files would
     take 10^12 comparisons. Each document is compared with the first document of the
-    bucket and with the `WINDOW` documents before it. For documents more than `WINDOW`
-    positions after the first, pairs are skipped if both documents are similar to the
-    first.
+    bucket and with the `WINDOW` documents before it. A pair of documents that are both
+    more than `WINDOW` positions after the bucket's first document is not compared if
+    both are similar to that document.
 
     Args:
         buckets: uint64 `(N,)`, the row of `buckets(...)` for this band; the documents

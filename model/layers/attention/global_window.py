@@ -171,9 +171,9 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
         """Finds, for each block of keys, the global tokens that attend to its keys.
 
-        These are the global tokens of the document in which the block starts, anywhere
-        in the row; and, for documents that start later in the block, their global
-        tokens in the block and just after it.
+        A block attends to two sets of global tokens: all those of the document in which
+        the block starts, wherever they are in the row; and those of documents that
+        start later in the block, if they are in the block or just after it.
 
         Returns:
             Two int32 arrays `(N, B, Q)`: the index of each token in the row, and the

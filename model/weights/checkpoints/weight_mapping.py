@@ -256,7 +256,7 @@ class MappingRow:
 
 @dataclass(frozen=True)
 class WeightMapping:
-    """A mapping row applied to a model: paths, names and shapes without `{i}`.
+    """A mapping row for one model: `{i}` is replaced by the layer's index.
 
     Attributes:
         row: The row of the table.
