@@ -1,8 +1,8 @@
 """The document of each token, and the position of each document in its row.
 
 Sparse kinds of attention select keys by their position in a document. Documents are
-contiguous, so a token's position determines the index in the row of its document's
-first token, and of the document's other tokens.
+contiguous, so a token's index in the row minus its position in the document is the
+index of the document's first token; the other tokens follow it.
 
 Shapes: `B` batch, `T` length, `N` blocks, `b` tokens of a block, `Q` tokens looked up
 for a block.

@@ -127,7 +127,8 @@ class LowRankAttention(Attention):
     def _sum_up(self, x, summary, documents: DocumentMasks):
         """Projects each document: `(B, T, G, K)` to `(B, S, G, K)`.
 
-        `S` is `r`, or `M r` in packed rows, document by document.
+        `S` is `r`. In packed rows it is `M r`: each of the `M` documents is projected
+        separately, and the results are concatenated in order.
         """
         batch, length, groups, width = ops.shape(x)
         x = ops.reshape(x, (batch, length, groups * width))

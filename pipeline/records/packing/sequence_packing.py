@@ -49,7 +49,8 @@ def cut_documents(row_splits: np.ndarray, keys: np.ndarray, longest: int) -> Chu
     """Cuts documents into chunks of at most `longest` tokens.
 
     Args:
-        row_splits: int64 (D + 1,). The start of each document, and the end.
+        row_splits: int64 (D + 1,). The start offset of each document, then the end
+            offset of the last one.
         keys: uint64 (D,). The documents' hashes.
         longest: The maximum number of content tokens per record.
 

@@ -68,7 +68,7 @@ def reported(items: Iterable[_Item], report: ReadingReport) -> Iterator[_Item]:
 
 
 def report_dropped(counts: Mapping[str, int]) -> None:
-    """Reports the numbers of items dropped inside sentences, by kind."""
+    """Reports, by kind, how much markup was dropped inside sentences."""
     if report := _CURRENT.get():
         report.dropped.update(counts)
 

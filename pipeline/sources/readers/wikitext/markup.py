@@ -112,7 +112,7 @@ class PageText:
         return "".join(self._text)
 
     def without_gaps(self, text: str) -> tuple[str, Counter[str]]:
-        """Removes gaps; returns the text, and counts of gaps in sentences by kind."""
+        """Removes placeholders of dropped markup; returns the text and their counts."""
         kinds = {character: kind for kind, character in self._gaps.items()}
         dropped: Counter[str] = Counter()
         lines = text.split("\n") if kinds else []
