@@ -163,7 +163,7 @@ def _read_hugging_face(folder: Path, settings: HFConfig) -> Checkpoint:
 
 
 def _read_ids(settings: HFConfig, key: str) -> int | tuple[int, ...]:
-    """Reads one token id or several; in some checkpoints -1 stands for no token."""
+    """Reads one token id or several; in some checkpoints -1 means no token."""
     given = settings.values[key]
     ids = given if isinstance(given, list) else [given]
     if not all(type(one) is int and one >= -1 for one in ids):

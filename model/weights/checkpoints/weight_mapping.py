@@ -233,7 +233,7 @@ Part = Literal["body", "pooler", "head"]
 
 @dataclass(frozen=True)
 class MappingRow:
-    """A row of a mapping table; in both names `{i}` stands for the index of a block.
+    """A row of a mapping table; in both names `{i}` is the index of a block.
 
     Attributes:
         ours: Path of our weight, or of several that correspond to one tensor.
