@@ -1,7 +1,7 @@
-"""What each kind of objective needs and the type checker cannot see.
+"""Each kind of objective has the parts that the type checker cannot miss.
 
-Without TensorFlow, so that `make check` asks it in seconds. `tests/contracts` asks the
-same of models.
+Runs without TensorFlow, so that `make check` takes seconds. `tests/contracts` checks
+models.
 """
 
 from importlib.resources import files

@@ -186,7 +186,7 @@ def learns_nothing(path: str, run: RunConfig) -> bool:
         if path.startswith(last):
             return True
     # What adds the same to all scores, softmax takes out again: here the bias that all
-    # sequence_info of a text have in common,
+    # positions of a text have in common,
     if path == "span_classifier/bias":
         return True
     # and here that of a query's keys. Rotary positions turn it with the key, and it
@@ -218,7 +218,7 @@ def some_records(run: RunConfig, *, packed: bool) -> dict[str, np.ndarray]:
             value = documents(shape, several)
             records[f"{prefix}padding_mask"] = (value > 0).astype("int32")
         elif name == "position_ids":
-            value = sequence_info(records[f"{prefix}document_ids"])
+            value = position_ids(records[f"{prefix}document_ids"])
         elif name == "prefix_mask":
             value = records["padding_mask"] * (records["position_ids"] < 4)
         elif name == "masked_positions":
@@ -256,7 +256,7 @@ def documents(shape: tuple[int, ...], several: bool) -> np.ndarray:
     return ids
 
 
-def sequence_info(document_ids: np.ndarray) -> np.ndarray:
+def position_ids(document_ids: np.ndarray) -> np.ndarray:
     columns = np.arange(document_ids.shape[1])
     is_first = np.diff(document_ids, axis=1, prepend=0) != 0
     firsts = np.maximum.accumulate(np.where(is_first, columns, 0), axis=1)

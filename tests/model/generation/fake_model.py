@@ -55,8 +55,8 @@ class FakeModel:
         slots = ops.shape(cache["mask"])[1]
         padding = ops.sum(1 - cache["mask"], axis=1, keepdims=True)  # (B, 1)
         columns = index + ops.arange(length, dtype="int32")
-        sequence_info = ops.expand_dims(columns, 0) - padding
-        new = ops.cast(token_ids * (sequence_info + 1), "float32")[:, None, :, None]
+        positions = ops.expand_dims(columns, 0) - padding
+        new = ops.cast(token_ids * (positions + 1), "float32")[:, None, :, None]
         added = update_cache(cache["added"], new, index)
         seen = ops.arange(slots, dtype="int32")[None] <= columns[:, None]  # (Q, S)
         real = ops.logical_and(seen[None], ops.not_equal(cache["mask"], 0)[:, None])

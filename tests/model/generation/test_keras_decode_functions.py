@@ -386,7 +386,7 @@ def test_texts_longer_than_the_positions_are_refused(decoder):
     assert write(steps, prompts=[[1] * 18])["token_ids"].shape == (1, 6)
     with pytest.raises(DataError, match="prompts of 19 tokens"):
         write(steps, prompts=[[1] * 19])
-    # Nothing ends where sequence_info are turned or told by distance.
+    # With rotary or relative positions nothing limits the length.
     endless = decoder_steps(decoder("alibi"))
     assert write(endless, prompts=[[1] * 30])["token_ids"].shape == (1, 6)
 

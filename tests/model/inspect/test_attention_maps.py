@@ -59,8 +59,8 @@ def test_against_numpy(inputs, randomise, key_heads):
     query, key = heads(layer.query, 4), heads(layer.key, key_heads)
     scores = query @ key.swapaxes(-1, -2) / np.sqrt(4)
     slopes = 2.0 ** -np.array([2, 4, 6, 8])
-    sequence_info = np.arange(6)
-    distance = np.abs(sequence_info[:, None] - sequence_info[None, :])
+    positions = np.arange(6)
+    distance = np.abs(positions[:, None] - positions[None, :])
     scores = scores - slopes[:, None, None] * distance
     scores = np.where(inputs["padding_mask"][:, None, None, :] == 1, scores, -np.inf)
     expected = np.exp(scores - scores.max(-1, keepdims=True))

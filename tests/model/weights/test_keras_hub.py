@@ -103,10 +103,10 @@ def our_outputs(name: str, model: keras.Model) -> dict:
 
 
 def real(output) -> np.ndarray:
-    """What is not padding, of an output that has sequence_info."""
+    """The outputs of real tokens, without padding."""
     array = output.numpy()
-    sequence_info = array.ndim == 3 and array.shape[1] == 6
-    return array[source_mask().astype(bool)] if sequence_info else array
+    has_tokens = array.ndim == 3 and array.shape[1] == 6
+    return array[source_mask().astype(bool)] if has_tokens else array
 
 
 @pytest.fixture(params=BACKBONES)

@@ -143,7 +143,7 @@ def compare(
     Args:
         layer: The layer, built.
         x: `(B, T, D)`.
-        sequence_info: Its sequence_info.
+        sequence_info: The masks and positions of `x`.
         expected: Called with the inputs as a tensor; gives `(B, T, D)`.
         atol: For values of a few units, added up in another order.
     """

@@ -1,4 +1,4 @@
-"""Every kind of attention refuses sequence_info that are not those of its tokens."""
+"""Every kind of attention refuses sequence info that does not fit its tokens."""
 
 import itertools
 

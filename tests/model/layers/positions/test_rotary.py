@@ -129,9 +129,9 @@ def test_yarn_makes_scores_sharper():
 def test_half_precision_is_rounded_once():
     x = np.random.default_rng(0).normal(size=(1, 4, 2, 8)).astype("float32")
     x = ops.cast(x, "bfloat16")
-    sequence_info = np.array([0, 1, 1000, 2001], "int32")  # bfloat16 has no 2001
-    half = RotaryEmbedding(dtype="mixed_bfloat16")(x, sequence_info)
-    exact = ops.cast(RotaryEmbedding(dtype="float32")(x, sequence_info), "bfloat16")
+    positions = np.array([0, 1, 1000, 2001], "int32")  # bfloat16 has no 2001
+    half = RotaryEmbedding(dtype="mixed_bfloat16")(x, positions)
+    exact = ops.cast(RotaryEmbedding(dtype="float32")(x, positions), "bfloat16")
     assert keras.backend.standardize_dtype(half.dtype) == "bfloat16"
     np.testing.assert_array_equal(
         ops.convert_to_numpy(ops.cast(half, "float32")),
