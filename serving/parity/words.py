@@ -94,12 +94,11 @@ class WordsParityChecker:
             if not other:
                 compared.append((row, number))
         # After a text with other words nothing says which answers belong together.
-        found = {
-            name: np.concatenate(
-                [column[:0, 0], *(column[row, :number] for row, number in compared)]
-            )
-            for name, column in answers.items()
-        }
+        found = {}
+        for name in self.answer.columns:
+            column = answers[name]
+            rows = [column[row, :number] for row, number in compared]
+            found[name] = np.concatenate([column[:0, :0].ravel(), *rows])
         reference = self._reference(self.expected[: len(compared)])
         limit = self.tolerance.saved_model
         return [

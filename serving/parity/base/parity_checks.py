@@ -77,6 +77,13 @@ def agreement_row(
         tolerance: Of the export.
     """
     share = agreement(answer, reference, tie=getattr(tolerance, variant))
+    return share_row(form, check, share, tolerance)
+
+
+def share_row(
+    form: str, check: str, share: float, tolerance: ToleranceConfig
+) -> ParityCheck:
+    """Checks the share of a variant's predictions that agree with Keras's."""
     smallest = tolerance.dynamic_int8_agreement
     return ParityCheck(form, check, share, smallest, share >= smallest)
 

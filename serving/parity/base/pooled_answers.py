@@ -23,6 +23,7 @@ from transbeam.serving.parity.base.parity_checks import (
     log_softmax,
     phone_row,
     probabilities_off,
+    share_row,
 )
 
 
@@ -32,10 +33,12 @@ class AnswerParity(ABC):
     Attributes:
         number: Name of the compared quantity.
         target: Name of the feature of the records that contains the targets.
+        columns: For words, the outputs of `serving_default` with a value per word.
     """
 
     number: str
     target: str = "label"
+    columns: tuple[str, ...] = ()
 
     @abstractmethod
     def read(self, outputs: Mapping[str, Any]) -> np.ndarray:
@@ -124,9 +127,10 @@ class LabelParity(AnswerParity):
         if variant in IN_FLOATS:
             return rows
         share = self.agreement(answer, reference, getattr(tolerance, variant))
-        least = tolerance.dynamic_int8_agreement
-        check = f"{self.decision}, share equal"
-        return [*rows, ParityCheck(form, check, share, least, share >= least)]
+        return [
+            *rows,
+            share_row(form, f"{self.decision}, share equal", share, tolerance),
+        ]
 
 
 class ChoiceParity(LabelParity):
@@ -156,7 +160,7 @@ class ChoiceParity(LabelParity):
 class LabelSetParity(LabelParity):
     """Compares label probabilities (N, C) and the labels that reach the threshold."""
 
-    number = "probability"
+    number, decision = "probability", "labels"
 
     def __init__(self, labels: Sequence[str], threshold: float):
         super().__init__(labels)

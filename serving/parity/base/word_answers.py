@@ -17,6 +17,7 @@ class TagParity(ChoiceParity):
     """Compares tag log-probabilities (N, C), in nats; the largest gives the tag."""
 
     decision, target = "tag", "label_ids"
+    columns = ("tags", "scores")
 
     def saved_model_rows(
         self,

@@ -149,8 +149,7 @@ class Explained:
         )
 
         def row(form: str) -> ParityCheck:
-            inputs = "texts" if self.questions[0].positions is None else "words"
-            number = f"{len(self.labels)} {inputs}"
+            number = f"{len(self.labels)} texts"
             check = f"R squared lost, of {self.of_keras:.4f} on {number}"
             return at_most(form, check, self.of_keras - found, self.limit)
 

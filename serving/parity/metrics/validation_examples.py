@@ -51,18 +51,19 @@ def labelled(trained: TrainedRun, run_folder: Path) -> Iterator[ValidationExampl
     Yields no examples for tasks without targets, and skips records without a target.
     """
     objective = trained.config.objective
+    words = isinstance(objective, WordsObjective)
+    target = make_word_parity(objective).target if words else "label"
     for record in records(run_folder, "validation"):
         if isinstance(objective, SentencePairsConfig | TextObjective):
             return
         if isinstance(objective, FillsObjective):
             yield from _hidden(trained, record)
         elif isinstance(objective, WordsObjective):
-            target = make_word_parity(objective).target
             yield from _of_words(trained, record, target)
         elif isinstance(objective, SpanObjective):
             yield from _labelled(trained, record, "start_position", "end_position")
         elif isinstance(objective, PooledObjective):
-            yield from _labelled(trained, record, "label")
+            yield from _labelled(trained, record, target)
         else:
             assert_never(objective)
 

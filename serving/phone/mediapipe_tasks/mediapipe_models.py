@@ -179,7 +179,7 @@ def _metadata(config: RunConfig, model: TokenizerModel) -> TextModelMetadata:
     kind: Any = model.kind
     return TextModelMetadata(
         name=config.name,
-        description=f"{purpose}; contents with Transbeam {VERSION}.",
+        description=f"{purpose}; made with Transbeam {VERSION}.",
         version=str(config.export.version),
         inputs=_INPUTS,
         output=output,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from transbeam.configs.system.native_output import output_held_back
 from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # The inputs made from a text, in the order of the table.
@@ -52,10 +53,11 @@ def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
         ArtifactError: The file is not a model.
     """
     interpreter = load_interpreter(file)
-    return {
-        name: _signature(interpreter.get_signature_runner(name))
-        for name in interpreter.get_signature_list()
-    }
+    with output_held_back():
+        return {
+            name: _signature(interpreter.get_signature_runner(name))
+            for name in interpreter.get_signature_list()
+        }
 
 
 def _signature(runner: Any) -> TFLiteSignatureEntry:

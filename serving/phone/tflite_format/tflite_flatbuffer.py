@@ -115,20 +115,27 @@ def run_with_tensors(
         inputs: Inputs of each signature.
         num_threads: Threads of the interpreter.
 
-    Yields:
-        The index of the signature's subgraph, after each run, and a function that
-        returns a tensor of this subgraph by index.
+    Returns:
+        An iterator over the runs. Each item is the index of the signature's subgraph,
+        and a function that returns a tensor of this subgraph by index.
     """
     interpreter = load_interpreter(
         content, delegate=False, num_threads=num_threads, keeps_all_tensors=True
     )
-    for signature in unpacked(content).signatureDefs:
-        name, graph = signature.signatureKey.decode(), signature.subgraphIndex
-        with output_held_back():
-            runner = interpreter.get_signature_runner(name)
-        for each in inputs[name]:
-            runner(**each)
-            yield graph, partial(interpreter.get_tensor, subgraph_index=graph)
+    model = schema.Model.GetRootAsModel(content, 0)
+    signatures = [model.SignatureDefs(n) for n in range(model.SignatureDefsLength())]
+    names: list[Any] = [signature.SignatureKey().decode() for signature in signatures]
+    with output_held_back():
+        runners = {name: interpreter.get_signature_runner(name) for name in names}
+
+    def runs() -> Iterator[tuple[int, Callable[[int], np.ndarray]]]:
+        for name, runner in runners.items():
+            graph = runner._subgraph_index
+            for each in inputs[name]:
+                runner(**each)
+                yield graph, partial(interpreter.get_tensor, subgraph_index=graph)
+
+    return runs()
 
 
 def operators(model: Any, name: str) -> Iterator[tuple[int, Any, Any]]:

@@ -90,7 +90,7 @@ def test_a_phone_that_gives_other_labels_fails(scene: Scene) -> None:
     reference = np.array([[0.9, 0.1, 0.9]] * 4)
     parity = LabelSetParity(LABELS, 0.4)
     rows = parity.phone_rows("file", "dynamic_int8", 1 - reference, reference, limits)
-    assert failed(rows) == ["probability", "label"]
+    assert failed(rows) == ["probability", "labels"]
 
 
 def test_what_is_no_number_is_never_right() -> None:
