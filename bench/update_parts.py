@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bench.pairs import Pair, heading, in_turns
 from transbeam.model.layers.dropout import Dropout
-from transbeam.trainer.optimizers.build import AdamW
+from transbeam.trainer.optimizers.adamw import AdamW
 
 ROUNDS = 15
 LAYERS = 4

@@ -42,13 +42,10 @@ from transbeam.trainer.evaluation.evaluation_loop import (
     on_host,
     sums_over,
 )
-from transbeam.trainer.evaluation.html_report import examples
+from transbeam.trainer.evaluation.html_examples import examples
 from transbeam.trainer.evaluation.sample_predictions import FirstRows, samples
-from transbeam.trainer.input.batches import (
-    data_sets,
-    training_batches,
-    validation_batches,
-)
+from transbeam.trainer.input.batches import training_batches, validation_batches
+from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.input.dynamic_masking import dynamic_masking
 from transbeam.trainer.loop.checkpoint import (
     Checkpoints,

@@ -30,7 +30,8 @@ from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.warm_start import begin
 from transbeam.trainer.distillation.distillation_loss import learn_from_teacher
 from transbeam.trainer.distribution.workers import Workers
-from transbeam.trainer.input.batches import check_contract, data_sets, rows_of_batches
+from transbeam.trainer.input.batches import check_contract, rows_of_batches
+from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.loop.checkpoint import (
     check_rows,
     checkpoint_step,

@@ -13,16 +13,11 @@ from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.base.local_paths import local_path
 from transbeam.configs.base.reflection import did_you_mean, section_keys
 from transbeam.configs.loader.compatibility import FREE, model_differences
-from transbeam.configs.loader.extends import (
-    Chain,
-    is_null,
-    merge_sections,
-    read_root,
-    without_keys,
-)
+from transbeam.configs.loader.extends import Chain, read_root
 from transbeam.configs.loader.model_files import ModelFiles, find_model_files
 from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.run_file import preset_files
+from transbeam.configs.loader.yaml_merge import is_null, merge_sections, without_keys
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlScalar,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from transbeam.configs.loader.extends import MODEL_SOURCES, make_room
+from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, make_room
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,

@@ -13,7 +13,7 @@ from transbeam.model.base.initializers import (
 )
 from transbeam.model.base.tensor_checks import check_rank, check_rows
 from transbeam.model.layers.base_layer import ConfiguredLayer
-from transbeam.model.layers.sequence_info import forbidden
+from transbeam.model.layers.masks import forbidden
 
 KINDS = ("first", "mean", "max", "attention")
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.model.weights.checkpoints.weight_mapping import Shape
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 
 
 def variables_by_path(model: keras.Model) -> dict[str, Any]:

@@ -18,11 +18,8 @@ from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description, Family
 from transbeam.model.weights.checkpoints.tensor_sources import INDEX, SINGLE
-from transbeam.model.weights.checkpoints.weight_mapping import (
-    Shape,
-    WeightMapping,
-    link,
-)
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
+from transbeam.model.weights.checkpoints.weight_mapping import WeightMapping, link
 from transbeam.model.weights.config_equivalence import differences
 from transbeam.model.weights.hugging_face.families import FAMILIES
 

@@ -10,13 +10,12 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.objectives.language_modeling import SentencePairsConfig
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
-from transbeam.model.weights.checkpoints.weight_mapping import (
+from transbeam.model.weights.checkpoints.tensor_transforms import (
     TRANSPOSE,
     VOCABULARY,
-    MappingRow,
-    Part,
     Shape,
 )
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, Part
 from transbeam.model.weights.hugging_face import bert
 
 _OUR_BLOCK = "encoder_layer_{i}"

@@ -16,7 +16,7 @@ from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.data import DataConfig, NearDuplicatesConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.deduplication import duplicate_clusters, lsh
-from transbeam.pipeline.deduplication.duplicate_clusters import (
+from transbeam.pipeline.deduplication.duplicates_table import (
     find_originals,
     write_duplicates,
 )

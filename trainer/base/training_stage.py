@@ -20,7 +20,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.build import build_model
 from transbeam.model.layers.block import TransformerBlock
 from transbeam.pipeline.records.manifest import sha256
-from transbeam.trainer.input.batches import sha256_of_records
+from transbeam.trainer.input.datasets import sha256_of_records
 
 # Of the stage's result: false of a body that was imported alone, below a new head.
 HAS_HEAD = "has_head"

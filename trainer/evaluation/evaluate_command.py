@@ -26,17 +26,13 @@ from transbeam.pipeline.evaluation_set import (
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.bits_per_byte import bits_per_byte
+from transbeam.trainer.evaluation.comparison import compare, records_sha256
 from transbeam.trainer.evaluation.error_analysis import (
     ErrorAnalysis,
     analyze_errors,
     make_collectors,
 )
-from transbeam.trainer.evaluation.evaluate_export import (
-    build_exported,
-    compare,
-    find_export,
-    records_sha256,
-)
+from transbeam.trainer.evaluation.evaluate_export import build_exported, find_export
 from transbeam.trainer.evaluation.evaluation_context import EvaluationContext
 from transbeam.trainer.evaluation.evaluation_loop import (
     Evaluation,

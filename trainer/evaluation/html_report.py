@@ -1,21 +1,17 @@
 """The report of an evaluation, as one self-contained HTML page."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
-from PIL import Image
 
 from transbeam.pipeline.evaluation_set import HeldOut
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.evaluation.collectors import Confusions
+from transbeam.trainer.evaluation.comparison import Comparison
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
-from transbeam.trainer.evaluation.evaluate_export import Comparison
-from transbeam.trainer.evaluation.examples import Example
+from transbeam.trainer.evaluation.html_examples import examples
 from transbeam.trainer.metrics.confidence_intervals import Interval
 from transbeam.trainer.metrics.counts import ClassCounts
 
@@ -138,44 +134,3 @@ def _pairs(labels: Sequence[str], table: np.ndarray) -> list[tuple[str, str, str
         for row, column in cells
         if wrong[row, column]
     ]
-
-
-_LONGEST_TEXT = 600
-
-
-def examples(chosen: Sequence[Example], held_out: HeldOut) -> Markup:
-    """Renders the examples as a section of the page.
-
-    Args:
-        chosen: The examples.
-        held_out: The documents, whose images are shown.
-    """
-    shown = []
-    for example in chosen:
-        document = held_out.one(example.document)
-        texts = {
-            "text": _shortened(example.text),
-            "second": _shortened(example.second_text),
-            "target": _shortened(example.target),
-            "guess": _shortened(example.guess),
-        }
-        picture = {"label": document["label"], "picture": _picture(document)}
-        shown.append({**vars(example), **picture, "texts": texts})
-    template = Path(__file__).parent / "templates" / "examples.html"
-    return Markup(render(template, examples=shown))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} …"
-
-
-def _picture(document: Mapping) -> str:
-    """Returns a document's image as PNG in base64, if the document is an image."""
-    if not document["image"]:
-        return ""
-    pixels = np.frombuffer(document["image"], np.uint8)
-    shape = tuple(document["image_shape"])
-    image = Image.fromarray(pixels.reshape(shape[:2] if shape[-1] == 1 else shape))
-    sink = io.BytesIO()
-    image.save(sink, "PNG")
-    return base64.b64encode(sink.getvalue()).decode()

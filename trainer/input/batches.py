@@ -12,20 +12,14 @@ determines which (`transbeam.trainer.input.dataset_mixture`).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.configs.loader.yaml_config import flatten, load_run
-from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.schema.training import DatasetConfig
 from transbeam.pipeline.records.features import Feature, differences
-from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
+from transbeam.pipeline.records.manifest import FILE, Manifest
 from transbeam.pipeline.records.tf_example import parse_records
-from transbeam.pipeline.stage import data_stage
 from transbeam.trainer.input.dataset_mixture import DatasetMixture, without_autograph
 from transbeam.trainer.input.dynamic_masking import DynamicMasking
 from transbeam.trainer.input.streams import RecordStream, make_streams
@@ -271,66 +265,3 @@ def _ready(batches: tf.data.Dataset) -> tf.data.Dataset:
     options.autotune.enabled = False
     options.deterministic = True
     return batches.prefetch(8).with_options(options)
-
-
-def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
-    """Lists all data sets to train on, with their relative weights.
-
-    Only manifests are read; whether the record files are complete is not checked.
-
-    Args:
-        config: The run.
-        own: The run's own records, whose weight is 1.
-
-    Raises:
-        ArtifactError: A run of `training.datasets` has no records, or its records
-            differ from this run's in tokenizer, objective or features.
-    """
-    sets = [(own, 1.0)]
-    for number, dataset in enumerate(config.training.datasets):
-        where = f"training.datasets[{number}].run={dataset.run}"
-        folder = Path(dataset.run) / "data"
-        if folder.resolve() == own.folder.resolve():
-            raise ArtifactError(
-                f"{where}: is this run itself, whose records are read anyway, with "
-                "weight 1. Take it away"
-            )
-        try:
-            manifest = read_manifest(folder)
-            _check_dataset(manifest, own, config)
-        except ArtifactError as error:
-            raise ArtifactError(f"{where}: {error}") from error
-        sets.append((manifest, dataset.weight))
-    return sets
-
-
-def sha256_of_records(dataset: DatasetConfig) -> str | None:
-    """The fingerprint of another run's records; None if it has none."""
-    stage = data_stage(Path(dataset.run))
-    if not (stage.path / "stage.json").is_file():
-        return None
-    return stage.load()["result"]["records_sha256"]
-
-
-def _check_dataset(manifest: Manifest, own: Manifest, config: RunConfig) -> None:
-    """Checks that a data set's ids and labels mean the same as in the run's records."""
-    there, here = (m.vocabulary["fingerprint"] for m in (manifest, own))
-    if there != here:
-        raise ArtifactError(
-            f"reads with another tokenizer: fingerprint {there[:12]}… there, "
-            f"{here[:12]}… in {own.folder}. Make the records of one with the other's: "
-            f"`tokenizer: {{kind: pretrained, path: {own.folder / 'tokenizer'}}}`"
-        )
-    objectives: list[dict[str, Any]] = [
-        flatten(run, "objective")
-        for run in (load_run(manifest.folder / "run.yaml"), config)
-    ]
-    old, new = objectives
-    wrong = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    if wrong:
-        listed = ", ".join(
-            f"{key}: {old.get(key, 'nothing')} there, {new.get(key, 'nothing')} here"
-            for key in wrong
-        )
-        raise ArtifactError(f"was made for another objective ({listed})")
-    check_contract(manifest, own.features)

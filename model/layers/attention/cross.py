@@ -6,12 +6,11 @@ from keras import ops
 from transbeam.model.base.tensor_checks import check_rank, fits
 from transbeam.model.layers.attention.full import MultiHeadAttention
 from transbeam.model.layers.attention.kv_cache import attend_to_cache
+from transbeam.model.layers.masks import mask_bias, same_document
 from transbeam.model.layers.sequence_info import (
     check_sequence_info,
-    mask_bias,
     packed,
     real_tokens,
-    same_document,
 )
 
 

@@ -11,7 +11,7 @@ from transbeam.model.layers.attention.kv_cache import (
     extend_cache,
 )
 from transbeam.model.layers.attention.local_attention import pass_seam
-from transbeam.model.layers.sequence_info import attention_mask, mask_bias, softmax
+from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -8,7 +8,7 @@ decoding step use without a transpose.
 from keras import ops
 
 from transbeam.model.kernels.cache_update import update_cache
-from transbeam.model.layers.sequence_info import softmax
+from transbeam.model.layers.masks import softmax
 
 
 def empty_cache(attention, batch_size, length):

@@ -25,7 +25,7 @@ from transbeam.model.layers.attention.blockwise import (
     windows,
 )
 from transbeam.model.layers.attention.document_masks import DocumentMasks, flat_index
-from transbeam.model.layers.sequence_info import forbidden, softmax
+from transbeam.model.layers.masks import forbidden, softmax
 
 
 class LocalWindow(NamedTuple):

@@ -11,7 +11,7 @@ from transbeam.model.layers.attention.document_masks import (
     read_documents,
 )
 from transbeam.model.layers.attention.local_attention import forbid, pass_seam
-from transbeam.model.layers.sequence_info import softmax
+from transbeam.model.layers.masks import softmax
 
 
 @keras.saving.register_keras_serializable(package="transbeam")

@@ -16,7 +16,7 @@ from transbeam.model.layers.attention.local_attention import (
     attend_to_window,
     visible_window,
 )
-from transbeam.model.layers.sequence_info import mask_bias
+from transbeam.model.layers.masks import mask_bias
 
 # Small blocks waste little at the ends of a window; large ones multiply faster.
 BLOCKS_IN_WINDOW = 8

@@ -12,9 +12,9 @@ from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.model.cost.parameters import count_parameters
 from transbeam.model.weights.checkpoints.model_family import Description
 from transbeam.model.weights.checkpoints.tensor_sources import Source
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 from transbeam.model.weights.checkpoints.weight_mapping import (
     MappingRow,
-    Shape,
     WeightMapping,
     link,
     parts_by_name,

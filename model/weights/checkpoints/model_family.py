@@ -10,7 +10,8 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
-from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, Sizes
+from transbeam.model.weights.checkpoints.tensor_transforms import Sizes
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow
 
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.model.weights.checkpoints.weight_mapping import Shape
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

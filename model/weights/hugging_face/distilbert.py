@@ -21,12 +21,8 @@ from transbeam.model.weights.checkpoints.hf_config import (
     HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.weight_mapping import (
-    VOCABULARY,
-    MappingRow,
-    dense,
-    norm,
-)
+from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.bert import OTHER_HEADS
 from transbeam.model.weights.hugging_face.heads import (
     Heads,

@@ -17,13 +17,12 @@ from transbeam.model.weights.checkpoints.hf_config import (
     HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.weight_mapping import (
+from transbeam.model.weights.checkpoints.tensor_transforms import (
     SCORES,
     SIDE_BY_SIDE,
     VOCABULARY,
-    MappingRow,
-    norm,
 )
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,

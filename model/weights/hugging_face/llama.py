@@ -23,12 +23,8 @@ from transbeam.model.weights.checkpoints.hf_config import (
     HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.weight_mapping import (
-    SCORES,
-    VOCABULARY,
-    MappingRow,
-    dense,
-)
+from transbeam.model.weights.checkpoints.tensor_transforms import SCORES, VOCABULARY
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,

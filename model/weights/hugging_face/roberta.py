@@ -10,12 +10,8 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.weight_mapping import (
-    VOCABULARY,
-    MappingRow,
-    dense,
-    norm,
-)
+from transbeam.model.weights.checkpoints.tensor_transforms import VOCABULARY
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.bert import (
     BODY,
     OTHER_HEADS,

@@ -17,13 +17,8 @@ from transbeam.model.weights.checkpoints.hf_config import (
     HFConfig,
 )
 from transbeam.model.weights.checkpoints.model_family import Description, Family
-from transbeam.model.weights.checkpoints.weight_mapping import (
-    MappingRow,
-    PatchKernel,
-    Same,
-    dense,
-    norm,
-)
+from transbeam.model.weights.checkpoints.tensor_transforms import PatchKernel, Same
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, dense, norm
 from transbeam.model.weights.hugging_face.heads import (
     Heads,
     read_objective,

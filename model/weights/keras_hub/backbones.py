@@ -12,7 +12,7 @@ from transbeam.configs.base.atomic_files import refuse_lfs_pointer
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.model.weights.checkpoints.checkpoint import Checkpoint
 from transbeam.model.weights.checkpoints.hf_config import HFConfig
-from transbeam.model.weights.checkpoints.weight_mapping import Shape
+from transbeam.model.weights.checkpoints.tensor_transforms import Shape
 from transbeam.model.weights.keras_hub.backbone_configs import BACKBONES
 
 

@@ -4,17 +4,16 @@ KerasHub's attention weights have a separate axis for attention heads. A backbon
 task heads.
 """
 
-from transbeam.model.weights.checkpoints.weight_mapping import (
+from transbeam.model.weights.checkpoints.tensor_transforms import (
     SAME,
     VOCABULARY,
-    MappingRow,
-    Part,
     PatchSquares,
     Same,
     SplitHeads,
     Transform,
     VocabularyRows,
 )
+from transbeam.model.weights.checkpoints.weight_mapping import MappingRow, Part
 
 _HEADS_OUT = SplitHeads(axis=1)
 _HEADS_IN = SplitHeads(axis=0)

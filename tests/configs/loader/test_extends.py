@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.loader.extends import put_over, read_root
+from transbeam.configs.loader.extends import read_root
 from transbeam.configs.loader.parse_dataclasses import bind_section
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.loader.yaml_dump import dump_run
+from transbeam.configs.loader.yaml_merge import put_over
 from transbeam.configs.schema.block import (
     LearnedPositionConfig,
     SinusoidalPositionConfig,

@@ -4,7 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 
-from transbeam.model.weights.checkpoints.weight_mapping import (
+from transbeam.model.weights.checkpoints.tensor_transforms import (
     SAME,
     SCORES,
     SIDE_BY_SIDE,

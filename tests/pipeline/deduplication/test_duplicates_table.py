@@ -3,11 +3,10 @@
 import numpy as np
 import pyarrow.parquet as pq
 
-from transbeam.pipeline.deduplication.duplicate_clusters import (
+from transbeam.pipeline.deduplication.duplicate_clusters import distinct, verdicts
+from transbeam.pipeline.deduplication.duplicates_table import (
     FILE,
-    distinct,
     find_originals,
-    verdicts,
     write_duplicates,
 )
 from transbeam.pipeline.documents.document import Document

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transbeam.configs.base.atomic_files import write_json
-from transbeam.trainer.evaluation.evaluate_export import compare
+from transbeam.trainer.evaluation.comparison import compare
 
 MADE = {"records": "5" * 64, "training": "a1"}
 

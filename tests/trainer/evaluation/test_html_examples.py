@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from transbeam.trainer.evaluation.examples import Example
-from transbeam.trainer.evaluation.html_report import examples
+from transbeam.trainer.evaluation.html_examples import examples
 
 HOSTILE = "</dd><script>alert(1)</script>' onload='x \x00\u202e&lt;"
 

@@ -14,7 +14,7 @@ from transbeam.configs.loader.model_files import training_stage
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import data
 from transbeam.trainer.base.training_stage import training_inputs
-from transbeam.trainer.input.batches import data_sets
+from transbeam.trainer.input.datasets import data_sets
 from transbeam.trainer.run import train
 
 PRETRAINED = "tokenizer={kind: pretrained, path: PATH/run/data/tokenizer}"

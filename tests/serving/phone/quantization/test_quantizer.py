@@ -12,9 +12,9 @@ from tests.serving.conftest import LENGTH as LONGEST
 from tests.serving.phone.quantization_error import off
 from transbeam.configs.schema.export import Variant
 from transbeam.model.kernels.lookup import look_up
+from transbeam.model.layers.masks import FORBIDDEN, FORBIDDEN_IN_INT8
 from transbeam.model.layers.norms import RMSNormalization
 from transbeam.model.layers.residual import Residual
-from transbeam.model.layers.sequence_info import FORBIDDEN, FORBIDDEN_IN_INT8
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.quantization import calibration

@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from transbeam.model.kernels.dispatch import for_phones
-from transbeam.model.layers.sequence_info import (
+from transbeam.model.layers.masks import (
     FORBIDDEN,
     FORBIDDEN_IN_INT8,
     attention_mask,
