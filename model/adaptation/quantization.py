@@ -41,7 +41,7 @@ def quantise(
             (`enable_lora`).
         mode: `"int8"` or `"int4"`.
         targets: Patterns of the paths of layers; see
-            `transbeam.model.adaptation.freezing`.
+            `transbeam.model.base.weight_paths.matching`.
 
     Raises:
         ConfigError: The mode is unknown, a pattern matches no layer, or a layer is

@@ -74,7 +74,7 @@ def search_contrastively(
     cache = repeat_rows(cache, number)
     size = config.max_new_tokens
     _, history, _, lengths = loop_with_cache(
-        lambda logits, history, finished, _: history.goes_on(finished, size),
+        lambda logits, history, finished, _: history.needs_tokens(finished, size),
         body,
         start,
         cache,

@@ -147,7 +147,9 @@ def _write(
     finished = ops.zeros_like(lengths, dtype="bool")
     start = extend(logits, history, finished, lengths)
     history, _, lengths = loop_with_cache(
-        lambda history, finished, _: history.goes_on(finished, config.max_new_tokens),
+        lambda history, finished, _: history.needs_tokens(
+            finished, config.max_new_tokens
+        ),
         body,
         start,
         cache,

@@ -166,7 +166,10 @@ def write_requests(
     closed = requests.max_new_tokens < 1
     start = extend(logits, history, closed, none, lengths)
     history, _, finished, lengths = loop_with_cache(
-        lambda history, closed, *_: history.goes_on(closed, room), body, start, cache
+        lambda history, closed, *_: history.needs_tokens(closed, room),
+        body,
+        start,
+        cache,
     )
     new = history.new_tokens(lengths, room, pad_token_id)
     return GenerationResult(new, lengths, finished)

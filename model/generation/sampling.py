@@ -1,4 +1,13 @@
-"""Sampling of tokens: per-request random numbers and filtered distributions."""
+"""Sampling of tokens: per-request random numbers and filtered distributions.
+
+A random number is a hash of the request's seed, the token's index in the text and its
+purpose, in 32-bit integer arithmetic, which is the same everywhere. Stateful and
+TensorFlow's stateless generators give other numbers when the function is compiled, when
+the backend changes, or when the request is batched with others.
+
+Every filter takes scores `(B, V)` in float32 and sets those of excluded tokens to
+`NEVER`; equal scores are kept or excluded together.
+"""
 
 from typing import Any
 
@@ -226,7 +235,7 @@ def draw(scores: Any, seeds: Any, position: Any, purpose: int) -> Any:
         scores: float32 `(B, V)`.
         seeds: int `(B,)`.
         position: int32 scalar, the index of the new token.
-        purpose: See `transbeam.model.generation.sampling`.
+        purpose: The purpose of the random numbers, such as `CHOICE`.
     """
     noise = random_gumbel(seeds, position, purpose, scores.shape[-1])
     return highest(scores + noise)

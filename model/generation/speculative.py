@@ -100,7 +100,7 @@ def write_ahead(
         ops.ones_like(token),
     )
     history, _, lengths = loop_with_cache(
-        lambda history, finished, _: history.goes_on(finished, num_new),
+        lambda history, finished, _: history.needs_tokens(finished, num_new),
         body,
         start,
         (cache, draft_cache),

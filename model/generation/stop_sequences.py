@@ -69,8 +69,7 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
 
     Args:
         tokens: int32 `(B, N)`.
-        where: bool `(B, N)`, true for tokens that must equal the sequence's tokens;
-            others may be any tokens.
+        where: bool `(B, N)`, true for tokens to mark; other entries are ignored.
         vocabulary_size: `V`.
 
     Example:

@@ -61,8 +61,13 @@ class TokenBuffer(NamedTuple):
         before = ops.expand_dims(columns < self.length, 0)
         return ops.logical_and(before, ops.not_equal(self.padding_mask, 0))
 
-    def goes_on(self, finished: Any, size: Any) -> Any:
-        """True while a row `(B,)` is unfinished with less than `size` new tokens."""
+    def needs_tokens(self, finished: Any, size: Any) -> Any:
+        """Returns whether generation continues: bool scalar.
+
+        Args:
+            finished: bool `(B,)`, true for rows that need no more tokens.
+            size: The maximum number of new tokens.
+        """
         some_open = ops.logical_not(ops.all(finished))
         return ops.logical_and(self.num_new < size, some_open)
 

@@ -1,7 +1,7 @@
 """Elementwise operations: GELU, layer normalization, dropout and AdamW's update.
 
-Each runs as one XLA kernel with TensorFlow, and elsewhere as the reference in
-`keras.ops`.
+With TensorFlow each can run as one XLA kernel, under the conditions in its docstring;
+otherwise the reference in `keras.ops` runs.
 """
 
 import math
@@ -129,8 +129,8 @@ def adam_update(
         values: The weight, the mean of gradients and the mean of their squares, all of
             one shape.
         gradient: The gradient, of the same shape.
-        rates: float32 scalars: the step size, the weight decay factor, and the epsilon
-            added to the root.
+        rates: float32 scalars: the learning rate, the learning rate times the weight
+            decay, and the epsilon added to the root.
         betas: The decay rates of the two means, two floats.
 
     Returns:

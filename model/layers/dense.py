@@ -43,7 +43,7 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
     """Returns the `dtype` entry of `get_config`.
 
     Args:
-        layer: A layer that made its dense layers with the options from `part_options`.
+        layer: Any layer; its dense layers have the options from `part_options`.
 
     Returns:
         The serialized dtype policy; if inner layers are quantized, a map with their

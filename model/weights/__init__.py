@@ -6,5 +6,5 @@ transforms tensors; it is used in both directions.
 
     checkpoint = read_checkpoint("path/to/bert-base-uncased")
     model = build_encoder(checkpoint.config, checkpoint.vocabulary_size)
-    assign(model, checkpoint.weights(shapes_of(model)))
+    assign(model, checkpoint.weights(variable_shapes(model)))
 """

@@ -422,7 +422,7 @@ CASES = [
             **TOKENS,
             "sequence_info": filled(),
             "context": floats(B, T, D),
-            "context_places": filled(),
+            "context_info": filled(),
         },
         {
             **{f"self_attention/{k}": v for k, v in ATTENTION_WEIGHTS.items()},

@@ -164,7 +164,7 @@ def test_signatures_phone_and_formatter(trained: TrainedRun) -> None:
 def test_one_whole_parity_checker_is_chosen(
     trained: TrainedRun, monkeypatch, tmp_path
 ) -> None:
-    """Without asking Keras, as a checker does when it is made."""
+    """`from_run` is replaced, so that no model is called."""
     chosen = []
     for checker in vars(checker_factory).values():
         if isinstance(checker, type) and hasattr(checker, "from_run"):

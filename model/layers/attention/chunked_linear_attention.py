@@ -239,8 +239,7 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
         up to the end of the row, which are meaningless for packed rows.
     """
     length, groups = ops.shape(log_query)[1], log_key.shape[2]
-    chunk = CHUNK
-    size = min(chunk, length) if isinstance(length, int) else chunk
+    size = min(CHUNK, length) if isinstance(length, int) else CHUNK
     rows = cut_queries(log_query, groups, size)  # (N, B, G, R C, F)
     keys, values = cut_heads(log_key, size), cut_heads(value, size)  # (N, B, G, C, F|V)
     ids = cut_ids(ids, size)  # (N, B, C)
@@ -300,7 +299,7 @@ def _sum_up(keys, values, counts) -> Sums:
 def _carry_exponents(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums]:
     """Computes the running sums at the start of each chunk and at the end of the row.
 
-    This is a parallel scan, as in `chunked_linear_attention`.
+    This is a parallel scan, as in `_carry`.
 
     Args:
         own: The sums of each chunk.

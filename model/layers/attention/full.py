@@ -10,7 +10,6 @@ from transbeam.model.layers.attention.kv_cache import (
     empty_cache,
     extend_cache,
 )
-from transbeam.model.layers.attention.local_attention import pass_seam
 from transbeam.model.layers.masks import attention_mask, mask_bias, softmax
 
 
@@ -85,7 +84,7 @@ class MultiHeadAttention(Attention):
         batch, heads, length, keys = ops.shape(scores)
         groups, width = value.shape[2:]
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, G, S, K)
-        probabilities = pass_seam(self, softmax(scores), training)  # (B, H, T, S)
+        probabilities = self.record_and_drop(softmax(scores), training)  # (B, H, T, S)
         probabilities = ops.reshape(
             probabilities, (batch, groups, heads // groups * length, keys)
         )

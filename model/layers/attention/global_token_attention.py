@@ -17,7 +17,6 @@ from transbeam.model.layers.attention.document_masks import flat_index
 from transbeam.model.layers.attention.local_attention import (
     forbid,
     pair_bias,
-    pass_seam,
 )
 
 # Below all scores.
@@ -73,7 +72,7 @@ def attend_from_scattered(attention, scattered, bias_table=None, training=None):
 
     tokens = flat_index(index, batch, length)  # (N, B, Q)
     probabilities = _softmax_by_token(scores, tokens, batch * length)
-    probabilities = pass_seam(attention, probabilities, training)
+    probabilities = attention.record_and_drop(probabilities, training)
     probabilities = ops.reshape(probabilities, (*by_group, size))
     outputs = ops.matmul(probabilities, cut_heads(value, size))
     outputs = ops.reshape(outputs, (blocks, batch, heads, queries, width))

@@ -171,7 +171,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _looking_on(self, documents: DocumentMasks, blocks: DocumentMasks):
         """Finds, for each block of keys, the global tokens that attend to its keys.
 
-        A block attends to two sets of global tokens: all those of the document in which
+        Two sets of global tokens attend to a block: all those of the document in which
         the block starts, wherever they are in the row; and those of documents that
         start later in the block, if they are in the block or just after it.
 

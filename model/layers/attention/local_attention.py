@@ -142,7 +142,7 @@ def attend_to_window(
             scores = ops.concatenate([scores, far_scores], axis=-1)
         probabilities = softmax(scores)
         if in_the_open:
-            probabilities = pass_seam(attention, probabilities, training)
+            probabilities = attention.record_and_drop(probabilities, training)
         probabilities = ops.cast(probabilities, query.dtype)
         return _means(window, probabilities, rows, columns)
 
@@ -161,9 +161,9 @@ def _window_scores(attention, window, rows, columns, marks, trained):
     if attention.score_bias is None:
         return scores
     # The same for all blocks, since only differences of positions matter.
-    columns = ops.arange(window.width * window.size, dtype="int32")
+    keys = ops.arange(window.width * window.size, dtype="int32")
     own = ops.arange(window.size, dtype="int32") + window.before * window.size
-    return scores + attention.score_bias(own, columns, *trained)  # (H, b, W b)
+    return scores + attention.score_bias(own, keys, *trained)  # (H, b, W b)
 
 
 def _far_scores(attention, length, rows, marks, trained):
@@ -234,19 +234,3 @@ def pair_bias(attention, ahead, length, bias_table=None):
 def forbid(scores, allowed):
     """Adds a large negative bias to scores of masked pairs; returns float32."""
     return ops.cast(scores, "float32") + ops.where(allowed, 0.0, forbidden())
-
-
-def pass_seam(attention, probabilities, training=None):
-    """Passes probabilities through the layer `probabilities` and dropout.
-
-    Args:
-        attention: The `Attention` layer.
-        probabilities: float32.
-        training: If true, dropout is active.
-
-    Returns:
-        Like `probabilities`, in the attention's compute dtype.
-    """
-    probabilities = attention.probabilities(probabilities)
-    probabilities = ops.cast(probabilities, attention.compute_dtype)
-    return attention.probabilities_dropout(probabilities, training=training)

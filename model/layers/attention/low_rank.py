@@ -10,7 +10,7 @@ from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     read_documents,
 )
-from transbeam.model.layers.attention.local_attention import forbid, pass_seam
+from transbeam.model.layers.attention.local_attention import forbid
 from transbeam.model.layers.masks import softmax
 
 
@@ -116,7 +116,7 @@ class LowRankAttention(Attention):
         scores = ops.einsum("btgrk,bsgk->bgrts", query, keys)
         scores = ops.reshape(scores, (batch, heads, length, keys.shape[1]))
         scores = forbid(scores, self._own_sums(documents))
-        probabilities = pass_seam(self, softmax(scores), training)
+        probabilities = self.record_and_drop(softmax(scores), training)
         probabilities = ops.reshape(
             probabilities, (batch, groups, shared, length, keys.shape[1])
         )

@@ -70,7 +70,8 @@ class Checkpoint:
         """Reads and converts weights one at a time, after checking all of them.
 
         Args:
-            shapes: Paths and shapes of the required weights, from `shapes_of(model)`.
+            shapes: Paths and shapes of the required weights, from
+                `variable_shapes(model)`.
 
         Returns:
             Pairs of path and values, float32, each path once, in any order.

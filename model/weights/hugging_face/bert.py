@@ -90,7 +90,7 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
     return read_encoder(settings, names, HEADS)
 
 
-_ONLY = {
+_SUPPORTED_ONLY = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
@@ -116,7 +116,7 @@ def read_encoder(
         position_offset: Number of rows of the position table before the first position.
         num_segments: Default number of segments.
     """
-    for key, value in _ONLY.items():
+    for key, value in _SUPPORTED_ONLY.items():
         settings.only(key, value)
     segments = settings.integer("type_vocab_size", num_segments)
     positions = settings.integer("max_position_embeddings", minimum=position_offset + 1)

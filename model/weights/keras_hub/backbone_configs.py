@@ -42,7 +42,11 @@ def _encoder(
     epsilon: float = 1e-12,
     has_pooler: bool = False,
 ) -> Described:
-    """Reads the config of BERT-like encoders; activation and epsilon are fixed."""
+    """Reads the config of BERT-like encoders.
+
+    Activation and epsilon are arguments because KerasHub's code sets them, not its
+    configs.
+    """
     dropout = settings.number("dropout")
     config = EncoderConfig(
         num_layers=settings.integer("num_layers"),

@@ -83,7 +83,7 @@ def read_backbone(backbone: Any, where: str = "the backbone") -> Checkpoint:
 
     Args:
         backbone: An instance of a `keras_hub.models.*Backbone`.
-        where: Name of the preset, for error messages.
+        where: The beginning of error messages, such as the preset's folder.
 
     Raises:
         ArtifactError: The backbone's class or one of its settings is not supported.

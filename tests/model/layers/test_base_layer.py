@@ -25,7 +25,7 @@ def test_initializers_are_restored():
     "saved",
     [
         {"input_shape": (None, 3, 4)},
-        # As versions up to 0.2.0 saved them.
+        # As version 0.1.0 saved them.
         {"shapes_dict": {"inputs_shape": (None, 3, 4), "position_ids_shape": None}},
     ],
 )

@@ -46,7 +46,7 @@ def full_twin(layer: Attention) -> MultiHeadAttention:
 
 
 def packed(*rows: list[int], padding: int = 0) -> SequenceInfo:
-    """SequenceInfo of rows with documents of these lengths, and padding at the end."""
+    """Sequence info of rows with documents of these lengths, and padding at the end."""
     length = max(map(sum, rows)) + padding
     ids, positions = np.zeros((2, len(rows), length), "int32")
     for row, lengths in enumerate(rows):
@@ -59,7 +59,7 @@ def packed(*rows: list[int], padding: int = 0) -> SequenceInfo:
 
 
 def padded(*lengths: int, to: int) -> SequenceInfo:
-    """SequenceInfo of rows with one document each, and padding at the end."""
+    """Sequence info of rows with one document each, and padding at the end."""
     return {
         "padding_mask": np.array(
             [np.arange(to) < length for length in lengths], "int32"
@@ -68,7 +68,7 @@ def padded(*lengths: int, to: int) -> SequenceInfo:
 
 
 def left_padded(*lengths: int, to: int) -> SequenceInfo:
-    """SequenceInfo of rows with one document each, and padding before it."""
+    """Sequence info of rows with one document each, and padding before it."""
     return {
         name: np.ascontiguousarray(ids[:, ::-1])
         for name, ids in padded(*lengths, to=to).items()

@@ -26,7 +26,7 @@ def built(hidden_dim: int, num_heads: int, **options) -> MultiHeadAttention:
 
 
 def real(*flags) -> dict[str, np.ndarray]:
-    """SequenceInfo of one row, or of several."""
+    """Sequence info of one row, or of several."""
     return {"padding_mask": np.atleast_2d(np.array(flags, "int32"))}
 
 
