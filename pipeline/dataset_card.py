@@ -239,7 +239,7 @@ def bars(counts: Sequence[int], what: str, of: str) -> Markup:
     Args:
         counts: `counts[i]` is the number of items with the value i.
         what: The name of the value, below the axis.
-        of: The name of the items, in the tooltips.
+        of: The name of the items, beside the axis.
 
     Returns:
         An `<svg>` element; empty if all counts are 0.

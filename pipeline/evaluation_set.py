@@ -34,8 +34,11 @@ from transbeam.pipeline.records.features import Placement
 from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
 from transbeam.pipeline.records.shard_writer import provenance_path
-from transbeam.pipeline.sources.corpus_files import errors_named, list_files
-from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
+from transbeam.pipeline.sources.corpus_files import (
+    errors_named,
+    list_files,
+    list_sources,
+)
 from transbeam.pipeline.sources.work_units import plan_units
 from transbeam.pipeline.steps.build_records import build_part
 from transbeam.pipeline.steps.clean_documents import prepare_unit
@@ -199,7 +202,7 @@ def make_evaluation_set(
             (folder / name).mkdir(parents=True)
     with errors_named("evaluation.test"):
         # Read like a validation corpus that follows a training corpus.
-        first = len(parts_of_source(source))
+        first = len(list_sources(source))
         files = [replace(f, part=f.part + first) for f in list_files(source)]
         unit_bytes = int(config.data.shard_megabytes * MEGABYTE)
         units = plan_units(files, source, unit_bytes, source)

@@ -10,8 +10,8 @@ from transbeam.configs.base.atomic_files import write_atomically, write_json
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.accounting.document_accounting import FOLDER as QUARANTINE
 from transbeam.pipeline.accounting.document_accounting import (
+    QUARANTINE_FOLDER,
     check_balance,
     check_quarantine,
     cut_off,
@@ -173,7 +173,7 @@ def describe(result: dict[str, Any]) -> str:
     tokens = sum(counts.get("tokens", {}).values())
     dropped = sum(counts["filtered"].values())
     quarantined = sum(counts["quarantined"].values())
-    where = f", see {Path(result['manifest']).parent / QUARANTINE}"
+    where = f", see {Path(result['manifest']).parent / QUARANTINE_FOLDER}"
     kept_out = result["leaks_prevented"]
     leaks = f"; {kept_out:,} documents kept out of training as validation has them"
     cut = result["truncated"]

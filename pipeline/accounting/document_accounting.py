@@ -27,8 +27,8 @@ from transbeam.pipeline.sources.files.reading_report import (
 LEFT_OUT = "left out by the weight of its source"
 
 
-FOLDER = "quarantine"
-_MOST = 3
+QUARANTINE_FOLDER = "quarantine"
+_MOST_EXAMPLES = 3
 
 
 def sum_document_counts(folder: Path) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     raise DataError(
         f"data: {what} could not be used ({reasons}); "
         f"data.maximum_quarantine_fraction allows {allowed:g}{unread}. "
-        f"See {folder / 'quarantine'}, fix the corpus or raise the limit"
+        f"See {folder / QUARANTINE_FOLDER}, fix the corpus or raise the limit"
         f"{examples(folder, counts['quarantined'])}"
     )
 
@@ -260,9 +260,11 @@ def examples(folder: Path, counts: Mapping[str, int]) -> str:
     Returns:
         Lines to append to a message; empty if the quarantine is empty.
     """
-    wanted = sorted(counts, key=lambda reason: (-counts[reason], reason))[:_MOST]
+    wanted = sorted(counts, key=lambda reason: (-counts[reason], reason))[
+        :_MOST_EXAMPLES
+    ]
     found: dict[str, str] = {}
-    for path in sorted((folder / FOLDER).glob("*.jsonl")):
+    for path in sorted((folder / QUARANTINE_FOLDER).glob("*.jsonl")):
         with path.open(encoding="utf-8") as lines:
             for line in lines:
                 if len(found) == len(wanted):

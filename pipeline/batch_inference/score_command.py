@@ -52,8 +52,11 @@ from transbeam.pipeline.beam.runner import (
     run_in_beam,
 )
 from transbeam.pipeline.documents.step_markers import open_job_folder
-from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
-from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
+from transbeam.pipeline.sources.corpus_files import (
+    corpus_fingerprint,
+    list_files,
+    list_sources,
+)
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit, plan_units
 
@@ -139,7 +142,7 @@ def _check(invocation: Invocation, request: ScoreRequest) -> None:
     if request.batch_size < 1:
         raise ConfigError(f"--batch-size {request.batch_size}: expected at least 1")
     find_file_format(request.output)
-    for part in parts_of_source(invocation.config.data.source):
+    for part in list_sources(invocation.config.data.source):
         if isinstance(part.source, ImagesSourceConfig | ArraysSourceConfig):
             raise ConfigError(
                 f"data.source.kind={part.source.kind} has no texts to score. Give "

@@ -36,8 +36,8 @@ LOCAL_RUNNER = "FnApiRunner"
 _WORTH_PROCESSES = 50_000_000
 
 
-TAIL = 30
-_PATIENCE = 10  # seconds for an answer
+_TAIL_LINES = 30
+_FLINK_TIMEOUT = 10  # seconds for an answer
 
 
 def beam_options(
@@ -304,7 +304,7 @@ def _restore(terminal: int, stderr: TextIO) -> None:
 def tail(path: Path) -> str:
     """Returns the last lines of a log, for unexpected failures."""
     lines = path.read_text("utf-8", "replace").splitlines()
-    return "\n".join(lines[-TAIL:])
+    return "\n".join(lines[-_TAIL_LINES:])
 
 
 def cancel_on_flink(master: str, name: str) -> None:
@@ -319,7 +319,7 @@ def cancel_on_flink(master: str, name: str) -> None:
         LookupError: There is no job of this name; it may not be submitted yet.
     """
     address = master if "://" in master else f"http://{master}"
-    with urlopen(f"{address}/jobs/overview", timeout=_PATIENCE) as answer:
+    with urlopen(f"{address}/jobs/overview", timeout=_FLINK_TIMEOUT) as answer:
         jobs = json.load(answer)["jobs"]
     named = [job for job in jobs if job["name"] == name]
     if not named:
@@ -327,4 +327,4 @@ def cancel_on_flink(master: str, name: str) -> None:
     for job in named:
         if job["end-time"] < 0:
             end = Request(f"{address}/jobs/{job['jid']}?mode=cancel", method="PATCH")
-            urlopen(end, timeout=_PATIENCE).close()
+            urlopen(end, timeout=_FLINK_TIMEOUT).close()

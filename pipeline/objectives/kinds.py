@@ -79,8 +79,8 @@ def make_records(
 
     Args:
         batch: The documents.
-        tokenizer: The run's.
-        run: The run.
+        tokenizer: The run's tokenizer.
+        run: The run's configuration.
         split: The split of the documents.
         negatives: Excerpts of other documents, for `next_sentence`, which samples
             negatives from them (`sample_sentences.load_negatives`).

@@ -13,7 +13,7 @@ def render(template: Path, **values: Any) -> str:
 
     Args:
         template: Its file. It may extend `page.html`, and import from `parts.html`.
-        values: The values of the template's variables. Only `Markup` is not escaped.
+        **values: The values of the template's variables. Only `Markup` is not escaped.
 
     Example:
     >>> render(TEMPLATES / "page.html", title="A & B").splitlines()[-2]

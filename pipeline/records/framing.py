@@ -12,7 +12,7 @@ def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
     """Makes rows `[CLS] text [SEP]`, or `[CLS] text [SEP] second text [SEP]`.
 
     Args:
-        texts: The texts, or the first and the second texts of pairs.
+        *texts: The texts, or the first and the second texts of pairs.
         begin: The id of `[CLS]`.
         end: The id of `[SEP]`.
 

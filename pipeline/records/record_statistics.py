@@ -16,7 +16,7 @@ from transbeam.pipeline.records.features import Records
 TOKEN_IDS = ("token_ids", "encoder_token_ids", "decoder_token_ids")
 
 
-_MOST = 10
+_MOST_LABELS = 10
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,9 @@ say nothing of that"]
         listed.update(never)
         if never:
             name = "training" if split == "train" else split
-            shown = ", ".join(map(repr, never[:_MOST])) + ", …" * (len(never) > _MOST)
+            shown = ", ".join(map(repr, never[:_MOST_LABELS])) + ", …" * (
+                len(never) > _MOST_LABELS
+            )
             warnings.append(
                 f"objective.labels: {name} has no example of {shown}. {remedies[split]}"
             )

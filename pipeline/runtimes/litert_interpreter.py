@@ -54,7 +54,8 @@ def load_interpreter(
     except (OSError, ValueError, RuntimeError) as error:
         where = "the TFLite file" if isinstance(file, bytes) else file
         raise ArtifactError(
-            f"{where}: cannot be read as a TFLite model: {error}. Export it anew"
+            f"{where}: cannot be read as a TFLite model: {error}. Remove "
+            "it, then export it anew"
         ) from error
 
 

@@ -31,7 +31,8 @@ def read_saved_model(folder: Path) -> SavedModel:
         return SavedModel.FromString(file.read_bytes())
     except (DecodeError, OSError) as error:
         raise ArtifactError(
-            f"{file}: cannot be read as a SavedModel ({error}). Export it anew"
+            f"{file}: cannot be read as a SavedModel ({error}). Move its "
+            "folder away and export it anew"
         ) from None
 
 
@@ -72,9 +73,9 @@ class SavedModelRunner:
             self._model: Any = tf.saved_model.load(str(folder))
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ArtifactError(
-                f"{folder}: cannot be loaded as a SavedModel: {error}. Export it anew "
-                "with `transbeam export`; besides TensorFlow's own it may use the ops "
-                "of tensorflow_text"
+                f"{folder}: cannot be loaded as a SavedModel: {error}. Move "
+                "it away and export it anew; besides TensorFlow's own it may use the "
+                "ops of tensorflow_text"
             ) from error
         self.signatures: Mapping[str, Any] = self._model.signatures
 

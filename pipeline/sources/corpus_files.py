@@ -124,7 +124,7 @@ def _matches(source: SingleSource) -> tuple[list[SourceFile], str]:
 
 @contextmanager
 def errors_named(key: str) -> Iterator[None]:
-    """Replaces `data.source` in the error messages of readers by `key`."""
+    """Replaces `data.source` and `data.validation_source` in errors by `key`."""
     try:
         yield
     except DataError as error:

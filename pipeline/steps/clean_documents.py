@@ -37,7 +37,7 @@ from transbeam.pipeline.documents.step_markers import (
     unit_name,
     unit_parts,
 )
-from transbeam.pipeline.sources.corpus_files import list_sources as parts_of_source
+from transbeam.pipeline.sources.corpus_files import list_sources
 from transbeam.pipeline.sources.files.reading_report import ReadingReport, reported
 from transbeam.pipeline.sources.work_units import Item, Unit, read_spans
 from transbeam.pipeline.steps.deduplicate_documents import save_signatures
@@ -81,7 +81,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
     largest = 2 * config.data.shard_megabytes * MEGABYTE
     size = 0
     sources = config.data.source, config.data.validation_source
-    origin = parts_of_source(*sources)[unit.part]
+    origin = list_sources(*sources)[unit.part]
 
     def close_part() -> None:
         if kept:

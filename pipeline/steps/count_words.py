@@ -1,4 +1,7 @@
-"""The third step of the data job: counts the words of a document part."""
+"""The third step of the data job: counts the words of a document part.
+
+`trim` counts the words of a whole corpus with the same functions, without a data job.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

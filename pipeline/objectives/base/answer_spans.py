@@ -1,6 +1,6 @@
 """Maps the characters of an answer to its tokens.
 
-Tokenizers report no character offsets. But the tokens of a prefix of a text are the
+`tokenize` reports no character offsets. But the tokens of a prefix of a text are the
 first tokens of the whole text, unless the prefix ends inside a token: so the text
 before an answer and the text up to its end are tokenized too, and compared with the
 tokens of the whole text.

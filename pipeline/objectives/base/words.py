@@ -67,7 +67,7 @@ def reasons_against_tags(
     """Returns the reason why each document cannot be used; None if it can be.
 
     Args:
-        batch: The documents, with as many tags as words.
+        batch: The documents, with the columns `words` and `tags`.
         reason_against: Returns what is wrong with one tag, or None.
     """
     reasons = reasons_against(batch, ["words", "tags"])

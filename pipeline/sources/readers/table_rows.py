@@ -173,16 +173,16 @@ def _filled(
 ) -> str:
     """Returns the text of a column, or a template filled with columns."""
 
-    def filled(column: str) -> str:
+    def filled(column: str, of_list: _OfList) -> str:
         value = _value(row, column)
         if isinstance(value, list):
             return of_list(value, column)
         return as_text(value, column)
 
     if not is_template(name):
-        return filled(name)
+        return filled(name, of_list)
     return "".join(
-        plain + ("" if field is None else filled(field))
+        plain + ("" if field is None else filled(field, _spaced))
         for plain, field in template_parts(name)
     )
 
@@ -195,7 +195,7 @@ def _spaced(values: list[Any], name: str) -> str:
 def _label_list(values: list[Any], name: str) -> str:
     """Returns the only label of a list, or several labels as a JSON list."""
     labels = [_text_or_number(value, name) for value in values]
-    return labels[0] if len(labels) == 1 else json.dumps(labels, ensure_ascii=False)
+    return labels[0] if len(labels) == 1 else json.dumps(labels)
 
 
 def _each(

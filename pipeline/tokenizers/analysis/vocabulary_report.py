@@ -69,7 +69,7 @@ class VocabularyReport:
             when tokenized alone, or lose a mark that their script needs.
         uncovered_examples: The most frequent of these characters, with their counts.
         stripped_characters: The number of these occurrences that lose a mark; see
-            `stripped_marks`.
+            `needed_marks`.
         pieces: The number of the vocabulary's ordinary pieces.
         unused_pieces: The number of ordinary pieces that did not occur.
         longest_pieces: The longest pieces that occurred, by characters.

@@ -55,7 +55,7 @@ def split_lines(content: bytes, where: str) -> list[str]:
     end are dropped; others are kept, as line numbers are ids.
 
     `str.splitlines` is not used, as it also splits at U+2028, U+0085 and others that a
-        piece may contain.
+    piece may contain.
 
     Raises:
         ArtifactError: The file is not UTF-8.

@@ -5,6 +5,7 @@ vocabulary and merges of GPT-2 or RoBERTa result in the same ids.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import tensorflow as tf
@@ -118,11 +119,15 @@ class ByteBPETokenizer(AddedTokenTokenizer):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special tokens, by their names in GPT-2 and RoBERTa.
+        """The ids of the special tokens: as given, or by GPT-2's or RoBERTa's names.
 
         Raises:
             ValueError: The vocabulary has neither GPT-2's nor RoBERTa's special tokens.
         """
+        return self._special_ids
+
+    @cached_property
+    def _special_ids(self) -> SpecialIds:
         return self._special or byte_bpe_special_ids(self.pieces)
 
     @property

@@ -64,8 +64,9 @@ def parse_tokenizer_json(
             f"{where}: has no model with a vocab: it is no tokenizer.json, or damaged"
         )
     kind = described.get("type")
-    if kind in _READERS:
-        model = _READERS[kind](content, where)
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    if reader is not None:
+        model = reader(content, where)
         model = with_added_tokens(model, added_tokens(content, where), num_rows)
         model.check(where)
         return model

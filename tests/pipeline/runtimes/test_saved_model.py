@@ -39,5 +39,7 @@ def test_signatures_are_read_without_loading(folder):
 def test_what_cannot_be_loaded(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"nothing")
     for read in (SavedModelRunner, read_signatures):
-        with pytest.raises(ArtifactError, match=r"as a SavedModel.* Export it anew"):
+        with pytest.raises(
+            ArtifactError, match=r"as a SavedModel.* Move .* away and export it anew"
+        ):
             read(tmp_path)

@@ -56,6 +56,8 @@ def test_texts_put_together_from_columns():
     assert found.text == "{Rain}: It pours."
     assert found.second_text == "It pours./Rain"
     assert found.target_text == "Regen (3)"
+    listed = {"text": "x", "tags": ["a", "b"]}
+    assert document(listed, label="{tags}!").label == "a b!"
     assert reason(row, text="{title} {subtitle}") == "no field 'subtitle'"
     assert reason(row, text="{title} {n}") == "field 'n' is not text"
     assert document({"a": "", "b": "x"}, text="{a} {b}").text == " x"
@@ -74,6 +76,8 @@ def test_texts_put_together_from_columns():
         (b"caf\xc3\xa9", "café"),
         (["good"], "good"),
         (["good", 1], '["good", "1"]'),
+        ([5], "5"),
+        (["café", "x"], r'["caf\u00e9", "x"]'),
         ([], "[]"),
     ],
 )
