@@ -68,7 +68,7 @@ class TokenizeArguments:
     )
     offsets: bool = argument(
         "--offsets",
-        "print below each piece which characters of the line it stands for",
+        "print below each piece the characters of the line that it covers",
         group=_ONE_OF_THESE,
     )
     json_lines: bool = argument(

@@ -140,10 +140,10 @@ def _found(stage: Stage) -> str:
     """Describes the training found in the folder: inputs, progress, checkpoint."""
     if not stage.exists:
         return "none"
-    text = "finished" if (stage.path / "stage.json").exists() else "unfinished"
+    state = "finished" if (stage.path / "stage.json").exists() else "unfinished"
     checkpoints = list_checkpoints(stage.path / "checkpoints")
     last = checkpoints[-1].name if checkpoints else "no checkpoint"
-    return f"{fingerprint(stage.inputs())} ({text}, {last})"
+    return f"{fingerprint(stage.inputs())} ({state}, {last})"
 
 
 def _begin_and_train(
@@ -163,8 +163,8 @@ def _begin_and_train(
     with peak_memory() as peak, advice:
         try:
             workers.wait()  # until the chief has started the stage
-            text = f"whether {stage.path} has been started (1) or not (0)"
-            workers.agree(int(stage.exists), text)
+            meaning = f"whether {stage.path} has been started (1) or not (0)"
+            workers.agree(int(stage.exists), meaning)
             training = prepare(invocation, stage.path, workers)
         except BaseException:
             stage.take_back(moved)
@@ -192,9 +192,9 @@ def _train(
     config, console = invocation.config, invocation.console
     training, model, state = config.training, prepared.model, prepared.state
     manifest, counted = prepared.manifest, prepared.parameters
-    text = counted if counted.frozen else f"{counted.total:,} parameters"
+    counts = counted if counted.frozen else f"{counted.total:,} parameters"
     console.say(
-        f"{text}, {training.steps:,} steps of {training.batch_size} records, "
+        f"{counts}, {training.steps:,} steps of {training.batch_size} records, "
         f"{training.precision}{workers.describe()}"
     )
 

@@ -228,14 +228,15 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
     """
     there = stage.inputs()
     checkpoints = list_checkpoints(stage.path / "checkpoints")
-    differs_in_steps = different_keys(there, inputs) == [STEPS] and stage.is_resumable
-    if not checkpoints or not differs_in_steps:
+    if not checkpoints or not stage.is_resumable:
+        return False
+    if different_keys(there, inputs) != [STEPS]:
         return False
     before, steps = there[STEPS], inputs[STEPS]
     if checkpoint_step(checkpoints[-1]) <= common_steps(schedule, before, steps):
         return True
     if stage.is_finished and steps > before:
-        run, endless = stage.run_folder, ", ".join(kind.kind for kind in ENDLESS)
+        endless = ", ".join(kind.kind for kind in ENDLESS)
         raise ArtifactError(
             f"{stage.path}: its {before:,} steps are done, and the learning rate went "
             f"down to their end (training.schedule.kind={schedule.kind}): going on to "
@@ -243,7 +244,8 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
             "either\n"
             f"  train all {steps:,} anew: rename {stage.path} first, and it is kept;\n"
             f"  or begin another run with its weights, for {steps - before:,} steps: "
-            f"--run OTHER --set model.init_from={run} --set {STEPS}={steps - before};\n"
+            f"--run OTHER --set model.init_from={stage.run_folder} "
+            f"--set {STEPS}={steps - before};\n"
             f"  or leave {STEPS}={before}. With a schedule of the kinds {endless}, "
             "more steps go on where a training ended"
         )

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,8 +11,6 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import RenderableType
     from rich.progress import Task
-from bisect import bisect_right
-
 _SETTLING = 3.0  # seconds
 _MOST_UNLIKE = 1.5
 _MOST_RATIO = _MOST_UNLIKE**2

@@ -151,7 +151,7 @@ def _check_prefix(run: RunConfig) -> None:
 
 # Keys of `model` that may differ: they change no weight of the body, but for the length
 # where each position has a weight.
-FREE = ("dropout", "initializer", "max_sequence_length", "pooler")
+FREE_MODEL_KEYS = ("dropout", "initializer", "max_sequence_length", "pooler")
 
 
 def model_differences(there: RunConfig, here: RunConfig) -> list[str]:
@@ -196,11 +196,11 @@ def _draws_by_seed(model: Model) -> bool:
 
 
 def _leaves(value: Any, path: str) -> dict[str, Any]:
-    """Dotted keys and their values, without the keys in `FREE`, which may differ."""
+    """Dotted keys and their values, without those in `FREE_MODEL_KEYS`."""
     if not isinstance(value, dict):
         return {path: value}
     found: dict[str, Any] = {}
     for name, inner in cast("dict[str, Any]", value).items():
-        if name not in FREE:
+        if name not in FREE_MODEL_KEYS:
             found |= _leaves(inner, f"{path}.{name}")
     return found

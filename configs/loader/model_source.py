@@ -12,7 +12,7 @@ from pathlib import Path
 from transbeam.configs.base.errors import ConfigError, UserError
 from transbeam.configs.base.local_paths import local_path
 from transbeam.configs.base.reflection import did_you_mean, section_keys
-from transbeam.configs.loader.compatibility import FREE, model_differences
+from transbeam.configs.loader.compatibility import model_differences
 from transbeam.configs.loader.extends import Chain, read_root
 from transbeam.configs.loader.model_files import ModelFiles, find_model_files
 from transbeam.configs.loader.parse_dataclasses import bind_section
@@ -135,8 +135,8 @@ def _over_run(
 
 
 _FREE = (
-    f"only {', '.join(FREE)} may differ, and max_sequence_length not where positions "
-    "have weights"
+    "only dropout, initializer and pooler may differ, and max_sequence_length where "
+    "positions have no weights"
 )
 
 

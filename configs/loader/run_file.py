@@ -41,7 +41,7 @@ def run_file(path: str | Path) -> Path:
     return max(of_stages, key=lambda file: (file.stat().st_mtime_ns, file))
 
 
-FOLDER = Path(__file__).parents[1] / "presets"
+_PRESETS = Path(__file__).parents[1] / "presets"
 
 
 @cache
@@ -52,4 +52,4 @@ def preset_files() -> dict[str, Path]:
     >>> preset_files()["bert_base"].name
     'bert_base.yaml'
     """
-    return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(_PRESETS.glob("*.yaml"))}

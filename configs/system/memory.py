@@ -44,11 +44,12 @@ def peak_memory() -> Generator[Peak, None, None]:
         _RESET.write_text("5")
     peak = Peak()
     yield peak
-    so_far, workers = (
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    peak.megabytes = max(_status_kilobytes("VmHWM") or so_far, workers) // 1000
+    own = _status_kilobytes("VmHWM") or _max_kilobytes(resource.RUSAGE_SELF)
+    peak.megabytes = max(own, _max_kilobytes(resource.RUSAGE_CHILDREN)) // 1000
+
+
+def _max_kilobytes(who: int) -> int:
+    return resource.getrusage(who).ru_maxrss
 
 
 def give_back_memory() -> None:

@@ -7,25 +7,25 @@ import sys
 import tempfile
 from collections.abc import Generator
 
-_STDOUT, STDERR = 1, 2
+_STDOUT, _STDERR = 1, 2
 
 
 @contextlib.contextmanager
-def output_held_back(*descriptors: int) -> Generator[None, None, None]:
+def output_held_back(*, stdout: bool = True) -> Generator[None, None, None]:
     """Discards output to the process's stdout and stderr; shows it on an error.
 
     The TFLite converter and interpreter write messages there that cannot be disabled.
 
     Args:
-        descriptors: File descriptors whose output is discarded; those of stdout and
-            stderr if left out.
+        stdout: Whether the output to stdout is discarded, too.
 
     Example:
     >>> with output_held_back():
     ...     _ = os.write(2, b"INFO: Created a delegate for CPU")
     """
     _flush()
-    kept = {number: os.dup(number) for number in descriptors or (_STDOUT, STDERR)}
+    numbers = (_STDOUT, _STDERR) if stdout else (_STDERR,)
+    kept = {number: os.dup(number) for number in numbers}
     with tempfile.TemporaryFile() as held:
         for number in kept:
             os.dup2(held.fileno(), number)
@@ -34,7 +34,7 @@ def output_held_back(*descriptors: int) -> Generator[None, None, None]:
         except Exception:  # not Ctrl-C, which is no error of the libraries
             _flush()
             held.seek(0)
-            with open(kept[STDERR], "wb", closefd=False) as shown:
+            with open(kept[_STDERR], "wb", closefd=False) as shown:
                 shutil.copyfileobj(held, shown)
             raise
         finally:

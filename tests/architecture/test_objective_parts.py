@@ -19,8 +19,6 @@ README = files("transbeam.serving.phone.readme")
 TEMPLATES = README / "templates/uses"
 CODE = (README / "code_samples.py").read_text("utf-8")
 ACTIVATIONS = {row.activation for row in TRAITS.values()} - {None}
-# Rows of kinds whose fields may be more than texts.
-ROWS: dict[str, dict] = {}
 SAMPLES = {*USES.values(), *ACTIVATIONS}
 
 
@@ -28,7 +26,7 @@ SAMPLES = {*USES.values(), *ACTIVATIONS}
 def test_a_row_of_a_table_becomes_a_document(kind: str) -> None:
     fields = set(TRAITS[kind].fields) - {"image", "answers"}
     columns = ColumnsConfig(**{name: name for name in fields})
-    row = {"text": "x", **ROWS.get(kind, dict.fromkeys(fields, "x"))}
+    row = {"text": "x", **dict.fromkeys(fields, "x")}
     document = row_document(row, columns, "a.jsonl", 0)
     assert isinstance(document, Document)
     assert all(getattr(document, name) for name in fields)

@@ -71,8 +71,8 @@ class Origin:
         }
 
 
-def find_initial_weights(folder: Path) -> Origin:
-    """Finds the weights of a run; trained ones take precedence over imported ones.
+def find_origin(folder: Path) -> Origin:
+    """Finds the run whose weights are taken: trained ones before imported ones.
 
     Raises:
         ArtifactError: The run has no weights.
@@ -117,7 +117,7 @@ def check_origin(config: RunConfig, run_folder: Path, manifest: Manifest) -> Non
             )
     if training.init_from is not None:
         _check(
-            find_initial_weights(Path(training.init_from).expanduser()),
+            find_origin(Path(training.init_from).expanduser()),
             config,
             manifest,
         )
@@ -143,7 +143,7 @@ def begin(
     """
     training = config.training
     if training.init_from is not None:
-        origin = find_initial_weights(Path(training.init_from).expanduser())
+        origin = find_origin(Path(training.init_from).expanduser())
         _check(origin, config, manifest)
         where = str(find_model_weights(origin.folder))
         values = origin.values()

@@ -28,6 +28,7 @@ from transbeam.configs.loader.model_files import (
     TOKENIZER,
     find_model_weights,
 )
+from transbeam.configs.loader.run_file import RUN_FILE
 from transbeam.configs.loader.run_folder import Stage, lock, save_config
 from transbeam.configs.loader.yaml_config import parse_run
 from transbeam.configs.loader.yaml_dump import dump_run
@@ -44,12 +45,11 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
 )
 from transbeam.trainer.base.warm_start import Origin
 from transbeam.trainer.importing.import_command import (
-    RUN_FILE,
     finish_stages,
     is_ready,
     keep_edited,
 )
-from transbeam.trainer.importing.run_config import checkpoint_name
+from transbeam.trainer.importing.run_config import folder_run_name
 
 
 class DerivedModel(NamedTuple):
@@ -88,7 +88,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
     >>> str(folder_for(Path("models/bert"), None, "trimmed"))
     'runs/bert_trimmed'
     """
-    run_folder = run_folder or Path("runs", f"{checkpoint_name(folder)}_{what}")
+    run_folder = run_folder or Path("runs", f"{folder_run_name(folder)}_{what}")
     if run_folder.resolve() == folder.resolve():
         raise ArtifactError(
             f"{run_folder}: is the run that is to be {what}. Give the smaller one a "
@@ -124,7 +124,7 @@ def derived_config(
         **training,
     )
     config = dataclasses.replace(
-        old, name=checkpoint_name(run_folder), training=changed
+        old, name=folder_run_name(run_folder), training=changed
     )
     return parse_run(
         dump_run(config),

@@ -42,7 +42,7 @@ from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
 from transbeam.pipeline.stage import data_stage
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, find_initial_weights
+from transbeam.trainer.base.warm_start import Origin, find_origin
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
@@ -100,7 +100,7 @@ def prune_run(
             "TensorFlow's gradients. Leave it out; the pruned run trains on any"
         )
     run_folder = folder_for(folder, run_folder, "pruned")
-    origin = find_initial_weights(folder)
+    origin = find_origin(folder)
     model = pruned_config(origin.config.model, heads=heads, intermediate=intermediate)
     config = _config(
         dataclasses.replace(origin.config, model=model), run_folder, overrides

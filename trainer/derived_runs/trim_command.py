@@ -24,7 +24,7 @@ from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.steps.count_words import words_of_corpus
 from transbeam.pipeline.tokenizers.training.vocabulary_trimming import Trimmed, trim
-from transbeam.trainer.base.warm_start import Origin, find_initial_weights
+from transbeam.trainer.base.warm_start import Origin, find_origin
 from transbeam.trainer.derived_runs.derived_run import (
     DerivedModel,
     DerivedRun,
@@ -67,7 +67,7 @@ def trim_run(
             trimmed, or the corpus is missing or has an incomplete file.
     """
     run_folder = folder_for(folder, run_folder, "trimmed")
-    origin = find_initial_weights(folder)
+    origin = find_origin(folder)
     reads_images = isinstance(origin.config.objective, ImageObjective)
     if origin.tokenizer is None or reads_images:
         raise ArtifactError(

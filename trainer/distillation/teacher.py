@@ -16,7 +16,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.model.weights.assign import variable_shapes, variables_by_path
 from transbeam.model.weights.safetensors_store import take_over
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, find_initial_weights
+from transbeam.trainer.base.warm_start import Origin, find_origin
 
 _KEY = "training.distillation"
 _BLOCK = re.compile(r"^(encoder|decoder)_layer_(\d+)/")
@@ -41,7 +41,7 @@ def load_teacher(
         ConfigError: The teacher was trained for another objective, or cannot read the
             records.
     """
-    origin = find_initial_weights(Path(distillation.teacher).expanduser())
+    origin = find_origin(Path(distillation.teacher).expanduser())
     there = origin.config
     # Random features and random blocks come from the seed; they are not weights.
     as_teacher = replace(

@@ -71,8 +71,8 @@ def _compared(name: str, comparison: Comparison | None) -> list[str]:
     if comparison is None:
         return []
     own, difference = comparison.run_scores.get(name), comparison.differences.get(name)
-    summary = "–" if difference is None else f"{difference:+.4f}"
-    return [_number(np.nan if own is None else own), summary]
+    shown = "–" if difference is None else f"{difference:+.4f}"
+    return [_number(np.nan if own is None else own), shown]
 
 
 def _number(value: float) -> str:

@@ -37,7 +37,7 @@ from transbeam.trainer.base.training_stage import (
     is_as_imported,
     training_inputs,
 )
-from transbeam.trainer.base.warm_start import find_initial_weights
+from transbeam.trainer.base.warm_start import find_origin
 from transbeam.trainer.base.weight_files import load_weights
 
 
@@ -131,7 +131,7 @@ def find_run_model(invocation: Invocation, *, on_test: bool) -> RunModel:
 
 def _imported(invocation: Invocation, *, on_test: bool) -> RunModel:
     config, run_folder = invocation.config, invocation.run_folder
-    origin = find_initial_weights(run_folder)
+    origin = find_origin(run_folder)
     stage = Stage(run_folder, IMPORTED, f"transbeam import DIR --run {run_folder}")
     if wrong := model_differences(origin.config, config):
         listed = "\n".join(f"  {line}" for line in wrong)

@@ -133,11 +133,11 @@ def checksums(folder: Path) -> dict[str, str]:
     return sums
 
 
-# Ours resizes images to the model's size with a bilinear filter and scales values to -1
-# to 1, which is the default of ViT in transformers.
 PREPROCESSOR_FILE = "preprocessor_config.json"
 
-# The settings of our preprocessing, which are also the defaults of missing keys.
+# The settings of our preprocessing, which are also the defaults of missing keys. Images
+# are resized to the model's size with a bilinear filter, and values scaled to -1 to 1,
+# as transformers does by default for ViT.
 _OURS: dict[str, Any] = {
     "do_resize": True,
     "do_rescale": True,

@@ -97,13 +97,15 @@ def _chat_template(folder: Path, settings: HFConfig, console: Console) -> str | 
         settings = HFConfig.of_file(older)
     template = settings.values.get("chat_template")
     if isinstance(template, list):
-        template = _default_framing(template, settings, console)
+        template = _default_template(template, settings, console)
     if template is not None and not isinstance(template, str):
         raise settings.refusal("chat_template", "a Jinja template")
     return template
 
 
-def _default_framing(templates: list[Any], settings: HFConfig, console: Console) -> Any:
+def _default_template(
+    templates: list[Any], settings: HFConfig, console: Console
+) -> Any:
     """The template named `default`, with a warning on the others."""
     named: dict[str, Any] = {}
     for one in templates:

@@ -32,6 +32,7 @@ from transbeam.configs.loader.model_files import (
     WEIGHTS,
     training_stage,
 )
+from transbeam.configs.loader.run_file import RUN_FILE
 from transbeam.configs.loader.run_folder import Stage, fingerprint, lock, save_config
 from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
 from transbeam.configs.schema.objectives.objective import ImageObjective
@@ -56,9 +57,7 @@ from transbeam.trainer.importing.checkpoint_files import (
     checksums,
     read_files,
 )
-from transbeam.trainer.importing.run_config import checkpoint_name, config_of_checkpoint
-
-RUN_FILE = "run.yaml"
+from transbeam.trainer.importing.run_config import config_of_checkpoint, folder_run_name
 
 # Incremented when more of a checkpoint is read, so that files are imported again.
 _READING = 3
@@ -87,7 +86,7 @@ def import_run(
     Raises:
         UserError: The checkpoint cannot be read, or an override does not fit it.
     """
-    run_folder = run_folder or Path("runs", checkpoint_name(folder))
+    run_folder = run_folder or Path("runs", folder_run_name(folder))
     if folder.resolve() in (run_folder.resolve(), run_folder.resolve().parent):
         raise ConfigError(
             f"--run {run_folder}: is the checkpoint's folder, or right in it, and what "

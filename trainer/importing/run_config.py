@@ -73,7 +73,7 @@ def config_of_checkpoint(
     length = min(128, model.max_sequence_length)
     objective = checkpoint.objective or _objective_for(model)
     sections = {
-        "name": checkpoint_name(run_folder),
+        "name": folder_run_name(run_folder),
         "data": DataConfig(source=_place_for(objective), sequence_length=length),
         "tokenizer": WordPieceConfig()
         if patches
@@ -166,11 +166,11 @@ def _multiple(rows: int, pieces: int, where: str) -> int:
     return next(m for m in range(1, rows + 1) if -(-pieces // m) * m == rows)
 
 
-def checkpoint_name(folder: Path) -> str:
+def folder_run_name(folder: Path) -> str:
     """Derives a run's name from a folder's name.
 
     Example:
-    >>> checkpoint_name(Path("models/bert base (uncased)"))
+    >>> folder_run_name(Path("models/bert base (uncased)"))
     'bert-base-uncased'
     """
     words = re.findall(r"[A-Za-z0-9][A-Za-z0-9._]*", folder.absolute().name)

@@ -122,11 +122,11 @@ class TrainingLog:
         self.progress.describe(_progress_text(line))
         self.restart_clock()
         self._waiting.clear()
-        skipped = self._skipped_in_a_row()
-        if skipped >= self.max_skipped:
+        in_a_row = self._skipped_in_a_row()
+        if in_a_row >= self.max_skipped:
             raise NotFiniteError(
                 f"step {self.step:,}: the loss or its gradient was not finite for "
-                f"{skipped} steps in a row "
+                f"{in_a_row} steps in a row "
                 f"(training.max_skipped_steps={self.max_skipped}); the weights are "
                 "those from before. Try a lower training.schedule.peak, more "
                 "warmup_steps, or another training.precision; or look for records "

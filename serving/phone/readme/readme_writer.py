@@ -42,7 +42,7 @@ _VARIANTS = {
     "weight_int4": "smallest, computed with in float32; look at the loss",
 }
 _FILES = {
-    LABELS: "what the model's numbers stand for, in their order, one a line",
+    LABELS: "the labels of the model's outputs in their order, one a line",
     DATA: "the vocabulary and its rules",
     GOLDEN: "texts and their ids, for a unit test of your app",
     "Tokenizer.kt": "the tokenizer for Android",

@@ -261,7 +261,7 @@ FROM = "model: {init_from: runs/there}\n"
         ("model:\n  init_from: runs/there\n  num_layers: 6", "my.yaml:6: "
          "model.num_layers: 3 there, 6 here: model.init_from=runs/there takes the "
          "weights of that run's model, which these keys change. Take them away; only "
-         "dropout, initializer, max_sequence_length, pooler may differ"),
+         "dropout, initializer and pooler may differ"),
         ("model: {init_from: runs/there, max_sequence_length: 256}", "my.yaml:4: "
          "model.max_sequence_length: 128 there, 256 here"),
         (FROM + "training: {steps: 5, init_from: runs/other}", "my.yaml:4: "

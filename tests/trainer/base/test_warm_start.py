@@ -20,7 +20,7 @@ from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.base.training_stage import build_trainable
-from transbeam.trainer.base.warm_start import Origin, begin, find_initial_weights
+from transbeam.trainer.base.warm_start import Origin, begin, find_origin
 from transbeam.trainer.base.weight_files import load_weights
 from transbeam.trainer.evaluation.evaluation_loop import EvaluationMetrics
 from transbeam.trainer.loop.checkpoint import best_checkpoint
@@ -53,7 +53,7 @@ def test_takes_the_body_and_makes_a_new_head(run, trained) -> None:
     )
     assert source == str(trained / "training/model.weights.h5")
     assert set(new) == {"classifier/kernel", "classifier/bias"}
-    expected = find_initial_weights(trained).values()
+    expected = find_origin(trained).values()
     for path in found.keys() - set(new):
         np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
     assert any(path.startswith("head_") for path in expected.keys() - found.keys())
@@ -65,9 +65,9 @@ def test_a_head_for_other_labels_is_new(run, trained, monkeypatch) -> None:
         run().config, objective=ClassificationConfig(labels=labels)
     )
     weights = values(build_trainable(there, 120))
-    origin = dataclasses.replace(find_initial_weights(trained), config=there)
+    origin = dataclasses.replace(find_origin(trained), config=there)
     monkeypatch.setattr(
-        "transbeam.trainer.base.warm_start.find_initial_weights", lambda folder: origin
+        "transbeam.trainer.base.warm_start.find_origin", lambda folder: origin
     )
     monkeypatch.setattr(Origin, "values", lambda self: weights)
     head = {"classifier/kernel", "classifier/bias"}
@@ -167,7 +167,7 @@ def test_trains_on_from_there_and_needs_it_no_more(run, trained, capsys) -> None
     first = train(run(f"training.init_from={trained}", *keys))
     model = build_trainable(run().config, 120)
     load_weights(model, find_model_weights(run().run_folder))
-    for path, value in find_initial_weights(trained).values().items():
+    for path, value in find_origin(trained).values().items():
         np.testing.assert_allclose(values(model)[path], value, atol=1e-6)
 
     elsewhere = trained.rename(trained.with_name("elsewhere"))
