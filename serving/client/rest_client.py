@@ -1,4 +1,4 @@
-"""A REST client. The REST client does not need TensorFlow."""
+"""A REST client, which does not need TensorFlow."""
 
 import base64
 import json

@@ -161,13 +161,17 @@ def _stages(
     from transbeam.serving.loadtest.server_metrics import read_counts
     from transbeam.serving.loadtest.summary import summarize
 
-    loads: list[tuple[str, Callable[[float], list[Sample]]]] = [
-        (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(send, rate, seconds))
-        for rate in arguments.rate or ()
-    ] or [
-        (f"{count} clients", lambda seconds, n=count: closed_loop(send, n, seconds))
-        for count in arguments.clients
-    ]
+    loads: list[tuple[str, Callable[[float], list[Sample]]]]
+    if arguments.rate:
+        loads = [
+            (f"{rate:g}/s", lambda seconds, rate=rate: open_loop(send, rate, seconds))
+            for rate in arguments.rate
+        ]
+    else:
+        loads = [
+            (f"{count} clients", lambda seconds, n=count: closed_loop(send, n, seconds))
+            for count in arguments.clients
+        ]
     source = (arguments.server, arguments.name, token, arguments.certificate)
     console.say(f"warming up for {arguments.warm_up:g} s")
     loads[0][1](arguments.warm_up)

@@ -93,7 +93,7 @@ def _serve(
 def _settings(
     arguments: ServeArguments, exported: tuple[str, Path] | None
 ) -> "ServerSettings":
-    """Converts the arguments to settings, whose types need TensorFlow's import.
+    """Converts the arguments to settings; imports TensorFlow, which their types need.
 
     Args:
         arguments: See `serve`.

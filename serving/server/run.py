@@ -232,6 +232,10 @@ async def _open_rest(
         server.should_exit = True
         await running
 
-    while not server.started and not running.done():
-        await asyncio.sleep(0.001)
+    try:
+        while not server.started and not running.done():
+            await asyncio.sleep(0.001)
+    except BaseException:  # the start was canceled
+        await stop()
+        raise
     return _OpenServer(f"{scheme}://{format_address(settings.host, port)}", stop)

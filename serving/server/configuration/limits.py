@@ -82,7 +82,7 @@ class Limits:
     )
     model_seconds: tuple[tuple[str, float], ...] = argument(
         "--model-timeout NAME=SECONDS",
-        "the same for one model alone; may be given several times",
+        "--timeout of one model alone; may be given several times",
         default=(),
         type=_model_seconds,
         group=HOW,

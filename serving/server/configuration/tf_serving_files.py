@@ -20,13 +20,13 @@ from transbeam.serving.server.models.catalog import LogSettings, ModelSettings
 from transbeam.serving.server.models.versions import Policy
 
 _FIELD = re.compile(r"(\w+)\s*(?::?\s*\{\s*value\s*:\s*([^\s}]+)\s*\}|:\s*(\S+))")
-_POSITIVE, _FLAG = r"0*[1-9][0-9]*", r"(?i:true|false)"
+_POSITIVE, _FLAG = r"0*[1-9][0-9]{0,18}", r"(?i:true|false)"
 _PADDING = "pad_variable_length_inputs"
 # Patterns of the values of all keys of the message. Those without a meaning in a server
 # of one process are checked and ignored.
 _VALUES = {
     "max_batch_size": _POSITIVE,
-    "batch_timeout_micros": r"[0-9]+",
+    "batch_timeout_micros": r"[0-9]{1,19}",
     "max_enqueued_batches": _POSITIVE,
     "num_batch_threads": _POSITIVE,
     "allowed_batch_sizes": _POSITIVE,

@@ -226,7 +226,8 @@ class Catalog:
 
     def models(self) -> list[Model]:
         """Returns all models, sorted by name."""
-        return [self._models[name] for name in self.names()]
+        models = dict(self._models)  # other threads add and remove models
+        return [models[name] for name in sorted(models)]
 
     def names(self) -> list[str]:
         """Returns the sorted names of all models."""

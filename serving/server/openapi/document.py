@@ -57,9 +57,9 @@ def describe(catalog: Catalog, *, token: bool) -> Json:
         name, versions = model.name, dict(_versions(model))
         for number, methods in versions.items():
             for method in methods.values():
-                for side in ("question", "answer"):
-                    key = component(name, number, method.name, side)
-                    schemas[key] = getattr(method, side)
+                sides = {"question": method.question, "answer": method.answer}
+                for side, schema in sides.items():
+                    schemas[component(name, number, method.name, side)] = schema
         paths |= describe_paths(name, versions, catalog.labels(name))
     paths |= {path: _endpoint(*entry) for path, entry in _ENDPOINTS.items()}
     components: Json = {"schemas": schemas, "responses": shared_responses()}

@@ -89,18 +89,12 @@ def describe_methods(
         if predict_schemas.can_predict(signature) and not (streams and name in STREAMED)
     }
     if predicted:
+        requests = chain(*map(predict_schemas.request_schemas, predicted.values()))
+        responses = chain(*map(predict_schemas.response_schemas, predicted.values()))
         yield Method(
             "predict",
-            {
-                "oneOf": list(
-                    chain(*map(predict_schemas.request_schemas, predicted.values()))
-                )
-            },
-            {
-                "anyOf": list(
-                    chain(*map(predict_schemas.response_schemas, predicted.values()))
-                )
-            },
+            {"oneOf": list(requests)},
+            {"anyOf": list(responses)},
             examples=_examples(predicted, known),
         )
     for path_name, method in classify_regress.METHODS.items():

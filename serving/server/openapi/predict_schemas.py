@@ -86,13 +86,14 @@ def response_schemas(signature: ServableSignature) -> list[Schema]:
 
 def _request_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
     # The name may be left out for the default signature.
-    is_default = signature.name == DEFAULT
-    names = {"enum": [signature.name, *[""] * is_default]}
+    names, required = [signature.name], ["signature_name", key]
+    if signature.name == DEFAULT:
+        names, required = [signature.name, ""], [key]
     return {
         "title": f"{signature.name}: {key}",
         "type": "object",
-        "properties": {"signature_name": names, key: values},
-        "required": [*["signature_name"] * (not is_default), key],
+        "properties": {"signature_name": {"enum": names}, key: values},
+        "required": required,
     }
 
 

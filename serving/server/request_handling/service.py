@@ -275,7 +275,7 @@ class Service:
             method: `classify` or `regress`.
             target: The model.
             signature: Name of the signature; empty for the default one.
-            examples: Examples to classify.
+            examples: The input of the request.
             deadline: Deadline of the request.
 
         Raises:

@@ -135,15 +135,14 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _
     """Awaits a result; cancels the work if the client disconnects.
 
     Args:
-        receive: ASGI `receive`; as the body was already read, it returns when the
-            client disconnects.
+        receive: ASGI `receive`; the body was already read.
         work: Computes the result.
 
     Raises:
         StatusError: The client disconnected.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(receive())
+    leaving = asyncio.ensure_future(_disconnect(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -155,6 +154,11 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _Result]) -> _
             working.cancel()
             # Waits until canceled, so that the metrics count the request as canceled.
             await asyncio.wait({working})
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _gone() -> StatusError:

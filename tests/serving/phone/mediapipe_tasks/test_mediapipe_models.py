@@ -16,6 +16,8 @@ import pytest
 import tensorflow as tf
 
 from tests.serving.phone.sample_models import LABELS, model_of, unigram, wordpiece
+from tests.serving.phone.tflite_format.metadata_reader import read_metadata
+from transbeam.configs.base.version import VERSION
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.serving.phone.conversion.tflite_converter import convert
 from transbeam.serving.phone.mediapipe_tasks.mediapipe_check import MediaPipeReading
@@ -115,6 +117,14 @@ def test_a_text_of_nothing_is_its_frame_whatever_fills_it_up(made, tokenizer):
         rows = {"ids": ids, "mask": np.ones_like(ids), "segment_ids": 0 * ids}
         found = model.ask("TextClassifier", **rows)
         np.testing.assert_allclose(found["probability"], expected, atol=2e-6, rtol=0)
+
+
+def test_files_say_what_made_them(made):
+    _, files = made("classifier_small", "wordpiece")
+    for file in files.values():
+        description = read_metadata(file.read_bytes())["description"]
+        made_with = f"made with Transbeam {VERSION}."
+        assert description == f"Which of 2 classes a text is of; {made_with}"
 
 
 @needs_client
