@@ -124,7 +124,7 @@ def test_files_say_what_made_them(made):
     for file in files.values():
         description = read_metadata(file.read_bytes())["description"]
         made_with = f"made with Transbeam {VERSION}."
-        assert description == f"Which of 2 classes a text is of; {made_with}"
+        assert description == f"Which of 3 classes a text is of; {made_with}"
 
 
 @needs_client
