@@ -237,4 +237,4 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise():
 def test_it_writes_nothing_down_unless_told_otherwise():
     parser = argparse.ArgumentParser()
     assert parse(parser, ServeArguments, []).log_requests is None
-    assert "what people send is private" in " ".join(parser.format_help().split())
+    assert "what clients send is private" in " ".join(parser.format_help().split())
