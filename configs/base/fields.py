@@ -1,4 +1,4 @@
-"""Declaration of a configuration key: its default, its range and its one-line help."""
+"""Declaration of a configuration key: its default and its range."""
 
 import dataclasses
 import math
@@ -11,26 +11,29 @@ REQUIRED = dataclasses.MISSING
 
 
 def option(
-    doc: str,
-    *,
     default: Any = REQUIRED,
+    *,
     minimum: float | None = None,
     maximum: float | None = None,
+    doc: str | None = None,
 ) -> Any:
-    """Declares one key of a configuration section.
+    """Declares one key of a configuration section that is more than its default.
+
+    The key's description for `transbeam explain` is the string literal below it: one
+    sentence or a few, with the unit of measurement, which the key's name has too.
 
     Args:
-        doc: The key's description for `transbeam explain`, one sentence. A unit of
-            measurement is given here and in the key's name.
         default: The value if the key is left out. Without a default the key is
             required. A mutable or nested default is given as a zero-argument callable.
         minimum: Smallest allowed value (numbers only), inclusive.
         maximum: Largest allowed value (numbers only), inclusive.
+        doc: The description, where several sections have the same key.
 
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
     ... class Section:
-    ...     num_layers: int = option("Number of blocks.", default=4, minimum=1)
+    ...     num_layers: int = option(4, minimum=1)
+    ...     '''Number of blocks.'''
     >>> Section().num_layers
     4
     """
@@ -68,7 +71,7 @@ def check_options(section: Any) -> None:
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
     ... class Section:
-    ...     num_layers: int = option("Number of blocks.", default=4, minimum=1)
+    ...     num_layers: int = option(4, minimum=1)
     ...     __post_init__ = check_options
     >>> Section(num_layers=0)
     Traceback (most recent call last):

@@ -1,8 +1,9 @@
 """Reads the schema from its dataclasses, for the loader and for `transbeam explain`.
 
-A *section* is a frozen dataclass whose fields are declared with
-`transbeam.configs.base.fields.option`. A key that holds a section may offer several
-*kinds* of it (a tagged union): each is a dataclass whose `kind` field names it.
+A *section* is a frozen dataclass. Its fields are the keys; those with a range are
+declared with `transbeam.configs.base.fields.option`, and the string literal below a
+field describes it. A key that holds a section may offer several *kinds* of it (a tagged
+union): each is a dataclass whose `kind` field names it.
 """
 
 import dataclasses
@@ -11,22 +12,29 @@ import functools
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
+from transbeam.configs.base.attribute_docs import attribute_docs
 from transbeam.configs.base.fields import REQUIRED, range_text
 
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """One key of a section, as its `option(...)` declares it."""
+    """One key of a section, as its class declares it."""
 
     name: str
     annotation: Any
     default: Any
-    doc: str
     minimum: float | None
     maximum: float | None
+    section: type = field(compare=False)
+    shared_doc: str | None = field(compare=False)
+
+    @property
+    def doc(self) -> str:
+        """The key's description; empty if it has none."""
+        return self.shared_doc or attribute_docs(self.section).get(self.name, "")
 
     @property
     def required(self) -> bool:
@@ -49,15 +57,16 @@ def section_keys(section: type) -> dict[str, ConfigKey]:
     """
     annotations = typing.get_type_hints(section)
     return {
-        field.name: ConfigKey(
-            name=field.name,
-            annotation=annotations[field.name],
-            default=_default(field),
-            doc=field.metadata.get("doc", ""),
-            minimum=field.metadata.get("minimum"),
-            maximum=field.metadata.get("maximum"),
+        declared.name: ConfigKey(
+            name=declared.name,
+            annotation=annotations[declared.name],
+            default=_default(declared),
+            minimum=declared.metadata.get("minimum"),
+            maximum=declared.metadata.get("maximum"),
+            section=section,
+            shared_doc=declared.metadata.get("doc"),
         )
-        for field in dataclasses.fields(section)
+        for declared in dataclasses.fields(section)
     }
 
 
@@ -80,10 +89,10 @@ def written_keys(section: type) -> dict[str, ConfigKey]:
     }
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
+def _default(declared: dataclasses.Field[Any]) -> Any:
+    if declared.default_factory is not dataclasses.MISSING:
+        return declared.default_factory()
+    return declared.default
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
@@ -188,8 +197,8 @@ def plain(value: Any) -> Any:
     {'kind': 'layer_norm', 'placement': 'post', 'epsilon': 1e-12}
     """
     if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return {field.name: plain(getattr(value, field.name)) for field in fields}
+        names = [key.name for key in dataclasses.fields(value)]
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [plain(element) for element in cast("tuple[Any, ...]", value)]
     return value

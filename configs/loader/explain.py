@@ -144,6 +144,9 @@ class _DescribedKey:
     def sections(self) -> dict[str, type]:
         return section_kinds(self.key.annotation)
 
+    def describes(self, key: ConfigKey) -> bool:
+        return self.key == key and self.key.doc == key.doc
+
 
 def _rows_below(
     section: type, kind: str, indent: str, described: list[_DescribedKey]
@@ -161,7 +164,7 @@ def _rows_below(
     again = {
         key.name: before[key.name].kind
         for key in keys
-        if key.name in before and before[key.name].key == key
+        if key.name in before and before[key.name].describes(key)
     }
     for other in dict.fromkeys(again.values()):
         names = [name for name, its_kind in again.items() if its_kind == other]

@@ -11,28 +11,25 @@ from transbeam.configs.base.fields import option
 class HeadsConfig:
     """Options of every kind of attention."""
 
-    num_heads: int = option("Number of attention heads.", default=4, minimum=1)
-    num_key_value_heads: int | None = option(
-        "Number of key and value heads, each shared by a group of query heads (GQA); "
-        "1 is multi-query attention. Left out: num_heads.",
-        default=None,
-        minimum=1,
-    )
-    head_dim: int | None = option(
-        "Size of each attention head. Left out: hidden_dim / num_heads.",
-        default=None,
-        minimum=1,
-    )
-    projection_bias: bool = option(
-        "Add a bias in the query, key and value projections.", default=True
-    )
-    output_bias: bool = option("Add a bias in the output projection.", default=True)
-    dropout: float = option(
-        "Dropout on the attention probabilities.",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.99,
-    )
+    num_heads: int = option(4, minimum=1)
+    """Number of attention heads."""
+
+    num_key_value_heads: int | None = option(None, minimum=1)
+    """Number of key and value heads, each shared by a group of query heads (GQA); 1 is
+    multi-query attention. Left out: num_heads.
+    """
+
+    head_dim: int | None = option(None, minimum=1)
+    """Size of each attention head. Left out: hidden_dim / num_heads."""
+
+    projection_bias: bool = True
+    """Add a bias in the query, key and value projections."""
+
+    output_bias: bool = True
+    """Add a bias in the output projection."""
+
+    dropout: float = option(0.1, minimum=0.0, maximum=0.99)
+    """Dropout on the attention probabilities."""
 
     def __post_init__(self) -> None:
         if self.num_heads % self.key_value_heads:
@@ -57,22 +54,18 @@ class FullAttentionConfig(HeadsConfig):
     """Softmax attention over the whole document; cost is quadratic in its length."""
 
     kind: Literal["full"] = "full"
-    scale_scores: bool = option(
-        "Divide attention scores by sqrt(head_dim); T5 does not.", default=True
-    )
+    scale_scores: bool = True
+    """Divide attention scores by sqrt(head_dim); T5 does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAttentionConfig(HeadsConfig):
     """Options of attention to the nearest tokens."""
 
-    window_size: int = option(
-        "In an encoder each token attends to itself and to window_size / 2 tokens on "
-        "each side; in a decoder to itself and to the window_size - 1 tokens before "
-        "it.",
-        default=512,
-        minimum=2,
-    )
+    window_size: int = option(512, minimum=2)
+    """In an encoder each token attends to itself and to window_size / 2 tokens on each
+    side; in a decoder to itself and to the window_size - 1 tokens before it.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,11 +95,8 @@ class GlobalWindowAttentionConfig(WindowAttentionConfig):
     """
 
     kind: Literal["global_window"] = "global_window"
-    num_global_tokens: int = option(
-        "Number of global tokens at the beginning of each document.",
-        default=1,
-        minimum=1,
-    )
+    num_global_tokens: int = option(1, minimum=1)
+    """Number of global tokens at the beginning of each document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +104,13 @@ class BlockSparseAttentionConfig(HeadsConfig):
     """Attention to neighboring, first and last, and random blocks (BigBird)."""
 
     kind: Literal["block_sparse"] = "block_sparse"
-    block_size: int = option("Tokens in a block.", default=64, minimum=1)
-    num_random_blocks: int = option(
-        "Random key blocks that each query block attends to, drawn once per layer and "
-        "head.",
-        default=3,
-        minimum=0,
-    )
+    block_size: int = option(64, minimum=1)
+    """Tokens in a block."""
+
+    num_random_blocks: int = option(3, minimum=0)
+    """Random key blocks that each query block attends to, drawn once per layer and
+    head.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,19 +121,14 @@ class LowRankAttentionConfig(HeadsConfig):
     """
 
     kind: Literal["low_rank"] = "low_rank"
-    rank: int = option(
-        "Number of vectors that keys and values are projected to.",
-        default=256,
-        minimum=1,
-    )
-    share_key_value: bool = option(
-        "Use the same projection for keys and values.", default=False
-    )
-    max_documents: int = option(
-        "Maximum number of documents in a packed row; a row with more gives NaN.",
-        default=8,
-        minimum=1,
-    )
+    rank: int = option(256, minimum=1)
+    """Number of vectors that keys and values are projected to."""
+
+    share_key_value: bool = False
+    """Use the same projection for keys and values."""
+
+    max_documents: int = option(8, minimum=1)
+    """Maximum number of documents in a packed row; a row with more gives NaN."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,24 +136,19 @@ class KernelAttentionConfig(HeadsConfig):
     """Linear attention with kernel feature maps (Performer, FAVOR+)."""
 
     kind: Literal["kernel"] = "kernel"
-    feature_map: Literal["softmax", "relu", "elu"] = option(
-        "`softmax` approximates softmax attention with random features (Choromanski "
-        "et al., 2021); `relu` and `elu` are different kernels, not approximations of "
-        "softmax (elu: Katharopoulos et al., 2020).",
-        default="softmax",
-    )
-    num_features: int = option(
-        "Number of random features for `softmax` and `relu`; more give a better "
-        "approximation.",
-        default=256,
-        minimum=1,
-    )
-    dropout: float = option(
-        "Must be 0: kernel attention computes no attention probabilities.",
-        default=0.0,
-        minimum=0.0,
-        maximum=0.0,
-    )
+    feature_map: Literal["softmax", "relu", "elu"] = "softmax"
+    """`softmax` approximates softmax attention with random features (Choromanski et
+    al., 2021); `relu` and `elu` are different kernels, not approximations of softmax
+    (elu: Katharopoulos et al., 2020).
+    """
+
+    num_features: int = option(256, minimum=1)
+    """Number of random features for `softmax` and `relu`; more give a better
+    approximation.
+    """
+
+    dropout: float = option(0.0, minimum=0.0, maximum=0.0)
+    """Must be 0: kernel attention computes no attention probabilities."""
 
 
 Attention = (

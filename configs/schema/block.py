@@ -23,11 +23,8 @@ class LearnedPositionConfig:
     """One learned vector per position, added to the embeddings (BERT, GPT-2)."""
 
     kind: Literal["learned"] = "learned"
-    offset: int = option(
-        "Unused rows of the table before the first position (RoBERTa has 2).",
-        default=0,
-        minimum=0,
-    )
+    offset: int = option(0, minimum=0)
+    """Unused rows of the table before the first position (RoBERTa has 2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,8 @@ class SinusoidalPositionConfig:
     """Fixed sines and cosines of increasing wavelength (Vaswani et al., 2017, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
-    max_wavelength: float = option("Longest wavelength.", default=10_000.0, minimum=1.0)
+    max_wavelength: float = option(10_000.0, minimum=1.0)
+    """Longest wavelength."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +45,11 @@ class RelativeBiasPositionConfig:
     """
 
     kind: Literal["relative_bias"] = "relative_bias"
-    num_buckets: int = option(
-        "Number of distance buckets; an encoder uses half of them for each direction.",
-        default=32,
-        minimum=4,
-    )
-    max_distance: int = option(
-        "Distances from this one on share the last bucket.", default=128, minimum=2
-    )
+    num_buckets: int = option(32, minimum=4)
+    """Number of distance buckets; an encoder uses half of them for each direction."""
+
+    max_distance: int = option(128, minimum=2)
+    """Distances from this one on share the last bucket."""
 
     def __post_init__(self) -> None:
         if self.num_buckets % 4:
@@ -104,9 +99,8 @@ class LinearStretchConfig:
     """Position interpolation: positions divided by a factor (Chen et al., 2023)."""
 
     kind: Literal["linear"] = "linear"
-    factor: float = option(
-        "Ratio of the desired length to the trained length.", minimum=1.0
-    )
+    factor: float = option(minimum=1.0)
+    """Ratio of the desired length to the trained length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +108,8 @@ class NtkStretchConfig:
     """NTK-aware base: lowest frequency divided by the factor, highest unchanged."""
 
     kind: Literal["ntk"] = "ntk"
-    factor: float = option(
-        "Ratio of the desired length to the trained length.", minimum=1.0
-    )
+    factor: float = option(minimum=1.0)
+    """Ratio of the desired length to the trained length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,23 +117,19 @@ class YarnStretchConfig:
     """YaRN: scaling by the rotations within the trained length (Peng et al., 2023)."""
 
     kind: Literal["yarn"] = "yarn"
-    factor: float = option(
-        "Ratio of the desired length to the trained length.", minimum=1.0
-    )
-    original_length: int = option(
-        "Maximum sequence length in training, in tokens.", minimum=1
-    )
-    beta_fast: float = option(
-        "Frequencies with more rotations than this within original_length are kept.",
-        default=32.0,
-        minimum=0.0,
-    )
-    beta_slow: float = option(
-        "Frequencies with fewer rotations than this are divided by the factor; those "
-        "between beta_slow and beta_fast are interpolated.",
-        default=1.0,
-        minimum=0.001,
-    )
+    factor: float = option(minimum=1.0)
+    """Ratio of the desired length to the trained length."""
+
+    original_length: int = option(minimum=1)
+    """Maximum sequence length in training, in tokens."""
+
+    beta_fast: float = option(32.0, minimum=0.0)
+    """Frequencies with more rotations than this within original_length are kept."""
+
+    beta_slow: float = option(1.0, minimum=0.001)
+    """Frequencies with fewer rotations than this are divided by the factor; those
+    between beta_slow and beta_fast are interpolated.
+    """
 
     def __post_init__(self) -> None:
         if self.beta_slow >= self.beta_fast:
@@ -155,18 +144,15 @@ class RopePositionConfig:
     """Rotary embeddings: rotates queries and keys by position (Su et al., 2021)."""
 
     kind: Literal["rope"] = "rope"
-    base: float = option(
-        "Base of the rotation angles: the i-th pair of the K rotated dimensions is "
-        "rotated by position / base ** (2i / K).",
-        default=10_000.0,
-        minimum=2.0,
-    )
+    base: float = option(10_000.0, minimum=2.0)
+    """Base of the rotation angles: the i-th pair of the K rotated dimensions is rotated
+    by position / base ** (2i / K).
+    """
+
     stretch: (
         NoStretchConfig | LinearStretchConfig | NtkStretchConfig | YarnStretchConfig
-    ) = option(
-        "Scaling of the frequencies for texts longer than those in training.",
-        default=NoStretchConfig,
-    )
+    ) = option(NoStretchConfig)
+    """Scaling of the frequencies for texts longer than those in training."""
 
 
 Position = (
@@ -187,13 +173,9 @@ class LayerNormConfig:
     """Layer normalization: mean 0 and variance 1, then a learned scale and offset."""
 
     kind: Literal["layer_norm"] = "layer_norm"
-    placement: Literal["pre", "post"] = option(_PLACEMENT, default="post")
-    epsilon: float = option(
-        "Added to the variance for numerical stability.",
-        default=1e-12,
-        minimum=0.0,
-        maximum=0.1,
-    )
+    placement: Literal["pre", "post"] = option("post", doc=_PLACEMENT)
+    epsilon: float = option(1e-12, minimum=0.0, maximum=0.1)
+    """Added to the variance for numerical stability."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,13 +183,9 @@ class RmsNormConfig:
     """RMSNorm: mean square 1, then a learned scale (Zhang & Sennrich, 2019)."""
 
     kind: Literal["rms_norm"] = "rms_norm"
-    placement: Literal["pre", "post"] = option(_PLACEMENT, default="pre")
-    epsilon: float = option(
-        "Added to the mean square for numerical stability.",
-        default=1e-6,
-        minimum=0.0,
-        maximum=0.1,
-    )
+    placement: Literal["pre", "post"] = option("pre", doc=_PLACEMENT)
+    epsilon: float = option(1e-6, minimum=0.0, maximum=0.1)
+    """Added to the mean square for numerical stability."""
 
 
 Norm = LayerNormConfig | RmsNormConfig
@@ -220,14 +198,16 @@ class DenseFeedForwardConfig:
     """Two dense layers with an activation in between."""
 
     kind: Literal["dense"] = "dense"
-    intermediate_dim: int = option(
-        "Size of the intermediate activations.", default=1024, minimum=1
-    )
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = option(
-        "`gelu` is exact, `gelu_tanh` its tanh approximation.", default="gelu"
-    )
-    use_bias: bool = option("Add a bias in the dense layers.", default=True)
-    dropout: float = option(_INNER_DROPOUT, default=0.0, minimum=0.0, maximum=0.99)
+    intermediate_dim: int = option(1024, minimum=1)
+    """Size of the intermediate activations."""
+
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    """`gelu` is exact, `gelu_tanh` its tanh approximation."""
+
+    use_bias: bool = True
+    """Add a bias in the dense layers."""
+
+    dropout: float = option(0.0, minimum=0.0, maximum=0.99, doc=_INNER_DROPOUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,16 +215,18 @@ class GatedFeedForwardConfig:
     """Gated linear units (Shazeer, 2020): GEGLU with gelu, SwiGLU with silu."""
 
     kind: Literal["gated"] = "gated"
-    intermediate_dim: int = option(
-        "Size of the intermediate activations.", default=1024, minimum=1
-    )
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = option(
-        "Activation of the gate: `silu` makes SwiGLU, `gelu` GEGLU, `gelu_tanh` T5 "
-        "1.1's GEGLU.",
-        default="silu",
-    )
-    use_bias: bool = option("Add a bias in the dense layers.", default=False)
-    dropout: float = option(_INNER_DROPOUT, default=0.0, minimum=0.0, maximum=0.99)
+    intermediate_dim: int = option(1024, minimum=1)
+    """Size of the intermediate activations."""
+
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "silu"
+    """Activation of the gate: `silu` makes SwiGLU, `gelu` GEGLU, `gelu_tanh` T5 1.1's
+    GEGLU.
+    """
+
+    use_bias: bool = False
+    """Add a bias in the dense layers."""
+
+    dropout: float = option(0.0, minimum=0.0, maximum=0.99, doc=_INNER_DROPOUT)
 
 
 FeedForward = DenseFeedForwardConfig | GatedFeedForwardConfig
@@ -276,13 +258,10 @@ class DropPathResidualConfig:
     """Stochastic depth: skips f for random rows in training (Huang et al., 2016)."""
 
     kind: Literal["drop_path"] = "drop_path"
-    rate: float = option(
-        "Drop rate of the last block; the rates of earlier blocks increase linearly "
-        "from 0.",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.99,
-    )
+    rate: float = option(0.1, minimum=0.0, maximum=0.99)
+    """Drop rate of the last block; the rates of earlier blocks increase linearly from
+    0.
+    """
 
 
 Residual = (
@@ -298,17 +277,16 @@ class NormalInitializerConfig:
     """Normally distributed weights."""
 
     kind: Literal["normal"] = "normal"
-    stddev: float = option(
-        "Standard deviation.", default=0.02, minimum=0.0, maximum=1.0
-    )
-    truncated: bool = option(
-        "Truncate the distribution at two standard deviations (BERT).", default=True
-    )
-    scale_residual: bool = option(
-        "Divide the output weights of each sub-layer by sqrt(N), with N the number of "
-        "sub-layers in the stack (GPT-2).",
-        default=False,
-    )
+    stddev: float = option(0.02, minimum=0.0, maximum=1.0)
+    """Standard deviation."""
+
+    truncated: bool = True
+    """Truncate the distribution at two standard deviations (BERT)."""
+
+    scale_residual: bool = False
+    """Divide the output weights of each sub-layer by sqrt(N), with N the number of
+    sub-layers in the stack (GPT-2).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,16 +31,13 @@ class LanguageRulesConfig:
     ConfigError: allowed: 'german' is not the ISO 639-1 code ...
     """
 
-    allowed: tuple[str, ...] = option(
-        "Two-letter ISO 639-1 codes of the languages to keep, such as `en`, `de`, `zh`."
-    )
-    minimum_probability: float = option(
-        "Smallest probability that a text is in one of the allowed languages. It is "
-        "seldom high for texts of a few words.",
-        default=0.3,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    allowed: tuple[str, ...]
+    """Two-letter ISO 639-1 codes of the languages to keep, such as `en`, `de`, `zh`."""
+
+    minimum_probability: float = option(0.3, minimum=0.0, maximum=1.0)
+    """Smallest probability that a text is in one of the allowed languages. It is seldom
+    high for texts of a few words.
+    """
 
     def __post_init__(self) -> None:
         if not self.allowed:
@@ -63,50 +60,44 @@ class QualityRulesConfig:
     The rules are tuned for web pages: short documents, such as single sentences, fail.
     """
 
-    minimum_words: int = option(
-        "Documents of fewer words are dropped.", default=50, minimum=0
+    minimum_words: int = option(50, minimum=0)
+    """Documents of fewer words are dropped."""
+
+    maximum_words: int = option(100_000, minimum=1)
+    """Documents of more words are dropped."""
+
+    minimum_word_length: float = option(3.0, minimum=0.0)
+    """Smallest mean length of a word, in characters."""
+
+    maximum_word_length: float = 10.0
+    """Largest mean length of a word, in characters."""
+
+    symbol_ratio: float = option(0.1, minimum=0.0)
+    """Largest number of hash signs per word, and of ellipses per word."""
+
+    bullet_lines: float = option(0.9, minimum=0.0, maximum=1.0)
+    """Largest share of lines that begin with a bullet."""
+
+    ellipsis_lines: float = option(0.3, minimum=0.0, maximum=1.0)
+    """Largest share of lines that end with an ellipsis."""
+
+    alphabetic_words: float = option(0.8, minimum=0.0, maximum=1.0)
+    """Smallest share of words that contain a letter."""
+
+    minimum_stop_words: int = option(2, minimum=0)
+    """Smallest number of different `stop_words` that a document must contain."""
+
+    stop_words: tuple[str, ...] = (
+        "the",
+        "be",
+        "to",
+        "of",
+        "and",
+        "that",
+        "have",
+        "with",
     )
-    maximum_words: int = option(
-        "Documents of more words are dropped.", default=100_000, minimum=1
-    )
-    minimum_word_length: float = option(
-        "Smallest mean length of a word, in characters.", default=3.0, minimum=0.0
-    )
-    maximum_word_length: float = option(
-        "Largest mean length of a word, in characters.", default=10.0
-    )
-    symbol_ratio: float = option(
-        "Largest number of hash signs per word, and of ellipses per word.",
-        default=0.1,
-        minimum=0.0,
-    )
-    bullet_lines: float = option(
-        "Largest share of lines that begin with a bullet.",
-        default=0.9,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    ellipsis_lines: float = option(
-        "Largest share of lines that end with an ellipsis.",
-        default=0.3,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    alphabetic_words: float = option(
-        "Smallest share of words that contain a letter.",
-        default=0.8,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    minimum_stop_words: int = option(
-        "Smallest number of different `stop_words` that a document must contain.",
-        default=2,
-        minimum=0,
-    )
-    stop_words: tuple[str, ...] = option(
-        "Frequent words of the language; set them for languages other than English.",
-        default=("the", "be", "to", "of", "and", "that", "have", "with"),
-    )
+    """Frequent words of the language; set them for languages other than English."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,90 +107,67 @@ class RepetitionRulesConfig:
     Each key is the largest allowed share; 1 switches a rule off.
     """
 
-    duplicate_lines: float = option(
-        "Share of lines that repeat an earlier one.",
-        default=0.3,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    duplicate_paragraphs: float = option(
-        "Share of paragraphs that repeat an earlier one.",
-        default=0.3,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    duplicate_line_characters: float = option(
-        "Share of characters in lines that repeat an earlier one.",
-        default=0.2,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    top_2_gram: float = option(
-        "Share of characters in the most frequent 2-gram of words.",
-        default=0.2,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    top_3_gram: float = option(
-        "The same for 3-grams.", default=0.18, minimum=0.0, maximum=1.0
-    )
-    top_4_gram: float = option(
-        "The same for 4-grams.", default=0.16, minimum=0.0, maximum=1.0
-    )
-    duplicate_5_grams: float = option(
-        "Share of characters in 5-grams of words that occur more than once.",
-        default=0.15,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    duplicate_10_grams: float = option(
-        "The same for 10-grams.", default=0.1, minimum=0.0, maximum=1.0
-    )
+    duplicate_lines: float = option(0.3, minimum=0.0, maximum=1.0)
+    """Share of lines that repeat an earlier one."""
+
+    duplicate_paragraphs: float = option(0.3, minimum=0.0, maximum=1.0)
+    """Share of paragraphs that repeat an earlier one."""
+
+    duplicate_line_characters: float = option(0.2, minimum=0.0, maximum=1.0)
+    """Share of characters in lines that repeat an earlier one."""
+
+    top_2_gram: float = option(0.2, minimum=0.0, maximum=1.0)
+    """Share of characters in the most frequent 2-gram of words."""
+
+    top_3_gram: float = option(0.18, minimum=0.0, maximum=1.0)
+    """The same for 3-grams."""
+
+    top_4_gram: float = option(0.16, minimum=0.0, maximum=1.0)
+    """The same for 4-grams."""
+
+    duplicate_5_grams: float = option(0.15, minimum=0.0, maximum=1.0)
+    """Share of characters in 5-grams of words that occur more than once."""
+
+    duplicate_10_grams: float = option(0.1, minimum=0.0, maximum=1.0)
+    """The same for 10-grams."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineRulesConfig:
     """Filters of lines: the rules of C4 (Raffel et al., 2020, 2.2)."""
 
-    terminal_punctuation: bool = option(
-        "Keep only lines that end in terminal punctuation or a closing quote.",
-        default=True,
+    terminal_punctuation: bool = True
+    """Keep only lines that end in terminal punctuation or a closing quote."""
+
+    minimum_words: int = option(5, minimum=0)
+    """Lines of fewer words are dropped."""
+
+    boilerplate: tuple[str, ...] = (
+        "javascript",
+        "cookie policy",
+        "privacy policy",
+        "terms of use",
+        "terms of service",
+        "all rights reserved",
+        "uses cookies",
     )
-    minimum_words: int = option(
-        "Lines of fewer words are dropped.", default=5, minimum=0
-    )
-    boilerplate: tuple[str, ...] = option(
-        "Lines that contain one of these phrases are dropped, regardless of case.",
-        default=(
-            "javascript",
-            "cookie policy",
-            "privacy policy",
-            "terms of use",
-            "terms of service",
-            "all rights reserved",
-            "uses cookies",
-        ),
-    )
-    placeholders: tuple[str, ...] = option(
-        "Documents that contain one of these strings are dropped.",
-        default=("lorem ipsum", "{"),
-    )
+    """Lines that contain one of these phrases are dropped, regardless of case."""
+
+    placeholders: tuple[str, ...] = ("lorem ipsum", "{")
+    """Documents that contain one of these strings are dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptRulesConfig:
     """Filter of documents by their script."""
 
-    allowed: tuple[str, ...] = option(
-        "Scripts to keep, by the first word of their characters' Unicode names, such "
-        "as `latin`, `cyrillic`, `greek`, `arabic`, `hiragana`, `cjk`."
-    )
-    share: float = option(
-        "Smallest share of letters in an allowed script.",
-        default=0.9,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    allowed: tuple[str, ...]
+    """Scripts to keep, by the first word of their characters' Unicode names, such as
+    `latin`, `cyrillic`, `greek`, `arabic`, `hiragana`, `cjk`.
+    """
+
+    share: float = option(0.9, minimum=0.0, maximum=1.0)
+    """Smallest share of letters in an allowed script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,17 +178,17 @@ class PersonalDataConfig:
     addresses. For more, configure your own function as `hook`.
     """
 
-    emails: bool = option("Replace email addresses by `<email>`.", default=True)
-    phone_numbers: bool = option(
-        "Replace telephone numbers by `<phone>`.", default=True
-    )
-    ip_addresses: bool = option(
-        "Replace public IPv4 addresses by `<ip>`.", default=True
-    )
-    hook: str | None = option(
-        "A function from string to string, as `package.module:name`, applied last.",
-        default=None,
-    )
+    emails: bool = True
+    """Replace email addresses by `<email>`."""
+
+    phone_numbers: bool = True
+    """Replace telephone numbers by `<phone>`."""
+
+    ip_addresses: bool = True
+    """Replace public IPv4 addresses by `<ip>`."""
+
+    hook: str | None = None
+    """A function from string to string, as `package.module:name`, applied last."""
 
     def __post_init__(self) -> None:
         if self.hook and not re.fullmatch(r"\w+(\.\w+)*:\w+", self.hook):
@@ -238,48 +206,42 @@ class CleaningConfig:
     out are not applied. All rules read `text` only.
     """
 
-    normalization: Literal["none", "nfc", "nfkc"] = option(
-        "Unicode normalization of the texts.", default="none"
-    )
-    control_characters: Literal["keep", "remove"] = option(
-        "Handling of control characters other than line feed and tab.",
-        default="keep",
-    )
-    personal_data: PersonalDataConfig | None = option(
-        "Replacement of personal data in the texts. Left out: none; `{}` uses the "
-        "defaults below.",
-        default=None,
-    )
-    lines: LineRulesConfig | None = option(
-        "C4's rules for the lines of web pages. Left out: all lines are kept; `{}` "
-        "uses the defaults below.",
-        default=None,
-    )
-    minimum_characters: int = option(
-        "Documents of fewer characters are dropped.", default=1, minimum=1
-    )
-    maximum_characters: int = option(
-        "Documents of more characters go to quarantine.",
-        default=10_000_000,
-        minimum=1,
-    )
-    scripts: ScriptRulesConfig | None = option(
-        "Filter of documents by script. Left out: all scripts are kept.",
-        default=None,
-    )
-    languages: LanguageRulesConfig | None = option(
-        "Filter of documents by language; also drops documents of uncertain language. "
-        "Left out: all languages are kept.",
-        default=None,
-    )
-    quality: QualityRulesConfig | None = option(
-        "Gopher's quality rules, tuned for web pages: documents that violate one are "
-        "dropped. Left out: no quality filter; `{}` uses the defaults below.",
-        default=None,
-    )
-    repetition: RepetitionRulesConfig | None = option(
-        "Gopher's repetition rules: documents with more repetition are dropped; 1 "
-        "switches a rule off. Left out: no repetition filter; `{}` uses the defaults "
-        "below.",
-        default=None,
-    )
+    normalization: Literal["none", "nfc", "nfkc"] = "none"
+    """Unicode normalization of the texts."""
+
+    control_characters: Literal["keep", "remove"] = "keep"
+    """Handling of control characters other than line feed and tab."""
+
+    personal_data: PersonalDataConfig | None = None
+    """Replacement of personal data in the texts. Left out: none; `{}` uses the defaults
+    below.
+    """
+
+    lines: LineRulesConfig | None = None
+    """C4's rules for the lines of web pages. Left out: all lines are kept; `{}` uses
+    the defaults below.
+    """
+
+    minimum_characters: int = option(1, minimum=1)
+    """Documents of fewer characters are dropped."""
+
+    maximum_characters: int = option(10_000_000, minimum=1)
+    """Documents of more characters go to quarantine."""
+
+    scripts: ScriptRulesConfig | None = None
+    """Filter of documents by script. Left out: all scripts are kept."""
+
+    languages: LanguageRulesConfig | None = None
+    """Filter of documents by language; also drops documents of uncertain language. Left
+    out: all languages are kept.
+    """
+
+    quality: QualityRulesConfig | None = None
+    """Gopher's quality rules, tuned for web pages: documents that violate one are
+    dropped. Left out: no quality filter; `{}` uses the defaults below.
+    """
+
+    repetition: RepetitionRulesConfig | None = None
+    """Gopher's repetition rules: documents with more repetition are dropped; 1 switches
+    a rule off. Left out: no repetition filter; `{}` uses the defaults below.
+    """

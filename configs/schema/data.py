@@ -27,10 +27,10 @@ class BucketedLayoutConfig:
     """
 
     kind: Literal["bucketed"] = "bucketed"
-    lengths: tuple[int, ...] = option(
-        "Tokens per record, ascending; the last is data.sequence_length. A document "
-        "goes into the shortest record that holds it; longer ones are truncated."
-    )
+    lengths: tuple[int, ...]
+    """Tokens per record, ascending; the last is data.sequence_length. A document goes
+    into the shortest record that holds it; longer ones are truncated.
+    """
 
     def __post_init__(self) -> None:
         ascending = all(short < long for short, long in pairwise(self.lengths))
@@ -52,26 +52,18 @@ class NearDuplicatesConfig:
     similarity of two documents is the Jaccard index of their sets.
     """
 
-    similarity: float = option(
-        "Smallest estimated Jaccard similarity of near duplicates: the share of "
-        "shingles (word n-grams) that two documents have in common.",
-        default=0.8,
-        minimum=0.3,
-        maximum=1.0,
-    )
-    shingle_words: int = option(
-        "Words per shingle. With more words only long verbatim copies count.",
-        default=5,
-        minimum=1,
-        maximum=100,
-    )
-    num_hashes: int = option(
-        "Number of MinHash values per document, 4 bytes each. The standard deviation "
-        "of the estimated similarity s is sqrt(s * (1 - s) / num_hashes).",
-        default=128,
-        minimum=16,
-        maximum=1024,
-    )
+    similarity: float = option(0.8, minimum=0.3, maximum=1.0)
+    """Smallest estimated Jaccard similarity of near duplicates: the share of shingles
+    (word n-grams) that two documents have in common.
+    """
+
+    shingle_words: int = option(5, minimum=1, maximum=100)
+    """Words per shingle. With more words only long verbatim copies count."""
+
+    num_hashes: int = option(128, minimum=16, maximum=1024)
+    """Number of MinHash values per document, 4 bytes each. The standard deviation of
+    the estimated similarity s is sqrt(s * (1 - s) / num_hashes).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +75,13 @@ class DeduplicationConfig:
     smallest hash is kept.
     """
 
-    exact: bool = option(
-        "Drop exact duplicates: documents with equal text and labels.", default=True
-    )
-    near: NearDuplicatesConfig | None = option(
-        "Drop near duplicates; only for objectives without labels or targets. Left "
-        "out: near duplicates are kept; `{}` uses the defaults below.",
-        default=None,
-    )
+    exact: bool = True
+    """Drop exact duplicates: documents with equal text and labels."""
+
+    near: NearDuplicatesConfig | None = None
+    """Drop near duplicates; only for objectives without labels or targets. Left out:
+    near duplicates are kept; `{}` uses the defaults below.
+    """
 
     def __post_init__(self) -> None:
         if self.near and not self.exact:
@@ -104,53 +95,49 @@ class DeduplicationConfig:
 class DataConfig:
     """Corpus, cleaning, deduplication and the format of the records."""
 
-    source: Source = option("Source of the documents.")
-    validation_source: Source | None = option(
-        "Source of all validation documents: `source` is then used for training only, "
-        "without the documents that occur here. Left out: `validation_fraction` of "
-        "`source` is held out.",
-        default=None,
-    )
-    cleaning: CleaningConfig = option(
-        "Normalization and filters of the documents.", default=CleaningConfig
-    )
-    deduplication: DeduplicationConfig = option(
-        "Removal of duplicate documents.", default=DeduplicationConfig
-    )
-    validation_fraction: float = option(
-        "Share of the documents held out for validation, selected by hash of their "
-        "content. No effect where `validation_source` is set.",
-        default=0.05,
-        minimum=0.0,
-        maximum=0.5,
-    )
-    sequence_length: int = option(
-        "Tokens per record, special ones included.", default=128, minimum=8
-    )
-    layout: Layout = option(
-        "Layout of documents in records.", default=PackedLayoutConfig
-    )
-    shard_megabytes: float = option(
-        "Megabytes (10^6 bytes) of source per shard; the source makes more shards if "
-        "it decompresses to more than twice that in text.",
-        default=4.0,
-        minimum=0.001,
-    )
-    compression: Literal["none", "gzip"] = option(
-        "Compression of the shards.", default="none"
-    )
-    maximum_quarantine_fraction: float = option(
-        "Largest share of unusable input, of documents or of bytes, whichever is "
-        "larger; above it the job stops with an error.",
-        default=0.01,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    accept_incomplete_files: bool = option(
-        "Use the readable part of truncated or damaged files. Otherwise such a file "
-        "stops the job with an error.",
-        default=False,
-    )
+    source: Source
+    """Source of the documents."""
+
+    validation_source: Source | None = None
+    """Source of all validation documents: `source` is then used for training only,
+    without the documents that occur here. Left out: `validation_fraction` of `source`
+    is held out.
+    """
+
+    cleaning: CleaningConfig = option(CleaningConfig)
+    """Normalization and filters of the documents."""
+
+    deduplication: DeduplicationConfig = option(DeduplicationConfig)
+    """Removal of duplicate documents."""
+
+    validation_fraction: float = option(0.05, minimum=0.0, maximum=0.5)
+    """Share of the documents held out for validation, selected by hash of their
+    content. No effect where `validation_source` is set.
+    """
+
+    sequence_length: int = option(128, minimum=8)
+    """Tokens per record, special ones included."""
+
+    layout: Layout = option(PackedLayoutConfig)
+    """Layout of documents in records."""
+
+    shard_megabytes: float = option(4.0, minimum=0.001)
+    """Megabytes (10^6 bytes) of source per shard; the source makes more shards if it
+    decompresses to more than twice that in text.
+    """
+
+    compression: Literal["none", "gzip"] = "none"
+    """Compression of the shards."""
+
+    maximum_quarantine_fraction: float = option(0.01, minimum=0.0, maximum=1.0)
+    """Largest share of unusable input, of documents or of bytes, whichever is larger;
+    above it the job stops with an error.
+    """
+
+    accept_incomplete_files: bool = False
+    """Use the readable part of truncated or damaged files. Otherwise such a file stops
+    the job with an error.
+    """
 
     def __post_init__(self) -> None:
         check_weights("validation_source", self.validation_source)

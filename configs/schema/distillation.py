@@ -7,45 +7,44 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.base.fields import option
 
 
-def _weight(doc: str, default: float) -> Any:
-    return option(doc, default=default, minimum=0.0, maximum=1e4)
+def _weight(default: float) -> Any:
+    return option(default, minimum=0.0, maximum=1e4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistillationConfig:
     """Distillation of a teacher into a student; the defaults are DistilBERT's."""
 
-    teacher: str = option(
-        "Teacher: the folder of a finished run with the same tokenizer and objective."
-    )
-    temperature: float = option(
-        "Divisor of the teacher's and the student's logits; higher values give softer "
-        "probabilities.",
-        default=2.0,
-        minimum=0.1,
-        maximum=100.0,
-    )
-    task_weight: float = _weight("Weight of the objective's own loss.", default=2.0)
-    teacher_weight: float = _weight(
-        "Weight of temperature² times the KL divergence of the student's output "
-        "distribution from the teacher's; for regression, of the squared difference "
-        "of their outputs.",
-        default=5.0,
-    )
-    cosine_weight: float = _weight(
-        "Weight of 1 - cosine similarity of the last hidden states of student and "
-        "teacher; use 0 where their hidden_dim differ.",
-        default=1.0,
-    )
-    layers: tuple[int, ...] | None = option(
-        "Teacher's blocks, counted from 0, that initialize the student's blocks, in "
-        "order. Left out: as many as the student has, evenly spaced from the first. "
-        "[]: no weights are copied from the teacher, embeddings included.",
-        default=None,
-    )
-    decoder_layers: tuple[int, ...] | None = option(
-        "The same for the decoder of a seq2seq model.", default=None
-    )
+    teacher: str
+    """Teacher: the folder of a finished run with the same tokenizer and objective."""
+
+    temperature: float = option(2.0, minimum=0.1, maximum=100.0)
+    """Divisor of the teacher's and the student's logits; higher values give softer
+    probabilities.
+    """
+
+    task_weight: float = _weight(2.0)
+    """Weight of the objective's own loss."""
+
+    teacher_weight: float = _weight(5.0)
+    """Weight of temperature² times the KL divergence of the student's output
+    distribution from the teacher's; for regression, of the squared difference of their
+    outputs.
+    """
+
+    cosine_weight: float = _weight(1.0)
+    """Weight of 1 - cosine similarity of the last hidden states of student and teacher;
+    use 0 where their hidden_dim differ.
+    """
+
+    layers: tuple[int, ...] | None = None
+    """Teacher's blocks, counted from 0, that initialize the student's blocks, in order.
+    Left out: as many as the student has, evenly spaced from the first. []: no weights
+    are copied from the teacher, embeddings included.
+    """
+
+    decoder_layers: tuple[int, ...] | None = None
+    """The same for the decoder of a seq2seq model."""
 
     def __post_init__(self) -> None:
         if not self.teacher_weight and not self.cosine_weight:

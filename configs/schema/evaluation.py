@@ -19,48 +19,44 @@ TextScore = Literal["bleu", "bleu_lowercase", "chrf", "rouge", "exact_match"]
 class EvaluationConfig:
     """Evaluation of a trained model, without effect on its weights."""
 
-    test: Source | None = option(
-        "Test set: `transbeam evaluate --test` evaluates on these documents instead "
-        "of the validation split. The filters of `data.cleaning` drop none of them.",
-        default=None,
-    )
+    test: Source | None = None
+    """Test set: `transbeam evaluate --test` evaluates on these documents instead of the
+    validation split. The filters of `data.cleaning` drop none of them.
+    """
+
     method: GreedyConfig | SampleConfig | BeamConfig | ContrastiveConfig = option(
-        "Decoding method, for seq2seq and text_to_text.", default=GreedyConfig
+        GreedyConfig
     )
-    max_new_tokens: int | None = option(
-        "Default maximum number of generated tokens, used where a request sets none; "
-        "limited by the room that the prompt leaves. Left out: "
-        "objective.decoder_length, or 64 for causal and prefix.",
-        default=None,
-        minimum=1,
-    )
-    text_scores: tuple[TextScore, ...] = option(
-        "Metrics of generated texts against the references: BLEU (sacrebleu, 13a) "
-        "with and without case, chrF, ROUGE for English summaries, exact match. "
-        "Empty: no texts are generated.",
-        default=("bleu", "chrf"),
-    )
-    answers: int | None = option(
-        "Number of documents for which texts are generated, from the first. Left out: "
-        "all.",
-        default=None,
-        minimum=1,
-    )
-    max_answer_length: int = option(
-        "Maximum length of an answer in tokens, for span_qa.", default=30, minimum=1
-    )
-    strict_entities: bool = option(
-        "Count only entities whose tags follow the tagging scheme, as seqeval's "
-        "strict mode does: in IOB2 a B followed by I tags of the same type; in "
-        "schemes with closing tags, ended by one. false: an I without a B also begins "
-        "an entity, as in conlleval. Exported taggers use the same rule.",
-        default=False,
-    )
-    errors: int = option(
-        "Number of worst predictions that are saved for error analysis.",
-        default=200,
-        minimum=0,
-    )
+    """Decoding method, for seq2seq and text_to_text."""
+
+    max_new_tokens: int | None = option(None, minimum=1)
+    """Default maximum number of generated tokens, used where a request sets none;
+    limited by the room that the prompt leaves. Left out: objective.decoder_length, or
+    64 for causal and prefix.
+    """
+
+    text_scores: tuple[TextScore, ...] = ("bleu", "chrf")
+    """Metrics of generated texts against the references: BLEU (sacrebleu, 13a) with and
+    without case, chrF, ROUGE for English summaries, exact match. Empty: no texts are
+    generated.
+    """
+
+    answers: int | None = option(None, minimum=1)
+    """Number of documents for which texts are generated, from the first. Left out: all.
+    """
+
+    max_answer_length: int = option(30, minimum=1)
+    """Maximum length of an answer in tokens, for span_qa."""
+
+    strict_entities: bool = False
+    """Count only entities whose tags follow the tagging scheme, as seqeval's strict
+    mode does: in IOB2 a B followed by I tags of the same type; in schemes with closing
+    tags, ended by one. false: an I without a B also begins an entity, as in conlleval.
+    Exported taggers use the same rule.
+    """
+
+    errors: int = option(200, minimum=0)
+    """Number of worst predictions that are saved for error analysis."""
 
     def __post_init__(self) -> None:
         check_options(self)

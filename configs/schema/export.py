@@ -26,152 +26,133 @@ class ToleranceConfig:
     The export fails if a difference exceeds its tolerance.
     """
 
-    saved_model: float = option(
-        "Largest difference of a log-probability, a predicted number or a vector "
-        "entry of the SavedModel.",
-        default=1e-4,
-        minimum=0.0,
-    )
-    bfloat16: float = option(
-        "The same for a SavedModel in bfloat16.", default=0.1, minimum=0.0
-    )
-    float32: float = option("The same for float32 TFLite.", default=1e-3, minimum=0.0)
-    float16: float = option("The same for float16 TFLite.", default=0.02, minimum=0.0)
-    weight_int8: float = option(
-        "The same for TFLite with 8-bit weights, as a root mean square.",
-        default=0.1,
-        minimum=0.0,
-    )
-    dynamic_int8: float = option(
-        "The same where matrix products are computed in 8 bits, too.",
-        default=0.25,
-        minimum=0.0,
-    )
-    int8: float = option(
-        "The same for TFLite with 8-bit weights and activations throughout.",
-        default=0.5,
-        minimum=0.0,
-    )
-    weight_int4: float = option(
-        "The same for TFLite with 4-bit weights.", default=0.75, minimum=0.0
-    )
-    dynamic_int4: float = option(
-        "The same where matrix products are computed in 8 bits, too.",
-        default=0.75,
-        minimum=0.0,
-    )
+    saved_model: float = option(1e-4, minimum=0.0)
+    """Largest difference of a log-probability, a predicted number or a vector entry of
+    the SavedModel.
+    """
+
+    bfloat16: float = option(0.1, minimum=0.0)
+    """The same for a SavedModel in bfloat16."""
+
+    float32: float = option(1e-3, minimum=0.0)
+    """The same for float32 TFLite."""
+
+    float16: float = option(0.02, minimum=0.0)
+    """The same for float16 TFLite."""
+
+    weight_int8: float = option(0.1, minimum=0.0)
+    """The same for TFLite with 8-bit weights, as a root mean square."""
+
+    dynamic_int8: float = option(0.25, minimum=0.0)
+    """The same where matrix products are computed in 8 bits, too."""
+
+    int8: float = option(0.5, minimum=0.0)
+    """The same for TFLite with 8-bit weights and activations throughout."""
+
+    weight_int4: float = option(0.75, minimum=0.0)
+    """The same for TFLite with 4-bit weights."""
+
+    dynamic_int4: float = option(0.75, minimum=0.0)
+    """The same where matrix products are computed in 8 bits, too."""
+
     # Its name is of an older version, whose runs must remain readable.
-    dynamic_int8_agreement: float = option(
-        "Smallest share of [MASK]s, or of texts, for which a quantized variant has "
-        "the same top prediction as Keras; ties within the tolerance count as equal.",
-        default=0.9,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    metric_loss: float = option(
-        "Largest loss of accuracy of a TFLite file against Keras, on validation "
-        "records: 0.01 is one percentage point.",
-        default=0.01,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    perplexity_loss: float = option(
-        "Largest relative increase of a TFLite file's perplexity against Keras.",
-        default=0.02,
-        minimum=0.0,
-    )
+    dynamic_int8_agreement: float = option(0.9, minimum=0.0, maximum=1.0)
+    """Smallest share of [MASK]s, or of texts, for which a quantized variant has the
+    same top prediction as Keras; ties within the tolerance count as equal.
+    """
+
+    metric_loss: float = option(0.01, minimum=0.0, maximum=1.0)
+    """Largest loss of accuracy of a TFLite file against Keras, on validation records:
+    0.01 is one percentage point.
+    """
+
+    perplexity_loss: float = option(0.02, minimum=0.0)
+    """Largest relative increase of a TFLite file's perplexity against Keras."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig:
     """Export of a SavedModel for TF Serving and of TFLite files for phones."""
 
-    version: int = option(
-        "Name of the version folder for TF Serving.", default=1, minimum=1
-    )
-    dtype: Literal["float32", "bfloat16"] = option(
-        "Number format of the SavedModel's computations. bfloat16 halves its size and "
-        "is faster on some processors (`transbeam check --machine`); its predictions "
-        "are less precise.",
-        default="float32",
-    )
-    top_k: int = option(
-        "Number of predictions returned for each [MASK].", default=5, minimum=1
-    )
-    embedding_pooling: Literal["mean", "first", "max"] = option(
-        "Pooling of the token vectors into a text embedding: mean, first ([CLS]), or "
-        "elementwise max.",
-        default="mean",
-    )
-    embedding_length: int | None = option(
-        "Maximum number of tokens of a text embedding's input, [CLS] and [SEP] "
-        "included; longer texts are truncated. Left out: model.max_sequence_length.",
-        default=None,
-        minimum=3,
-    )
-    normalize_embeddings: bool = option(
-        "Normalize embeddings to length 1, so that dot products are cosine "
-        "similarities.",
-        default=False,
-    )
-    tflite: tuple[Variant, ...] = option(
-        "TFLite files to export: float32; float16 at half its size; weight_int8, "
-        "dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the "
-        "corpus) at a quarter; weight_int4 and dynamic_int4 at an eighth.",
-        default=("float32", "dynamic_int8"),
-    )
-    tflite_calibration: int = option(
-        "Number of training texts or images for the calibration of int8 and of 4-bit "
-        "weights; 16 at least.",
-        default=128,
-        minimum=1,
-    )
-    tflite_tables: Literal["int4", "int8"] = option(
-        "Format of embedding tables in weight_int4 and dynamic_int4. Much of their "
-        "loss of accuracy comes from the tables; int8 reduces it, in a larger file.",
-        default="int4",
-    )
-    tflite_masks: int = option(
-        "Maximum number of [MASK]s in one call of the TFLite model.",
-        default=8,
-        minimum=1,
-    )
-    tflite_prefill: tuple[int, ...] = option(
-        "Prefill chunk sizes in tokens, in which the TFLite file of a generative "
-        "model processes a prompt; none may exceed the cache.",
-        default=(16, 64),
-    )
-    tflite_cache: int | None = option(
-        "Size of such a file's key-value cache in tokens: the maximum for prompt and "
-        "generated text together. Left out: model.max_sequence_length.",
-        default=None,
-        minimum=2,
-    )
-    litert_lm: bool = option(
-        "Also bundle each TFLite file of a causal model with its tokenizer into a "
-        ".litertlm file for LiteRT-LM.",
-        default=False,
-    )
-    tflite_text: bool = option(
-        "With `--target phone`, also export files with text inputs and a built-in "
-        "WordPiece tokenizer, for runtimes with tensorflow_text's ops.",
-        default=False,
-    )
-    mediapipe: bool = option(
-        "With `--target phone`, also export files for MediaPipe's TextClassifier "
-        "(`classification`) or TextEmbedder (`masked`).",
-        default=False,
-    )
-    tolerance: ToleranceConfig = option(
-        "Tolerances of the parity check.", default=ToleranceConfig
-    )
-    examples: tuple[str, ...] = option(
-        "Example inputs for the exported model, shown at the end of a run: with a "
-        "[MASK] for masked, with an <extra_id_0> for span_corruption; for pairs both "
-        "texts, or context and question, separated by a tab (`\\t`); for images, paths "
-        "of JPEG or PNG files.",
-        default=(),
-    )
+    version: int = option(1, minimum=1)
+    """Name of the version folder for TF Serving."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the SavedModel's computations. bfloat16 halves its size and is
+    faster on some processors (`transbeam check --machine`); its predictions are less
+    precise.
+    """
+
+    top_k: int = option(5, minimum=1)
+    """Number of predictions returned for each [MASK]."""
+
+    embedding_pooling: Literal["mean", "first", "max"] = "mean"
+    """Pooling of the token vectors into a text embedding: mean, first ([CLS]), or
+    elementwise max.
+    """
+
+    embedding_length: int | None = option(None, minimum=3)
+    """Maximum number of tokens of a text embedding's input, [CLS] and [SEP] included;
+    longer texts are truncated. Left out: model.max_sequence_length.
+    """
+
+    normalize_embeddings: bool = False
+    """Normalize embeddings to length 1, so that dot products are cosine similarities.
+    """
+
+    tflite: tuple[Variant, ...] = ("float32", "dynamic_int8")
+    """TFLite files to export: float32; float16 at half its size; weight_int8,
+    dynamic_int8 (the fastest on a phone's CPU) and int8 (calibrated on the corpus) at a
+    quarter; weight_int4 and dynamic_int4 at an eighth.
+    """
+
+    tflite_calibration: int = option(128, minimum=1)
+    """Number of training texts or images for the calibration of int8 and of 4-bit
+    weights; 16 at least.
+    """
+
+    tflite_tables: Literal["int4", "int8"] = "int4"
+    """Format of embedding tables in weight_int4 and dynamic_int4. Much of their loss of
+    accuracy comes from the tables; int8 reduces it, in a larger file.
+    """
+
+    tflite_masks: int = option(8, minimum=1)
+    """Maximum number of [MASK]s in one call of the TFLite model."""
+
+    tflite_prefill: tuple[int, ...] = (16, 64)
+    """Prefill chunk sizes in tokens, in which the TFLite file of a generative model
+    processes a prompt; none may exceed the cache.
+    """
+
+    tflite_cache: int | None = option(None, minimum=2)
+    """Size of such a file's key-value cache in tokens: the maximum for prompt and
+    generated text together. Left out: model.max_sequence_length.
+    """
+
+    litert_lm: bool = False
+    """Also bundle each TFLite file of a causal model with its tokenizer into a
+    .litertlm file for LiteRT-LM.
+    """
+
+    tflite_text: bool = False
+    """With `--target phone`, also export files with text inputs and a built-in
+    WordPiece tokenizer, for runtimes with tensorflow_text's ops.
+    """
+
+    mediapipe: bool = False
+    """With `--target phone`, also export files for MediaPipe's TextClassifier
+    (`classification`) or TextEmbedder (`masked`).
+    """
+
+    tolerance: ToleranceConfig = option(ToleranceConfig)
+    """Tolerances of the parity check."""
+
+    examples: tuple[str, ...] = ()
+    r"""Example inputs for the exported model, shown at the end of a run: with a [MASK]
+    for masked, with an <extra_id_0> for span_corruption; for pairs both texts, or
+    context and question, separated by a tab (`\t`); for images, paths of JPEG or PNG
+    files.
+    """
 
     def __post_init__(self) -> None:
         if not self.tflite_prefill or min(self.tflite_prefill) < 1:

@@ -18,30 +18,21 @@ class GreedyConfig:
 class SamplingConfig:
     """Random sampling of the next token."""
 
-    temperature: float = option(
-        "Divisor of the logits: values below 1 make likely tokens likelier.",
-        default=1.0,
-        minimum=0.01,
-    )
-    top_k: int = option(
-        "Sample from this many of the most probable tokens; 0 for all.",
-        default=0,
-        minimum=0,
-    )
-    top_p: float = option(
-        "Nucleus sampling: sample from the smallest set of most probable tokens that "
-        "together have this probability (Holtzman et al., 2020).",
-        default=1.0,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    min_p: float = option(
-        "Sample from the tokens whose probability is at least this share of the "
-        "highest one (Nguyen et al., 2024).",
-        default=0.0,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    temperature: float = option(1.0, minimum=0.01)
+    """Divisor of the logits: values below 1 make likely tokens likelier."""
+
+    top_k: int = option(0, minimum=0)
+    """Sample from this many of the most probable tokens; 0 for all."""
+
+    top_p: float = option(1.0, minimum=0.0, maximum=1.0)
+    """Nucleus sampling: sample from the smallest set of most probable tokens that
+    together have this probability (Holtzman et al., 2020).
+    """
+
+    min_p: float = option(0.0, minimum=0.0, maximum=1.0)
+    """Sample from the tokens whose probability is at least this share of the highest
+    one (Nguyen et al., 2024).
+    """
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -59,20 +50,21 @@ class BeamConfig:
     """Beam search."""
 
     kind: Literal["beam"] = "beam"
-    num_beams: int = option("Number of beams.", default=4, minimum=1)
-    num_results: int = option(
-        "Number of texts returned, the best first.", default=1, minimum=1
-    )
-    length_penalty: float = option(
-        "Exponent of the length by which a text's log-probability is divided: values "
-        "above 0 favor long texts; 0 compares the sums.",
-        default=1.0,
-    )
-    early_stopping: bool = option(
-        "Stop as soon as num_beams texts are finished. false: continue while an "
-        "unfinished text, ended now, could still beat the worst finished one.",
-        default=True,
-    )
+    num_beams: int = option(4, minimum=1)
+    """Number of beams."""
+
+    num_results: int = option(1, minimum=1)
+    """Number of texts returned, the best first."""
+
+    length_penalty: float = 1.0
+    """Exponent of the length by which a text's log-probability is divided: values above
+    0 favor long texts; 0 compares the sums.
+    """
+
+    early_stopping: bool = True
+    """Stop as soon as num_beams texts are finished. false: continue while an unfinished
+    text, ended now, could still beat the worst finished one.
+    """
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -88,16 +80,13 @@ class ContrastiveConfig:
     """Contrastive search, with a degeneration penalty (Su et al., 2022)."""
 
     kind: Literal["contrastive"] = "contrastive"
-    top_k: int = option(
-        "Number of most probable tokens that are compared.", default=4, minimum=1
-    )
-    penalty: float = option(
-        "Weight of the degeneration penalty, the similarity to earlier tokens; the "
-        "probability has weight 1 - penalty. 0 is greedy decoding.",
-        default=0.6,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    top_k: int = option(4, minimum=1)
+    """Number of most probable tokens that are compared."""
+
+    penalty: float = option(0.6, minimum=0.0, maximum=1.0)
+    """Weight of the degeneration penalty, the similarity to earlier tokens; the
+    probability has weight 1 - penalty. 0 is greedy decoding.
+    """
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -112,14 +101,11 @@ class SpeculativeConfig(SamplingConfig):
     """
 
     kind: Literal["speculative"] = "speculative"
-    num_draft_tokens: int = option(
-        "Tokens that the draft model proposes at a time.", default=4, minimum=1
-    )
-    sample: bool = option(
-        "Sample tokens, with the sampling keys of this section; false: greedy "
-        "decoding.",
-        default=False,
-    )
+    num_draft_tokens: int = option(4, minimum=1)
+    """Tokens that the draft model proposes at a time."""
+
+    sample: bool = False
+    """Sample tokens, with the sampling keys of this section; false: greedy decoding."""
 
 
 Method = (
@@ -131,39 +117,36 @@ Method = (
 class GenerationConfig:
     """Decoding method and stop conditions of text generation."""
 
-    method: Method = option("Decoding method.", default=GreedyConfig)
-    max_new_tokens: int = option(
-        "Maximum number of generated tokens.", default=64, minimum=1
-    )
-    min_new_tokens: int = option(
-        "Minimum number of generated tokens.", default=0, minimum=0
-    )
-    stop_token_ids: tuple[int, ...] = option(
-        "Ids of tokens that end the generation.", default=()
-    )
-    stop_sequences: tuple[tuple[int, ...], ...] = option(
-        "Sequences of generated tokens that end the generation, as lists of ids.",
-        default=(),
-    )
-    repetition_penalty: float = option(
-        "Logits of tokens that occur in the prompt or the generated text are divided "
-        "by it, or multiplied where negative (Keskar et al., 2019); 1 for none.",
-        default=1.0,
-        minimum=0.01,
-    )
-    banned_sequences: tuple[tuple[int, ...], ...] = option(
-        "Token sequences that are never generated, as lists of ids; a list of one id "
-        "bans that token.",
-        default=(),
-    )
-    forced_tokens: tuple[int, ...] = option(
-        "Ids of tokens that every generated text begins with, such as a language "
-        "token.",
-        default=(),
-    )
-    pad_token_id: int = option(
-        "Id that pads the rows of texts that end early.", default=0, minimum=0
-    )
+    method: Method = option(GreedyConfig)
+    """Decoding method."""
+
+    max_new_tokens: int = option(64, minimum=1)
+    """Maximum number of generated tokens."""
+
+    min_new_tokens: int = option(0, minimum=0)
+    """Minimum number of generated tokens."""
+
+    stop_token_ids: tuple[int, ...] = ()
+    """Ids of tokens that end the generation."""
+
+    stop_sequences: tuple[tuple[int, ...], ...] = ()
+    """Sequences of generated tokens that end the generation, as lists of ids."""
+
+    repetition_penalty: float = option(1.0, minimum=0.01)
+    """Logits of tokens that occur in the prompt or the generated text are divided by
+    it, or multiplied where negative (Keskar et al., 2019); 1 for none.
+    """
+
+    banned_sequences: tuple[tuple[int, ...], ...] = ()
+    """Token sequences that are never generated, as lists of ids; a list of one id bans
+    that token.
+    """
+
+    forced_tokens: tuple[int, ...] = ()
+    """Ids of tokens that every generated text begins with, such as a language token."""
+
+    pad_token_id: int = option(0, minimum=0)
+    """Id that pads the rows of texts that end early."""
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -41,7 +41,6 @@ _TIED = (
     "Use the token embedding matrix as the output projection too (tied weights); "
     "false: a separate output projection."
 )
-_CAUSAL = "The encoder's other kinds of attention do not support causal masking."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,55 +49,56 @@ class StackConfig:
 
     INHERITANCE: ClassVar[type] = ModelInheritanceConfig
 
-    num_layers: int = option("Number of Transformer blocks.", default=4, minimum=1)
-    hidden_dim: int = option("Size of the hidden states.", default=256, minimum=1)
-    max_sequence_length: int = option(
-        "Maximum input length in tokens; learned positions have one vector for each "
-        "position.",
-        default=512,
-        minimum=1,
-    )
-    vocabulary_multiple: int = option(
-        "The token embedding is padded to a multiple of this many rows; the padding "
-        "rows are never predicted. 64 or 128 is faster on most hardware.",
-        default=1,
-        minimum=1,
-    )
-    embedding_dim: int | None = option(
-        "Size of the embeddings, if smaller than hidden_dim (ALBERT): a dense "
-        "layer projects them to hidden_dim, and tied output scores are computed from "
-        "vectors projected back. Saves about rows x (hidden_dim - embedding_dim) "
-        "weights. Left out: hidden_dim, without projections.",
-        default=None,
-        minimum=1,
-    )
-    dropout: float = option(
-        "Dropout after the embeddings and after each sub-layer.",
-        default=0.1,
-        minimum=0.0,
-        maximum=0.99,
-    )
-    embedding_scale: bool = option(
-        "Multiply token embeddings by sqrt(hidden_dim) (Vaswani et al., 2017), or by "
-        "sqrt(embedding_dim) where that is set.",
-        default=False,
-    )
-    embeddings_norm: bool | None = option(
-        "Normalize the sum of the embeddings (BERT). Left out: only with "
-        "norm.placement=post.",
-        default=None,
-    )
-    initializer: Initializer = option(
-        "Initialization of the weights.", default=NormalInitializerConfig
-    )
-    position: Position = option("Position encoding.", default=LearnedPositionConfig)
-    norm: Norm = option("Normalization and its placement.", default=LayerNormConfig)
-    feedforward: FeedForward = option(
-        "Feed-forward sub-layer of a block.", default=DenseFeedForwardConfig
-    )
-    residual: Residual = option(
-        "Residual connection around each sub-layer.", default=PlainResidualConfig
-    )
+    num_layers: int = option(4, minimum=1)
+    """Number of Transformer blocks."""
+
+    hidden_dim: int = option(256, minimum=1)
+    """Size of the hidden states."""
+
+    max_sequence_length: int = option(512, minimum=1)
+    """Maximum input length in tokens; learned positions have one vector for each
+    position.
+    """
+
+    vocabulary_multiple: int = option(1, minimum=1)
+    """The token embedding is padded to a multiple of this many rows; the padding rows
+    are never predicted. 64 or 128 is faster on most hardware.
+    """
+
+    embedding_dim: int | None = option(None, minimum=1)
+    """Size of the embeddings, if smaller than hidden_dim (ALBERT): a dense layer
+    projects them to hidden_dim, and tied output scores are computed from vectors
+    projected back. Saves about rows x (hidden_dim - embedding_dim) weights. Left out:
+    hidden_dim, without projections.
+    """
+
+    dropout: float = option(0.1, minimum=0.0, maximum=0.99)
+    """Dropout after the embeddings and after each sub-layer."""
+
+    embedding_scale: bool = False
+    """Multiply token embeddings by sqrt(hidden_dim) (Vaswani et al., 2017), or by
+    sqrt(embedding_dim) where that is set.
+    """
+
+    embeddings_norm: bool | None = None
+    """Normalize the sum of the embeddings (BERT). Left out: only with
+    norm.placement=post.
+    """
+
+    initializer: Initializer = option(NormalInitializerConfig)
+    """Initialization of the weights."""
+
+    position: Position = option(LearnedPositionConfig)
+    """Position encoding."""
+
+    norm: Norm = option(LayerNormConfig)
+    """Normalization and its placement."""
+
+    feedforward: FeedForward = option(DenseFeedForwardConfig)
+    """Feed-forward sub-layer of a block."""
+
+    residual: Residual = option(PlainResidualConfig)
+    """Residual connection around each sub-layer."""
 
     @property
     def has_embeddings_norm(self) -> bool:
@@ -219,11 +219,14 @@ class StackConfig:
 class PatchesConfig:
     """Images as sequences of square patches (ViT)."""
 
-    image_size: int = option("Height and width in pixels.", default=224, minimum=1)
-    patch_size: int = option(
-        "Height and width of a patch in pixels.", default=16, minimum=1
-    )
-    num_channels: int = option("Color channels of an image.", default=3, minimum=1)
+    image_size: int = option(224, minimum=1)
+    """Height and width in pixels."""
+
+    patch_size: int = option(16, minimum=1)
+    """Height and width of a patch in pixels."""
+
+    num_channels: int = option(3, minimum=1)
+    """Color channels of an image."""
 
     def __post_init__(self) -> None:
         if self.image_size % self.patch_size:
@@ -247,21 +250,18 @@ class PatchesConfig:
 class PoolerConfig:
     """Pooling of the hidden states into one vector per text."""
 
-    kind: Literal["first", "mean", "max", "attention"] = option(
-        "`first`: the vector of the first token, as in BERT; `mean`, `max`: pooled "
-        "over the tokens that are not padding; `attention`: a weighted mean with "
-        "learned weights.",
-        default="first",
-    )
-    projection: bool = option(
-        "Apply a dense layer with an activation to the pooled vector, as in BERT.",
-        default=False,
-    )
-    activation: Literal["tanh", "relu"] = option(
-        "Activation of the projection: `tanh` as in BERT, `relu` as in DistilBERT's "
-        "classifier.",
-        default="tanh",
-    )
+    kind: Literal["first", "mean", "max", "attention"] = "first"
+    """`first`: the vector of the first token, as in BERT; `mean`, `max`: pooled over
+    the tokens that are not padding; `attention`: a weighted mean with learned weights.
+    """
+
+    projection: bool = False
+    """Apply a dense layer with an activation to the pooled vector, as in BERT."""
+
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Activation of the projection: `tanh` as in BERT, `relu` as in DistilBERT's
+    classifier.
+    """
 
     def __post_init__(self) -> None:
         if self.activation != "tanh" and not self.projection:
@@ -276,21 +276,21 @@ class EncoderConfig(StackConfig):
     """A bidirectional encoder, as in BERT."""
 
     kind: Literal["encoder"] = "encoder"
-    attention: Attention = option("Self-attention.", default=FullAttentionConfig)
-    num_segments: int = option(
-        "Number of segment (token type) embeddings: 2 for BERT's sentences A and B; 0 "
-        "for none; 1 adds one vector to all tokens (RoBERTa).",
-        default=0,
-        minimum=0,
-    )
-    pooler: PoolerConfig | None = option(
-        "Pooling of the hidden states into one vector per text; null for none. A "
-        "classifier without a pooler uses the first token's vector.",
-        default=None,
-    )
-    patches: PatchesConfig | None = option(
-        "Input of image patches instead of tokens; null for text.", default=None
-    )
+    attention: Attention = option(FullAttentionConfig)
+    """Self-attention."""
+
+    num_segments: int = option(0, minimum=0)
+    """Number of segment (token type) embeddings: 2 for BERT's sentences A and B; 0 for
+    none; 1 adds one vector to all tokens (RoBERTa).
+    """
+
+    pooler: PoolerConfig | None = None
+    """Pooling of the hidden states into one vector per text; null for none. A
+    classifier without a pooler uses the first token's vector.
+    """
+
+    patches: PatchesConfig | None = None
+    """Input of image patches instead of tokens; null for text."""
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=False)
@@ -328,14 +328,15 @@ class DecoderConfig(StackConfig):
     """A causal decoder that predicts the next token, as in GPT and LLaMA."""
 
     kind: Literal["decoder"] = "decoder"
-    norm: Norm = option(
-        "Normalization and its placement.",
-        default=lambda: LayerNormConfig(placement="pre", epsilon=1e-5),
-    )
-    attention: CausalAttention = option(
-        f"Causal self-attention. {_CAUSAL}", default=FullAttentionConfig
-    )
-    tie_embeddings: bool = option(_TIED, default=True)
+    norm: Norm = option(lambda: LayerNormConfig(placement="pre", epsilon=1e-5))
+    """Normalization and its placement."""
+
+    attention: CausalAttention = option(FullAttentionConfig)
+    """Causal self-attention. The encoder's other kinds of attention do not support
+    causal masking.
+    """
+
+    tie_embeddings: bool = option(True, doc=_TIED)
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=True)
@@ -347,26 +348,23 @@ class Seq2SeqModelConfig(StackConfig):
     """An encoder and a decoder with cross-attention, as in T5."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    num_decoder_layers: int | None = option(
-        "Number of blocks in the decoder. Left out: num_layers.",
-        default=None,
-        minimum=1,
-    )
-    attention: Attention = option(
-        "Self-attention of the encoder.", default=FullAttentionConfig
-    )
-    decoder_attention: CausalAttention | None = option(
-        "Causal self-attention of the decoder. Left out: the same as "
-        f"`attention`. {_CAUSAL}",
-        default=None,
-    )
-    tie_embeddings: bool = option(_TIED, default=True)
-    scale_logits: bool = option(
-        "Divide the decoder's output by sqrt(hidden_dim), or by sqrt(embedding_dim) "
-        "where embeddings are tied, before it is multiplied with the output "
-        "projection, as the first T5 does.",
-        default=False,
-    )
+    num_decoder_layers: int | None = option(None, minimum=1)
+    """Number of blocks in the decoder. Left out: num_layers."""
+
+    attention: Attention = option(FullAttentionConfig)
+    """Self-attention of the encoder."""
+
+    decoder_attention: CausalAttention | None = None
+    """Causal self-attention of the decoder. Left out: the same as `attention`. The
+    encoder's other kinds of attention do not support causal masking.
+    """
+
+    tie_embeddings: bool = option(True, doc=_TIED)
+    scale_logits: bool = False
+    """Divide the decoder's output by sqrt(hidden_dim), or by sqrt(embedding_dim) where
+    embeddings are tied, before it is multiplied with the output projection, as the
+    first T5 does.
+    """
 
     def __post_init__(self) -> None:
         self._check_attention(self.attention, "attention", causal=False)

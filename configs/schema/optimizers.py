@@ -12,33 +12,25 @@ from transbeam.configs.base.fields import option
 NOT_DECAYED = ("bias$", "gamma$", "beta$", "scale$", "embeddings?$")
 
 
-def _decay_rate(doc: str, default: float, minimum: float = 0.0) -> Any:
-    return option(doc, default=default, minimum=minimum, maximum=0.99999)
+def _decay_rate(default: float, minimum: float = 0.0) -> Any:
+    return option(default, minimum=minimum, maximum=0.99999)
 
 
 def _epsilon(default: float) -> Any:
-    return option(
-        "Added to the denominator for numerical stability.",
-        default=default,
-        minimum=1e-12,
-        maximum=1.0,
-    )
+    doc = "Added to the denominator for numerical stability."
+    return option(default, minimum=1e-12, maximum=1.0, doc=doc)
 
 
 def _weight_decay(default: float, maximum: float = 1.0) -> Any:
-    return option(
-        "Weight decay coefficient, multiplied by the learning rate in each step.",
-        default=default,
-        minimum=0.0,
-        maximum=maximum,
-    )
+    doc = "Weight decay coefficient, multiplied by the learning rate in each step."
+    return option(default, minimum=0.0, maximum=maximum, doc=doc)
 
 
 def _not_decayed() -> Any:
     return option(
-        "Regular expressions, searched in a weight's path: weights that match one are "
-        "not decayed.",
-        default=NOT_DECAYED,
+        NOT_DECAYED,
+        doc="Regular expressions, searched in a weight's path: weights that match one "
+        "are not decayed.",
     )
 
 
@@ -64,12 +56,12 @@ class AdamWConfig(OptimizerConfig):
     """Adam with decoupled weight decay (Loshchilov & Hutter, 2019)."""
 
     kind: Literal["adamw"] = "adamw"
-    beta_1: float = _decay_rate(
-        "Decay rate of the moving average of gradients.", default=0.9
-    )
-    beta_2: float = _decay_rate(
-        "Decay rate of the moving average of squared gradients.", default=0.98
-    )
+    beta_1: float = _decay_rate(0.9)
+    """Decay rate of the moving average of gradients."""
+
+    beta_2: float = _decay_rate(0.98)
+    """Decay rate of the moving average of squared gradients."""
+
     epsilon: float = _epsilon(1e-6)
     weight_decay: float = _weight_decay(0.01)
     not_decayed: tuple[str, ...] = _not_decayed()
@@ -84,28 +76,20 @@ class AdafactorConfig(OptimizerConfig):
     """
 
     kind: Literal["adafactor"] = "adafactor"
-    decay_exponent: float = option(
-        "Exponent of the second moment's decay rate: 1 - t^-decay_exponent at step t.",
-        default=0.8,
-        minimum=0.1,
-        maximum=1.0,
-    )
-    epsilon_1: float = option(
-        "Added to squared gradients.", default=1e-30, minimum=1e-36, maximum=1.0
-    )
-    epsilon_2: float = option(
-        "Lower bound of a weight's root mean square, by which its updates are scaled.",
-        default=1e-3,
-        minimum=1e-12,
-        maximum=1.0,
-    )
-    clip_threshold: float = option(
-        "Updates with a root mean square above this are scaled down to it, before the "
-        "learning rate.",
-        default=1.0,
-        minimum=1e-3,
-        maximum=1e3,
-    )
+    decay_exponent: float = option(0.8, minimum=0.1, maximum=1.0)
+    """Exponent of the second moment's decay rate: 1 - t^-decay_exponent at step t."""
+
+    epsilon_1: float = option(1e-30, minimum=1e-36, maximum=1.0)
+    """Added to squared gradients."""
+
+    epsilon_2: float = option(1e-3, minimum=1e-12, maximum=1.0)
+    """Lower bound of a weight's root mean square, by which its updates are scaled."""
+
+    clip_threshold: float = option(1.0, minimum=1e-3, maximum=1e3)
+    """Updates with a root mean square above this are scaled down to it, before the
+    learning rate.
+    """
+
     weight_decay: float = _weight_decay(0.0)
     not_decayed: tuple[str, ...] = _not_decayed()
 
@@ -119,15 +103,14 @@ class LionConfig(OptimizerConfig):
     """
 
     kind: Literal["lion"] = "lion"
-    beta_1: float = _decay_rate(
-        "Weight of the moving average in its interpolation with the gradient, whose "
-        "sign is the update.",
-        default=0.9,
-        minimum=1e-3,
-    )
-    beta_2: float = _decay_rate(
-        "Decay rate of the moving average of gradients.", default=0.99
-    )
+    beta_1: float = _decay_rate(0.9, minimum=1e-3)
+    """Weight of the moving average in its interpolation with the gradient, whose sign
+    is the update.
+    """
+
+    beta_2: float = _decay_rate(0.99)
+    """Decay rate of the moving average of gradients."""
+
     weight_decay: float = _weight_decay(0.1, maximum=100.0)
     not_decayed: tuple[str, ...] = _not_decayed()
 
@@ -142,13 +125,15 @@ class MuonConfig(OptimizerConfig):
     """
 
     kind: Literal["muon"] = "muon"
-    momentum: float = _decay_rate("Decay rate of the momentum.", default=0.95)
-    beta_1: float = _decay_rate(
-        "Decay rate of Adam's moving average of gradients.", default=0.9
-    )
-    beta_2: float = _decay_rate(
-        "Decay rate of Adam's moving average of squared gradients.", default=0.95
-    )
+    momentum: float = _decay_rate(0.95)
+    """Decay rate of the momentum."""
+
+    beta_1: float = _decay_rate(0.9)
+    """Decay rate of Adam's moving average of gradients."""
+
+    beta_2: float = _decay_rate(0.95)
+    """Decay rate of Adam's moving average of squared gradients."""
+
     epsilon: float = _epsilon(1e-8)
     weight_decay: float = _weight_decay(0.1)
     not_decayed: tuple[str, ...] = _not_decayed()

@@ -31,27 +31,36 @@ class RunConfig:
 
     INHERITANCE: ClassVar[type] = FileInheritanceConfig
 
-    name: str = option("Name of the run and of its folder.")
-    seed: int = option("Seed of all random numbers of the run.", default=0, minimum=0)
-    data: DataConfig = option("Corpus, cleaning and records.")
-    tokenizer: TokenizerConfig = option("Tokenizer.", default=WordPieceConfig)
-    objective: Objective = option(
-        "Training objective: determines the format of the records and the head of the "
-        "model.",
-        default=MaskedConfig,
-    )
-    model: Model = option("Model architecture.", default=EncoderConfig)
-    training: TrainingConfig = option(
-        "Optimization and checkpoints. Left out: 10,000 steps with the defaults; a "
-        "run that only builds records needs no more.",
-        default=lambda: TrainingConfig(steps=10_000),
-    )
-    export: ExportConfig = option(
-        "Export to TF Serving and TFLite.", default=ExportConfig
-    )
-    evaluation: EvaluationConfig = option(
-        "Evaluation of the trained model.", default=EvaluationConfig
-    )
+    name: str
+    """Name of the run and of its folder."""
+
+    seed: int = option(0, minimum=0)
+    """Seed of all random numbers of the run."""
+
+    data: DataConfig
+    """Corpus, cleaning and records."""
+
+    tokenizer: TokenizerConfig = option(WordPieceConfig)
+    """Tokenizer."""
+
+    objective: Objective = option(MaskedConfig)
+    """Training objective: determines the format of the records and the head of the
+    model.
+    """
+
+    model: Model = option(EncoderConfig)
+    """Model architecture."""
+
+    training: TrainingConfig = option(lambda: TrainingConfig(steps=10_000))
+    """Optimization and checkpoints. Left out: 10,000 steps with the defaults; a run
+    that only builds records needs no more.
+    """
+
+    export: ExportConfig = option(ExportConfig)
+    """Export to TF Serving and TFLite."""
+
+    evaluation: EvaluationConfig = option(EvaluationConfig)
+    """Evaluation of the trained model."""
 
     def __post_init__(self) -> None:
         if not FOLDER_NAME.fullmatch(self.name):

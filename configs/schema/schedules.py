@@ -8,11 +8,11 @@ from transbeam.configs.base.fields import option
 
 def _peak() -> Any:
     return option(
-        "Largest learning rate. Lion needs about a tenth of AdamW's and Muon's; for "
-        "Adafactor it is relative to the root mean square of each weight.",
-        default=1e-3,
+        1e-3,
         minimum=1e-9,
         maximum=10.0,
+        doc="Largest learning rate. Lion needs about a tenth of AdamW's and Muon's; "
+        "for Adafactor it is relative to the root mean square of each weight.",
     )
 
 
@@ -23,20 +23,16 @@ _MOST_STEPS_OF_NOAM = 4_000
 
 def _warmup_steps(minimum: int = 0, most: int = _MOST_STEPS) -> Any:
     return option(
-        "Steps of linear warm-up to the peak. Left out: a tenth of all steps, at most "
-        f"{most:,}; a training that is continued for more steps keeps its number.",
-        default=None,
+        None,
         minimum=minimum,
+        doc="Steps of linear warm-up to the peak. Left out: a tenth of all steps, at "
+        f"most {most:,}; a training that is continued for more steps keeps its number.",
     )
 
 
 def _final_fraction() -> Any:
-    return option(
-        "Learning rate at the last step, as a fraction of the peak.",
-        default=0.0,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    doc = "Learning rate at the last step, as a fraction of the peak."
+    return option(0.0, minimum=0.0, maximum=1.0, doc=doc)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +81,9 @@ class NoamScheduleConfig:
     """
 
     kind: Literal["noam"] = "noam"
-    factor: float = option(
-        "Factor on the learning rate of the paper.",
-        default=1.0,
-        minimum=1e-6,
-        maximum=1e3,
-    )
+    factor: float = option(1.0, minimum=1e-6, maximum=1e3)
+    """Factor on the learning rate of the paper."""
+
     warmup_steps: int | None = _warmup_steps(minimum=1, most=_MOST_STEPS_OF_NOAM)
 
 
@@ -104,17 +97,14 @@ class WsdScheduleConfig:
     kind: Literal["wsd"] = "wsd"
     peak: float = _peak()
     warmup_steps: int | None = _warmup_steps()
-    decay_fraction: float = option(
-        "Share of all steps, at the end, in which the rate decays.",
-        default=0.1,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    shape: Literal["linear", "sqrt"] = option(
-        "Shape of the decay: linear, or 1 - sqrt(progress), which decays faster at "
-        "first (Hägele et al., 2024).",
-        default="sqrt",
-    )
+    decay_fraction: float = option(0.1, minimum=0.0, maximum=1.0)
+    """Share of all steps, at the end, in which the rate decays."""
+
+    shape: Literal["linear", "sqrt"] = "sqrt"
+    """Shape of the decay: linear, or 1 - sqrt(progress), which decays faster at first
+    (Hägele et al., 2024).
+    """
+
     final_fraction: float = _final_fraction()
 
     def decay_steps(self, steps: int) -> int:

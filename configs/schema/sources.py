@@ -21,11 +21,11 @@ class TextSourceConfig(EncodedSourceConfig):
     """Plain text files, also compressed (.gz, .bz2, .xz, .zst)."""
 
     kind: Literal["text"] = "text"
-    path: str = option("Glob of the files, such as `corpus/**/*.txt`.")
-    document: Literal["line", "paragraph", "file"] = option(
-        _DOCUMENT, default="paragraph"
-    )
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str
+    """Glob of the files, such as `corpus/**/*.txt`."""
+
+    document: Literal["line", "paragraph", "file"] = option("paragraph", doc=_DOCUMENT)
+    encoding: str = option("utf-8", doc=ENCODING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +33,16 @@ class ZipSourceConfig(EncodedSourceConfig):
     """Plain text files inside zip archives."""
 
     kind: Literal["zip"] = "zip"
-    path: str = option("Glob of the archives, such as `corpus/*.zip`.")
-    members: str = option(
-        "Pattern of the files to read, matched against the whole path in the archive; "
-        "`*` also matches `/`.",
-        default="*.txt",
-    )
-    document: Literal["line", "paragraph", "file"] = option(_DOCUMENT, default="file")
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str
+    """Glob of the archives, such as `corpus/*.zip`."""
+
+    members: str = "*.txt"
+    """Pattern of the files to read, matched against the whole path in the archive; `*`
+    also matches `/`.
+    """
+
+    document: Literal["line", "paragraph", "file"] = option("file", doc=_DOCUMENT)
+    encoding: str = option("utf-8", doc=ENCODING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,8 @@ class WikipediaSourceConfig:
     """The articles of a Wikipedia dump (MediaWiki's XML export), as plain text."""
 
     kind: Literal["wikipedia"] = "wikipedia"
-    path: str = option("Glob of the dumps, such as `*-pages-articles*.xml.bz2`.")
+    path: str
+    """Glob of the dumps, such as `*-pages-articles*.xml.bz2`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +59,8 @@ class WarcSourceConfig:
     """Web archives: the text of WET files, and of the pages in WARC files."""
 
     kind: Literal["warc"] = "warc"
-    path: str = option("Glob of the archives, such as `CC-MAIN-*.warc.wet.gz`.")
+    path: str
+    """Glob of the archives, such as `CC-MAIN-*.warc.wet.gz`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +71,14 @@ class PythonDocsSourceConfig:
     """
 
     kind: Literal["python_docs"] = "python_docs"
-    packages: tuple[str, ...] = option("Top-level packages to read, such as `numpy`.")
-    examples: Literal["docstrings", "summaries"] = option(
-        "`docstrings`: each docstring is a document. `summaries`: the code of each "
-        "documented function is the text, and the first paragraph of its docstring "
-        "the target text.",
-        default="docstrings",
-    )
+    packages: tuple[str, ...]
+    """Top-level packages to read, such as `numpy`."""
+
+    examples: Literal["docstrings", "summaries"] = "docstrings"
+    """`docstrings`: each docstring is a document. `summaries`: the code of each
+    documented function is the text, and the first paragraph of its docstring the target
+    text.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,17 +86,15 @@ class ImagesSourceConfig:
     """Image files in one folder per class."""
 
     kind: Literal["images"] = "images"
-    path: str = option(
-        "Glob of the files, such as `flowers/*/*.png`; the name of a file's folder is "
-        "its label."
-    )
-    image_size: int = option(
-        "Height and width in pixels to which every image is resized; "
-        "objective.image_size must be equal.",
-        default=224,
-        minimum=1,
-        maximum=4096,
-    )
+    path: str
+    """Glob of the files, such as `flowers/*/*.png`; the name of a file's folder is its
+    label.
+    """
+
+    image_size: int = option(224, minimum=1, maximum=4096)
+    """Height and width in pixels to which every image is resized; objective.image_size
+    must be equal.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +102,16 @@ class ArraysSourceConfig:
     """Images with labels in NumPy archives (.npz), all of one size."""
 
     kind: Literal["arrays"] = "arrays"
-    path: str = option("Glob of the archives.")
-    images: str = option(
-        "Name of the uint8 array of shape (count, height, width) or "
-        "(count, height, width, channels).",
-        default="images",
-    )
-    labels: str = option("Name of the array of (count,) labels.", default="labels")
+    path: str
+    """Glob of the archives."""
+
+    images: str = "images"
+    """Name of the uint8 array of shape (count, height, width) or (count, height, width,
+    channels).
+    """
+
+    labels: str = "labels"
+    """Name of the array of (count,) labels."""
 
 
 FileSource = (
@@ -124,14 +130,13 @@ SingleSource = FileSource | TableSource
 class MixturePartConfig:
     """One source of a mixture and its weight."""
 
-    source: SingleSource = option("Any source except another mixture.")
-    weight: float = option(
-        "Number of times each training document is used: 2 uses it twice, with "
-        "different random choices; 0.5 uses half of the documents, selected by hash.",
-        default=1.0,
-        minimum=0.0,
-        maximum=100.0,
-    )
+    source: SingleSource
+    """Any source except another mixture."""
+
+    weight: float = option(1.0, minimum=0.0, maximum=100.0)
+    """Number of times each training document is used: 2 uses it twice, with different
+    random choices; 0.5 uses half of the documents, selected by hash.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,9 +144,8 @@ class MixtureSourceConfig:
     """A weighted mixture of several sources."""
 
     kind: Literal["mixture"] = "mixture"
-    parts: tuple[MixturePartConfig, ...] = option(
-        "The sources: a list of {source: {kind: ..., ...}, weight: 1.0}."
-    )
+    parts: tuple[MixturePartConfig, ...]
+    """The sources: a list of {source: {kind: ..., ...}, weight: 1.0}."""
 
     def __post_init__(self) -> None:
         if not self.parts:

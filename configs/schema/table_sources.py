@@ -37,32 +37,30 @@ class ColumnsConfig:
     braces is a template: `{title}. {body}` joins two columns.
     """
 
-    text: str = option(
-        "Column of the text, or a template such as `{title}. {body}`. A list of "
-        "strings is joined with spaces. Ignored where `words` is set: the text is "
-        "then the words joined with spaces.",
-        default="text",
-    )
-    second_text: str | None = option(
-        "Column of a pair's second text, or of the question about the text; or a "
-        "template.",
-        default=None,
-    )
-    target_text: str | None = option(
-        "Column of the target text of a sequence-to-sequence model, or a template.",
-        default=None,
-    )
-    label: str | None = option(
-        "Column of the class, of a list of labels, or of the number for regression. "
-        "Numbers and booleans are converted as in JSON: `1`, `true`.",
-        default=None,
-    )
-    words: str | None = option(
-        "Column of a sentence's words: a list, or a string that is split at white "
-        "space.",
-        default=None,
-    )
-    tags: str | None = option("Column of the tags, one for each word.", default=None)
+    text: str = "text"
+    """Column of the text, or a template such as `{title}. {body}`. A list of strings is
+    joined with spaces. Ignored where `words` is set: the text is then the words joined
+    with spaces.
+    """
+
+    second_text: str | None = None
+    """Column of a pair's second text, or of the question about the text; or a template.
+    """
+
+    target_text: str | None = None
+    """Column of the target text of a sequence-to-sequence model, or a template."""
+
+    label: str | None = None
+    """Column of the class, of a list of labels, or of the number for regression.
+    Numbers and booleans are converted as in JSON: `1`, `true`.
+    """
+
+    words: str | None = None
+    """Column of a sentence's words: a list, or a string that is split at white space.
+    """
+
+    tags: str | None = None
+    """Column of the tags, one for each word."""
 
     def __post_init__(self) -> None:
         for key in ("text", "second_text", "target_text"):
@@ -111,11 +109,11 @@ class JsonlSourceConfig(EncodedSourceConfig):
     """JSON objects: one per line, in an array, or spread over several lines."""
 
     kind: Literal["jsonl"] = "jsonl"
-    path: str = option(_PATH)
-    columns: ColumnsConfig = option(
-        "Mapping from fields to the parts of a document.", default=ColumnsConfig
-    )
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str = option(doc=_PATH)
+    columns: ColumnsConfig = option(ColumnsConfig)
+    """Mapping from fields to the parts of a document."""
+
+    encoding: str = option("utf-8", doc=ENCODING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,25 +121,25 @@ class CsvSourceConfig(EncodedSourceConfig):
     """Tables of delimited fields, such as CSV and TSV."""
 
     kind: Literal["csv"] = "csv"
-    path: str = option(_PATH)
-    columns: ColumnsConfig = option(
-        "Mapping from columns to the parts of a document: by name in the header; "
-        'without a header by number in quotes, counted from "0".',
-        default=ColumnsConfig,
-    )
-    header: bool = option("The first row holds the column names.", default=True)
-    delimiter: str = option(
-        'Separator of the fields, one character, such as "," or "\\t" (in double '
-        "quotes).",
-        default=",",
-    )
-    quoting: Literal["auto", "none"] = option(
-        "`auto`: a field may be in double quotes, with any character inside and a "
-        "quote doubled (RFC 4180). `none`: quotes are ordinary characters, as in most "
-        "TSV.",
-        default="auto",
-    )
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str = option(doc=_PATH)
+    columns: ColumnsConfig = option(ColumnsConfig)
+    """Mapping from columns to the parts of a document: by name in the header; without a
+    header by number in quotes, counted from "0".
+    """
+
+    header: bool = True
+    """The first row holds the column names."""
+
+    delimiter: str = ","
+    r"""Separator of the fields, one character, such as "," or "\t" (in double quotes).
+    """
+
+    quoting: Literal["auto", "none"] = "auto"
+    """`auto`: a field may be in double quotes, with any character inside and a quote
+    doubled (RFC 4180). `none`: quotes are ordinary characters, as in most TSV.
+    """
+
+    encoding: str = option("utf-8", doc=ENCODING)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,10 +155,11 @@ class ParquetSourceConfig:
     """Apache Parquet tables; only the columns in use are read."""
 
     kind: Literal["parquet"] = "parquet"
-    path: str = option("Glob of the files.")
-    columns: ColumnsConfig = option(
-        "Mapping from columns to the parts of a document.", default=ColumnsConfig
-    )
+    path: str
+    """Glob of the files."""
+
+    columns: ColumnsConfig = option(ColumnsConfig)
+    """Mapping from columns to the parts of a document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +167,9 @@ class TFRecordSourceConfig:
     """TFRecord files of `tf.train.Example`s; a feature is a column."""
 
     kind: Literal["tfrecord"] = "tfrecord"
-    path: str = option(_PATH)
-    columns: ColumnsConfig = option(
-        "Mapping from features to the parts of a document.", default=ColumnsConfig
-    )
+    path: str = option(doc=_PATH)
+    columns: ColumnsConfig = option(ColumnsConfig)
+    """Mapping from features to the parts of a document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,12 +177,11 @@ class LabeledLinesSourceConfig(EncodedSourceConfig):
     """Text files with a label before the first space or tab of each line."""
 
     kind: Literal["labeled_lines"] = "labeled_lines"
-    path: str = option(_PATH)
-    prefix: str = option(
-        "Prefix that is removed from each label, such as fastText's `__label__`.",
-        default="",
-    )
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str = option(doc=_PATH)
+    prefix: str = ""
+    """Prefix that is removed from each label, such as fastText's `__label__`."""
+
+    encoding: str = option("utf-8", doc=ENCODING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +192,13 @@ class ParallelSourceConfig(EncodedSourceConfig):
     """
 
     kind: Literal["parallel"] = "parallel"
-    path: str = option("Glob of the files whose lines become the text.")
-    target_path: str = option("Glob of the files whose lines become the target text.")
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str
+    """Glob of the files whose lines become the text."""
+
+    target_path: str
+    """Glob of the files whose lines become the target text."""
+
+    encoding: str = option("utf-8", doc=ENCODING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,19 +206,19 @@ class ConllSourceConfig(EncodedSourceConfig):
     """Tagged words in columns, one word a line, a blank line after each sentence."""
 
     kind: Literal["conll"] = "conll"
-    path: str = option(_PATH)
-    word_column: int = option(
-        "Column of the word, counted from 0, or from the end with -1.", default=0
-    )
-    tag_column: int = option(
-        "Column of the tag, counted from 0, or from the end with -1.", default=-1
-    )
-    comment: str | None = option(
-        "Prefix of comment lines, which are skipped, such as `# id`. None by default, "
-        "because a word may begin with a `#`.",
-        default=None,
-    )
-    encoding: str = option(ENCODING, default="utf-8")
+    path: str = option(doc=_PATH)
+    word_column: int = 0
+    """Column of the word, counted from 0, or from the end with -1."""
+
+    tag_column: int = -1
+    """Column of the tag, counted from 0, or from the end with -1."""
+
+    comment: str | None = None
+    """Prefix of comment lines, which are skipped, such as `# id`. None by default,
+    because a word may begin with a `#`.
+    """
+
+    encoding: str = option("utf-8", doc=ENCODING)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -233,12 +234,11 @@ class ConlluSourceConfig:
     """Universal Dependencies treebanks (CoNLL-U)."""
 
     kind: Literal["conllu"] = "conllu"
-    path: str = option(_PATH)
-    tags: Literal["upos", "xpos", "deprel"] = option(
-        "Annotation that is used as tags: `upos`, the universal part of speech; "
-        "`xpos`, the language-specific one; `deprel`, the relation to the head.",
-        default="upos",
-    )
+    path: str = option(doc=_PATH)
+    tags: Literal["upos", "xpos", "deprel"] = "upos"
+    """Annotation that is used as tags: `upos`, the universal part of speech; `xpos`,
+    the language-specific one; `deprel`, the relation to the head.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +246,7 @@ class SquadSourceConfig:
     """Questions and answers about paragraphs, in the JSON of SQuAD 1.1 and 2.0."""
 
     kind: Literal["squad"] = "squad"
-    path: str = option(_PATH)
+    path: str = option(doc=_PATH)
 
 
 TableSource = (

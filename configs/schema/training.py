@@ -42,9 +42,8 @@ class ModelParallelConfig:
     """
 
     kind: Literal["model_parallel"] = "model_parallel"
-    model_devices: int = option(
-        "Number of devices that each copy of the model is sharded over.", minimum=2
-    )
+    model_devices: int = option(minimum=2)
+    """Number of devices that each copy of the model is sharded over."""
 
 
 Distribution = DataParallelConfig | ModelParallelConfig
@@ -54,134 +53,122 @@ Distribution = DataParallelConfig | ModelParallelConfig
 class DatasetConfig:
     """Records of another run as additional training data."""
 
-    run: str = option("Folder of a run whose data job has finished.")
-    weight: float = option(
-        "Batches drawn from it per batch of this run's own records.",
-        default=1.0,
-        minimum=1e-6,
-    )
+    run: str
+    """Folder of a run whose data job has finished."""
+
+    weight: float = option(1.0, minimum=1e-6)
+    """Batches drawn from it per batch of this run's own records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """Optimization of the model on the records."""
 
-    steps: int = option("Number of optimizer updates.", minimum=1)
-    batch_size: int = option("Records per update.", default=32, minimum=1)
-    datasets: tuple[DatasetConfig, ...] = option(
-        "Additional records to train on: a list of {run: runs/other, weight: 0.5}. "
-        "They must have this run's tokenizer, objective and length.",
-        default=(),
-    )
-    accumulation: int = option(
-        "Gradient accumulation: micro-batches per update. Memory is that of "
-        "batch_size / accumulation records, the update that of batch_size.",
-        default=1,
-        minimum=1,
-    )
-    optimizer: Optimizer = option("Optimizer.", default=AdamWConfig)
-    schedule: Schedule = option("Learning rate schedule.", default=CosineScheduleConfig)
-    clip_norm: float | None = option(
-        "Gradients whose global norm is larger are scaled down to it. null: no "
-        "clipping.",
-        default=1.0,
-        minimum=1e-6,
-    )
-    label_smoothing: float = option(
-        "Share of each target's probability that is spread evenly over all classes.",
-        default=0.0,
-        minimum=0.0,
-        maximum=0.5,
-    )
-    z_loss: float = option(
-        "Weight of log²(sum of exponentials of the logits), which keeps the logits "
-        "from drifting; PaLM uses 1e-4.",
-        default=0.0,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    ema_decay: float | None = option(
-        "Decay rate of an exponential moving average of the weights. Left out: no "
-        "moving average.",
-        default=None,
-        minimum=0.0,
-        maximum=0.99999,
-    )
-    init_from: str | None = option(
-        "Older form of model.init_from that takes only the weights: the run's "
-        "tokenizer and the keys of its `model` must be repeated in this "
-        "configuration. Left out: random initialization.",
-        default=None,
-    )
-    initial_weights: str | None = option(
-        "File of initial weights, such as `transbeam import` writes to a run's "
-        "folder; instead of init_from.",
-        default=None,
-    )
-    adaptation: Adaptation = option(
-        "Trainable weights, or LoRA adapters.", default=AllWeightsConfig
-    )
-    distillation: DistillationConfig | None = option(
-        "Knowledge distillation from a trained model. Left out: training on the "
-        "records alone.",
-        default=None,
-    )
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
-        "Number format of the matrix products. Variables stay float32. With "
-        "mixed_float16 the loss is scaled, so that small gradients are not lost.",
-        default="float32",
-    )
-    rematerialize: bool = option(
-        "Gradient checkpointing: store only each block's input and recompute the "
-        "block for the gradient. Less memory for one more forward pass.",
-        default=False,
-    )
-    distribution: Distribution = option(
-        "Distribution over several devices.", default=DataParallelConfig
-    )
-    deterministic: bool = option(
-        "Reproduce results bit for bit on one machine; somewhat slower.",
-        default=False,
-    )
-    shuffle_records: int = option(
-        "Size of the shuffle buffer in records.", default=16_384, minimum=1
-    )
-    log_every: int = option(
-        "Steps between entries of the training log (metrics.jsonl).",
-        default=10,
-        minimum=1,
-    )
-    evaluate_every: int = option(
-        "Steps between validations; a checkpoint is written with each.",
-        default=200,
-        minimum=1,
-    )
-    validation_batches: int = option(
-        "Batches per validation during training; the last validation reads the whole "
-        "split.",
-        default=8,
-        minimum=1,
-    )
-    samples: int = option(
-        "Number of validation documents that the report shows with the model's "
-        "predictions.",
-        default=5,
-        minimum=0,
-    )
-    final_weights: Literal["last", "best"] = option(
-        "Final weights: those of the last step, or of the checkpoint with the lowest "
-        "validation loss.",
-        default="last",
-    )
-    keep_checkpoints: int = option(
-        "Number of most recent checkpoints to keep.", default=2, minimum=1
-    )
-    max_skipped_steps: int = option(
-        "Consecutive steps with a loss or gradient that is not finite before the "
-        "training stops with an error.",
-        default=20,
-        minimum=1,
-    )
+    steps: int = option(minimum=1)
+    """Number of optimizer updates."""
+
+    batch_size: int = option(32, minimum=1)
+    """Records per update."""
+
+    datasets: tuple[DatasetConfig, ...] = ()
+    """Additional records to train on: a list of {run: runs/other, weight: 0.5}. They
+    must have this run's tokenizer, objective and length.
+    """
+
+    accumulation: int = option(1, minimum=1)
+    """Gradient accumulation: micro-batches per update. Memory is that of batch_size /
+    accumulation records, the update that of batch_size.
+    """
+
+    optimizer: Optimizer = option(AdamWConfig)
+    """Optimizer."""
+
+    schedule: Schedule = option(CosineScheduleConfig)
+    """Learning rate schedule."""
+
+    clip_norm: float | None = option(1.0, minimum=1e-6)
+    """Gradients whose global norm is larger are scaled down to it. null: no clipping.
+    """
+
+    label_smoothing: float = option(0.0, minimum=0.0, maximum=0.5)
+    """Share of each target's probability that is spread evenly over all classes."""
+
+    z_loss: float = option(0.0, minimum=0.0, maximum=1.0)
+    """Weight of log²(sum of exponentials of the logits), which keeps the logits from
+    drifting; PaLM uses 1e-4.
+    """
+
+    ema_decay: float | None = option(None, minimum=0.0, maximum=0.99999)
+    """Decay rate of an exponential moving average of the weights. Left out: no moving
+    average.
+    """
+
+    init_from: str | None = None
+    """Older form of model.init_from that takes only the weights: the run's tokenizer
+    and the keys of its `model` must be repeated in this configuration. Left out: random
+    initialization.
+    """
+
+    initial_weights: str | None = None
+    """File of initial weights, such as `transbeam import` writes to a run's folder;
+    instead of init_from.
+    """
+
+    adaptation: Adaptation = option(AllWeightsConfig)
+    """Trainable weights, or LoRA adapters."""
+
+    distillation: DistillationConfig | None = None
+    """Knowledge distillation from a trained model. Left out: training on the records
+    alone.
+    """
+
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    """Number format of the matrix products. Variables stay float32. With mixed_float16
+    the loss is scaled, so that small gradients are not lost.
+    """
+
+    rematerialize: bool = False
+    """Gradient checkpointing: store only each block's input and recompute the block for
+    the gradient. Less memory for one more forward pass.
+    """
+
+    distribution: Distribution = option(DataParallelConfig)
+    """Distribution over several devices."""
+
+    deterministic: bool = False
+    """Reproduce results bit for bit on one machine; somewhat slower."""
+
+    shuffle_records: int = option(16_384, minimum=1)
+    """Size of the shuffle buffer in records."""
+
+    log_every: int = option(10, minimum=1)
+    """Steps between entries of the training log (metrics.jsonl)."""
+
+    evaluate_every: int = option(200, minimum=1)
+    """Steps between validations; a checkpoint is written with each."""
+
+    validation_batches: int = option(8, minimum=1)
+    """Batches per validation during training; the last validation reads the whole
+    split.
+    """
+
+    samples: int = option(5, minimum=0)
+    """Number of validation documents that the report shows with the model's
+    predictions.
+    """
+
+    final_weights: Literal["last", "best"] = "last"
+    """Final weights: those of the last step, or of the checkpoint with the lowest
+    validation loss.
+    """
+
+    keep_checkpoints: int = option(2, minimum=1)
+    """Number of most recent checkpoints to keep."""
+
+    max_skipped_steps: int = option(20, minimum=1)
+    """Consecutive steps with a loss or gradient that is not finite before the training
+    stops with an error.
+    """
 
     def __post_init__(self) -> None:
         self._check_beginning()

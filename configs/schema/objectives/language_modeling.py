@@ -13,37 +13,26 @@ class MaskingConfig:
     """Selection and masking of tokens, common to `masked` and `sentence_pairs`."""
 
     kind: str = ""
-    masking_fraction: float = option(
-        "Share of a record's tokens, special ones excluded, that are selected for "
-        "prediction.",
-        default=0.15,
-        minimum=0.01,
-        maximum=0.9,
-    )
-    mask_fraction: float = option(
-        "Share of the selected tokens that are replaced by [MASK].",
-        default=0.8,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    random_fraction: float = option(
-        "Share of the selected tokens that are replaced by a random token; the rest "
-        "is left unchanged.",
-        default=0.1,
-        minimum=0.0,
-        maximum=1.0,
-    )
-    whole_words: bool = option(
-        "Whole-word masking: select all tokens of a word together.", default=False
-    )
-    ngram: int = option(
-        "Maximum length of n-gram masking: n consecutive units are selected together, "
-        "with probability proportional to 1/n. Units are words with `whole_words`, "
-        "else tokens.",
-        default=1,
-        minimum=1,
-        maximum=16,
-    )
+    masking_fraction: float = option(0.15, minimum=0.01, maximum=0.9)
+    """Share of a record's tokens, special ones excluded, that are selected for
+    prediction.
+    """
+
+    mask_fraction: float = option(0.8, minimum=0.0, maximum=1.0)
+    """Share of the selected tokens that are replaced by [MASK]."""
+
+    random_fraction: float = option(0.1, minimum=0.0, maximum=1.0)
+    """Share of the selected tokens that are replaced by a random token; the rest is
+    left unchanged.
+    """
+
+    whole_words: bool = False
+    """Whole-word masking: select all tokens of a word together."""
+
+    ngram: int = option(1, minimum=1, maximum=16)
+    """Maximum length of n-gram masking: n consecutive units are selected together, with
+    probability proportional to 1/n. Units are words with `whole_words`, else tokens.
+    """
 
     def __post_init__(self) -> None:
         if self.mask_fraction + self.random_fraction > 1.0 + 1e-9:
@@ -67,17 +56,15 @@ class MaskedConfig(MaskingConfig):
     """Masked language modeling (BERT): predicts masked tokens from both sides."""
 
     kind: Literal["masked"] = "masked"
-    masking: Literal["static", "dynamic"] = option(
-        "`static`: the data job masks once for all epochs. `dynamic`: the trainer "
-        "draws new masks in each epoch (RoBERTa).",
-        default="static",
-    )
-    copies: int = option(
-        "With static masking: number of copies of each training record, each with "
-        "different masks.",
-        default=1,
-        minimum=1,
-    )
+    masking: Literal["static", "dynamic"] = "static"
+    """`static`: the data job masks once for all epochs. `dynamic`: the trainer draws
+    new masks in each epoch (RoBERTa).
+    """
+
+    copies: int = option(1, minimum=1)
+    """With static masking: number of copies of each training record, each with
+    different masks.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,23 +83,19 @@ class SentencePairsConfig(MaskingConfig):
     """
 
     kind: Literal["sentence_pairs"] = "sentence_pairs"
-    task: Literal["next_sentence", "sentence_order"] = option(
-        "`next_sentence`: predict if the second segment follows the first or comes "
-        "from another document (BERT). `sentence_order`: predict if the two segments "
-        "are in order or swapped (ALBERT).",
-        default="next_sentence",
-    )
-    sentences: Literal["punctuation", "lines"] = option(
-        "Sentence boundaries: `punctuation` splits after `.`, `!`, `?` and at line "
-        "ends; `lines` at line ends only.",
-        default="punctuation",
-    )
-    short_fraction: float = option(
-        "Share of the pairs with a random, shorter target length.",
-        default=0.1,
-        minimum=0.0,
-        maximum=1.0,
-    )
+    task: Literal["next_sentence", "sentence_order"] = "next_sentence"
+    """`next_sentence`: predict if the second segment follows the first or comes from
+    another document (BERT). `sentence_order`: predict if the two segments are in order
+    or swapped (ALBERT).
+    """
+
+    sentences: Literal["punctuation", "lines"] = "punctuation"
+    """Sentence boundaries: `punctuation` splits after `.`, `!`, `?` and at line ends;
+    `lines` at line ends only.
+    """
+
+    short_fraction: float = option(0.1, minimum=0.0, maximum=1.0)
+    """Share of the pairs with a random, shorter target length."""
 
     @property
     def pair_labels(self) -> tuple[str, str]:
@@ -152,21 +135,16 @@ class SpanCorruptionConfig:
     """
 
     kind: Literal["span_corruption"] = "span_corruption"
-    noise_density: float = option(
-        "Share of a document's tokens that are replaced by sentinels.",
-        default=0.15,
-        minimum=0.01,
-        maximum=0.9,
-    )
-    mean_noise_span_length: float = option(
-        "Mean number of tokens in a replaced span.", default=3.0, minimum=1.0
-    )
-    decoder_length: int | None = option(
-        "Decoder tokens per record. Left out: 1.5 times what one text that fills the "
-        "encoder needs.",
-        default=None,
-        minimum=4,
-    )
+    noise_density: float = option(0.15, minimum=0.01, maximum=0.9)
+    """Share of a document's tokens that are replaced by sentinels."""
+
+    mean_noise_span_length: float = option(3.0, minimum=1.0)
+    """Mean number of tokens in a replaced span."""
+
+    decoder_length: int | None = option(None, minimum=4)
+    """Decoder tokens per record. Left out: 1.5 times what one text that fills the
+    encoder needs.
+    """
 
     def target_length(self, encoder_length: int) -> int:
         """Decoder tokens per record.

@@ -29,9 +29,9 @@ class Seq2SeqConfig:
     """Sequence to sequence, as in translation: maps `text` to `target_text`."""
 
     kind: Literal["seq2seq"] = "seq2seq"
-    decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
-    packed: bool = option(_PACKED, default=True)
-    too_long: Literal["truncate", "drop"] = option(_TOO_LONG, default="truncate")
+    decoder_length: int = option(128, minimum=8, doc=_DECODER_LENGTH)
+    packed: bool = option(True, doc=_PACKED)
+    too_long: Literal["truncate", "drop"] = option("truncate", doc=_TOO_LONG)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +39,19 @@ class TextToTextConfig:
     """Any task as text to text (T5), with a prefix that names the task."""
 
     kind: Literal["text_to_text"] = "text_to_text"
-    source: str = option(
-        "Template of the encoder input, such as `summarize: {text}` or `mnli premise: "
-        "{text} hypothesis: {second_text}`."
-    )
-    target: str = option(
-        "Template of the decoder's target: `{target_text}` or `{label}`, optionally "
-        "with text around it.",
-        default="{target_text}",
-    )
-    decoder_length: int = option(_DECODER_LENGTH, default=128, minimum=8)
-    packed: bool = option(_PACKED, default=True)
-    too_long: Literal["truncate", "drop"] = option(_TOO_LONG, default="truncate")
+    source: str
+    """Template of the encoder input, such as `summarize: {text}` or `mnli premise:
+    {text} hypothesis: {second_text}`.
+    """
+
+    target: str = "{target_text}"
+    """Template of the decoder's target: `{target_text}` or `{label}`, optionally with
+    text around it.
+    """
+
+    decoder_length: int = option(128, minimum=8, doc=_DECODER_LENGTH)
+    packed: bool = option(True, doc=_PACKED)
+    too_long: Literal["truncate", "drop"] = option("truncate", doc=_TOO_LONG)
 
     def __post_init__(self) -> None:
         check_template("source", self.source, SOURCE_FIELDS)
@@ -62,7 +63,7 @@ class ClassificationConfig:
     """Text classification: predicts `label` from `text`."""
 
     kind: Literal["classification"] = "classification"
-    labels: tuple[str, ...] = option(_LABELS)
+    labels: tuple[str, ...] = option(doc=_LABELS)
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -77,23 +78,17 @@ class MultiLabelClassificationConfig:
     """
 
     kind: Literal["multi_label_classification"] = "multi_label_classification"
-    labels: tuple[str, ...] = option(_LABELS)
-    separator: str = option(
-        "Separator of the label names where `label` is a string, not a list.",
-        default=",",
-    )
-    threshold: float = option(
-        "Smallest probability at which a label is assigned.",
-        default=0.5,
-        minimum=0.001,
-        maximum=0.999,
-    )
-    class_weights: tuple[float, ...] | None = option(
-        "Loss weights of the positive class, one for each of `labels`: above 1, a "
-        "missed label costs more than a false one, as suits rare labels. Left out: 1 "
-        "each.",
-        default=None,
-    )
+    labels: tuple[str, ...] = option(doc=_LABELS)
+    separator: str = ","
+    """Separator of the label names where `label` is a string, not a list."""
+
+    threshold: float = option(0.5, minimum=0.001, maximum=0.999)
+    """Smallest probability at which a label is assigned."""
+
+    class_weights: tuple[float, ...] | None = None
+    """Loss weights of the positive class, one for each of `labels`: above 1, a missed
+    label costs more than a false one, as suits rare labels. Left out: 1 each.
+    """
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -131,7 +126,7 @@ class PairClassificationConfig:
     """
 
     kind: Literal["pair_classification"] = "pair_classification"
-    labels: tuple[str, ...] = option(_LABELS)
+    labels: tuple[str, ...] = option(doc=_LABELS)
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -163,13 +158,11 @@ class TokenClassificationConfig:
     """Token classification: predicts `tags`, one for each of `words`."""
 
     kind: Literal["token_classification"] = "token_classification"
-    labels: tuple[str, ...] = option(
-        "Tag names as they occur in the data, in the order of their ids from 0."
-    )
-    all_pieces: bool = option(
-        "Predict the tag at every token of a word, not only at its first token.",
-        default=False,
-    )
+    labels: tuple[str, ...]
+    """Tag names as they occur in the data, in the order of their ids from 0."""
+
+    all_pieces: bool = False
+    """Predict the tag at every token of a word, not only at its first token."""
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -183,18 +176,14 @@ class SpanQAConfig:
     """
 
     kind: Literal["span_qa"] = "span_qa"
-    stride: int = option(
-        "Tokens from the start of a window to the start of the next; at most a whole "
-        "window. With less than half a window, short answers are whole in at least "
-        "one window.",
-        default=128,
-        minimum=1,
-    )
-    max_question_length: int = option(
-        "Maximum length of a question in tokens; longer ones are truncated.",
-        default=64,
-        minimum=1,
-    )
+    stride: int = option(128, minimum=1)
+    """Tokens from the start of a window to the start of the next; at most a whole
+    window. With less than half a window, short answers are whole in at least one
+    window.
+    """
+
+    max_question_length: int = option(64, minimum=1)
+    """Maximum length of a question in tokens; longer ones are truncated."""
 
     @property
     def minimum_sequence_length(self) -> int:
@@ -212,19 +201,14 @@ class ImageClassificationConfig:
     """Image classification (ViT): predicts `label` from `image`."""
 
     kind: Literal["image_classification"] = "image_classification"
-    labels: tuple[str, ...] = option(_LABELS)
-    image_size: int = option(
-        "Height and width in pixels of the source's images; images of another size go "
-        "to quarantine.",
-        default=224,
-        minimum=1,
-    )
-    channels: int = option(
-        "Channels of an image: 1 for grayscale, 3 for color.",
-        default=3,
-        minimum=1,
-        maximum=4,
-    )
+    labels: tuple[str, ...] = option(doc=_LABELS)
+    image_size: int = option(224, minimum=1)
+    """Height and width in pixels of the source's images; images of another size go to
+    quarantine.
+    """
+
+    channels: int = option(3, minimum=1, maximum=4)
+    """Channels of an image: 1 for grayscale, 3 for color."""
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)

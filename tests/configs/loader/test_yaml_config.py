@@ -135,13 +135,13 @@ def test_override_in_a_list():
 
 @dataclass(frozen=True, kw_only=True)
 class Leaf:
-    size: int | None = option("A size.", default=None, minimum=2)
+    size: int | None = option(None, minimum=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    leaves: tuple[Leaf, ...] = option("Leaves.", default=())
-    crown: Leaf | None = option("Crown.", default=None)
+    leaves: tuple[Leaf, ...] = ()
+    crown: Leaf | None = None
 
 
 def bound(text: str) -> Tree:
