@@ -4,7 +4,31 @@ import inspect
 
 import keras
 
+from transbeam.model.base.initializers import seeded
 from transbeam.model.layers.dense import policy_config
+
+
+def add_embeddings(
+    layer: keras.layers.Layer, num_vectors: int, width: int, *names: str, **kwargs
+) -> keras.Variable:
+    """Adds a table of learned vectors to a layer: the weight `embeddings`.
+
+    Args:
+        layer: A layer with the attributes `embeddings_initializer` and `seed`.
+        num_vectors: Number of rows of the table.
+        width: Number of columns.
+        names: Names from which the seed of the initial values is derived.
+        kwargs: Further arguments of `add_weight`.
+
+    Returns:
+        The weight, `(num_vectors, width)`.
+    """
+    return layer.add_weight(
+        name="embeddings",
+        shape=(num_vectors, width),
+        initializer=seeded(layer.embeddings_initializer, layer.seed, *names),
+        **kwargs,
+    )
 
 
 class ConfiguredLayer(keras.layers.Layer):

@@ -16,7 +16,7 @@ from transbeam.model.base.tensor_checks import (
 )
 from transbeam.model.kernels.dense import dense
 from transbeam.model.kernels.lookup import look_up
-from transbeam.model.layers.base_layer import TokenwiseLayer
+from transbeam.model.layers.base_layer import TokenwiseLayer, add_embeddings
 from transbeam.model.layers.quantized_embedding import Int8Table
 
 
@@ -184,11 +184,7 @@ class SegmentEmbedding(TokenwiseLayer):
         self.seed = seed
 
     def build(self, inputs_shape):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.num_segments, inputs_shape[-1]),
-            initializer=seeded(self.embeddings_initializer, self.seed),
-        )
+        self.embeddings = add_embeddings(self, self.num_segments, inputs_shape[-1])
 
     def call(self, inputs, segment_ids=None):
         if segment_ids is not None:

@@ -9,7 +9,7 @@ from transbeam.model.base.initializers import (
     seeded,
 )
 from transbeam.model.base.tensor_checks import check_rank, fits
-from transbeam.model.layers.base_layer import ConfiguredLayer
+from transbeam.model.layers.base_layer import ConfiguredLayer, add_embeddings
 
 IMAGE_AXES = "(batch, height, width, channels)"
 
@@ -166,11 +166,7 @@ class ClassToken(ConfiguredLayer):
         self.seed = seed
 
     def build(self, inputs_shape):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(1, inputs_shape[-1]),
-            initializer=seeded(self.embeddings_initializer, self.seed),
-        )
+        self.embeddings = add_embeddings(self, 1, inputs_shape[-1])
 
     def call(self, inputs):
         check_rank(inputs, 3, f"{self.name}: inputs", "(batch, length, hidden_dim)")

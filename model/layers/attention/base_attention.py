@@ -62,7 +62,7 @@ class Attention(SameShapeLayer):
         Outputs for padding are finite and have no meaning.
 
     Raises:
-        ConfigError: The heads do not fit the width.
+        ConfigError: The heads do not fit the width, or this kind cannot be causal.
         ValueError: `inputs` is not of rank 3, or `sequence_info` does not fit it.
 
     Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, and
@@ -72,6 +72,9 @@ class Attention(SameShapeLayer):
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2
         - [Ainslie et al., 2023](https://arxiv.org/abs/2305.13245), section 2.2 (groups)
     """
+
+    # The reason why a kind of attention does not support causal masking.
+    not_causal = ""
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class Attention(SameShapeLayer):
         self.rotary = rotary
         self.score_bias = score_bias
         self.seed = seed
-        self._check_heads(explicit=head_dim is not None)
+        self._check_arguments(explicit=head_dim is not None)
 
         keys_dim = self.num_key_value_heads * self.head_dim
         self.query = self.projection("query", self.num_heads * self.head_dim)
@@ -141,7 +144,12 @@ class Attention(SameShapeLayer):
             **part_options(self, name),
         )
 
-    def _check_heads(self, *, explicit: bool) -> None:
+    def _check_arguments(self, *, explicit: bool) -> None:
+        if self.causal and self.not_causal:
+            raise ConfigError(
+                f"{self.name}: {self.not_causal}; causal=True needs full, sliding "
+                "window or kernel attention"
+            )
         if not explicit and self.hidden_dim % self.num_heads:
             raise ConfigError(
                 f"{self.name}: hidden_dim={self.hidden_dim} is not a multiple of "

@@ -78,6 +78,8 @@ class BlockSparseAttention(Attention):
           blocks
     """
 
+    not_causal = "the outermost blocks see what comes after them"
+
     def __init__(
         self,
         hidden_dim: int,
@@ -90,11 +92,6 @@ class BlockSparseAttention(Attention):
     ):
         seed = random.randrange(2**31) if seed is None else seed
         super().__init__(hidden_dim, num_heads, seed=seed, **kwargs)
-        if self.causal:
-            raise ConfigError(
-                f"{self.name}: the outermost blocks see what comes after them; "
-                "causal=True needs full, sliding window or kernel attention"
-            )
         if block_size < 1 or num_random_blocks < 0:
             raise ConfigError(
                 f"{self.name}: block_size={block_size} must be at least 1, and "

@@ -58,6 +58,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150), section 3.1
     """
 
+    not_causal = "global tokens see what comes after them"
+
     def __init__(
         self,
         hidden_dim: int,
@@ -68,11 +70,6 @@ class GlobalWindowAttention(SlidingWindowAttention):
         **kwargs,
     ):
         super().__init__(hidden_dim, num_heads, window_size=window_size, **kwargs)
-        if self.causal:
-            raise ConfigError(
-                f"{self.name}: global tokens see what comes after them; causal=True "
-                "needs full, sliding window or kernel attention"
-            )
         if num_global_tokens < 1:
             raise ConfigError(
                 f"{self.name}: num_global_tokens={num_global_tokens} must be at least 1"

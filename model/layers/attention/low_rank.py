@@ -53,6 +53,8 @@ class LowRankAttention(Attention):
           are shared by heads, as in section 4
     """
 
+    not_causal = "a sum mixes what comes before a token with what comes after it"
+
     def __init__(
         self,
         hidden_dim: int,
@@ -65,11 +67,6 @@ class LowRankAttention(Attention):
         **kwargs,
     ):
         super().__init__(hidden_dim, num_heads, **kwargs)
-        if self.causal:
-            raise ConfigError(
-                f"{self.name}: a sum mixes what comes before a token with what comes "
-                "after it; causal=True needs full, sliding window or kernel attention"
-            )
         if self.rotary is not None or self.score_bias is not None:
             raise ConfigError(
                 f"{self.name}: rotary and score_bias need keys that stand at one "

@@ -6,9 +6,8 @@ from keras import ops
 from transbeam.model.base.initializers import (
     InitializerLike,
     initializer_or_normal,
-    seeded,
 )
-from transbeam.model.layers.base_layer import TokenwiseLayer
+from transbeam.model.layers.base_layer import TokenwiseLayer, add_embeddings
 from transbeam.model.layers.positions.position_addition import add_position_rows
 
 
@@ -67,10 +66,8 @@ class LearnedPositionEmbedding(TokenwiseLayer):
         self.seed = seed
 
     def build(self, inputs_shape):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.offset + self.max_sequence_length, inputs_shape[-1]),
-            initializer=seeded(self.embeddings_initializer, self.seed, "embeddings"),
+        self.embeddings = add_embeddings(
+            self, self.offset + self.max_sequence_length, inputs_shape[-1], "embeddings"
         )
 
     def call(self, inputs, position_ids=None):

@@ -8,10 +8,9 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.model.base.initializers import (
     InitializerLike,
     initializer_or_normal,
-    seeded,
 )
 from transbeam.model.base.tensor_checks import check_rank
-from transbeam.model.layers.base_layer import ConfiguredLayer
+from transbeam.model.layers.base_layer import ConfiguredLayer, add_embeddings
 from transbeam.model.layers.positions.score_bias import keys_ahead, score_spec
 
 
@@ -149,11 +148,8 @@ class RelativeBiasTable(ConfiguredLayer):
         self.seed = seed
 
     def build(self, inputs_shape):
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.num_buckets, self.num_heads),
-            initializer=seeded(self.embeddings_initializer, self.seed, "embeddings"),
-            autocast=False,
+        self.embeddings = add_embeddings(
+            self, self.num_buckets, self.num_heads, "embeddings", autocast=False
         )
 
     def call(self, inputs):
