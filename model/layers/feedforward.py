@@ -130,33 +130,18 @@ class GatedFeedForward(FeedForward):
     It trains better than an ungated layer with the same number of weights; two thirds
     of the intermediate width make the numbers equal.
 
-    Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
-
     Args:
-        hidden_dim: int. `D`.
-        intermediate_dim: int. `I`.
         activation: Activation of the gate: `"silu"` for SwiGLU, `"gelu"` or
             `"gelu_tanh"` for GEGLU, `"relu"` for ReGLU.
         use_bias: bool. If true, the dense layers add a bias.
-        dropout: float in `[0, 1)`. Share of the intermediate vector that is dropped in
-            training.
-        kernel_initializer: Keras initializer of the kernels; None for BERT's.
-        output_initializer: Keras initializer of the last kernel; None for
-            `kernel_initializer`.
-        seed: int or None. Seed of the initial weights and of the dropout.
 
-    Call arguments:
-        inputs: float `(B, T, D)`.
-
-    Returns:
-        `(B, T, D)` in the compute dtype.
+    The other arguments, the call arguments, the shapes, the masking and the returned
+    value are those of `FeedForward`.
 
     Example:
     >>> feedforward = GatedFeedForward(hidden_dim=4, intermediate_dim=8)
     >>> tuple(feedforward(keras.ops.ones((1, 3, 4))).shape), len(feedforward.weights)
     ((1, 3, 4), 3)
-
-    Masking: passes the Keras mask through unchanged.
 
     References:
         - [Shazeer, 2020](https://arxiv.org/abs/2002.05202), equation 6
@@ -170,23 +155,9 @@ class GatedFeedForward(FeedForward):
         intermediate_dim: int,
         activation: str = "silu",
         use_bias: bool = False,
-        dropout: float = 0.0,
-        kernel_initializer: InitializerLike = None,
-        output_initializer: InitializerLike = None,
-        seed: int | None = None,
         **kwargs,
     ):
-        super().__init__(
-            hidden_dim,
-            intermediate_dim,
-            activation=activation,
-            use_bias=use_bias,
-            dropout=dropout,
-            kernel_initializer=kernel_initializer,
-            output_initializer=output_initializer,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(hidden_dim, intermediate_dim, activation, use_bias, **kwargs)
         self.gate = self.dense("gate", intermediate_dim, self.kernel_initializer)
 
     def build(self, inputs_shape):

@@ -68,27 +68,17 @@ class ScaledResidual(Residual):
     The sum of `N` updates of variance one would have the variance `N`; with this
     division the variance is one at any depth.
 
-    Shapes: `B` batch, `T` length, `D` hidden width.
-
     Args:
         num_updates: int. `N`, the number of sub-layers that add to the same residual
             stream: two in each block, and three in blocks with cross-attention.
-        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
-        seed: int or None. Seed of the dropout.
 
-    Call arguments:
-        inputs: float `(B, T, D)`, the sub-layer's input.
-        update: float `(B, T, D)`, the sub-layer's output.
-
-    Returns:
-        `(B, T, D)` in the compute dtype.
+    The other arguments, the call arguments, the masking and the returned value are
+    those of `Residual`.
 
     Example:
     >>> residual = ScaledResidual(num_updates=4)
     >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
     array([[[2.]]], dtype=float32)
-
-    Masking: passes the Keras mask of `inputs` through unchanged.
 
     References:
         - [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf),
@@ -116,25 +106,13 @@ class ReZeroResidual(Residual):
     A new model of any depth is the identity; training increases the contribution of
     each sub-layer. Weight: `scale`, a scalar.
 
-    Shapes: `B` batch, `T` length, `D` hidden width.
-
-    Args:
-        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
-        seed: int or None. Seed of the dropout.
-
-    Call arguments:
-        inputs: float `(B, T, D)`, the sub-layer's input.
-        update: float `(B, T, D)`, the sub-layer's output.
-
-    Returns:
-        `(B, T, D)` in the compute dtype.
+    The arguments, the call arguments, the masking and the returned value are those of
+    `Residual`.
 
     Example:
     >>> residual = ReZeroResidual()
     >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
     array([[[1.]]], dtype=float32)
-
-    Masking: passes the Keras mask of `inputs` through unchanged.
 
     References:
         - [Bachlechner et al., 2020](https://arxiv.org/abs/2003.04887), equation 2
@@ -156,26 +134,17 @@ class DropPathResidual(Residual):
     all earlier ones. Updates that are not dropped are divided by the probability of
     keeping them, so that the mean equals that of inference.
 
-    Shapes: `B` batch, `T` length, `D` hidden width.
-
     Args:
         rate: float in `[0, 1)`. Share of the rows whose update is dropped.
-        dropout: float in `[0, 1)`. Share of the update that is dropped in training.
-        seed: int or None. Seed of both.
+        seed: int or None. Seed of both kinds of dropout.
 
-    Call arguments:
-        inputs: float `(B, T, D)`, the sub-layer's input.
-        update: float `(B, T, D)`, the sub-layer's output.
-
-    Returns:
-        `(B, T, D)` in the compute dtype.
+    The other arguments, the call arguments, the masking and the returned value are
+    those of `Residual`.
 
     Example:
     >>> residual = DropPathResidual(rate=0.5)
     >>> ops.convert_to_numpy(residual(ops.array([[[1.0]]]), ops.array([[[2.0]]])))
     array([[[3.]]], dtype=float32)
-
-    Masking: passes the Keras mask of `inputs` through unchanged.
 
     References:
         - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; the paper

@@ -79,30 +79,17 @@ class ByteBPEModel:
             MERGES_FILE: lines.encode(),
         }
 
-    @classmethod
-    def from_files(
-        cls,
-        files: Mapping[str, bytes],
-        options: Mapping[str, Any],
-        *,
-        where: str,
-        framing: Framing = PLAIN,
-    ) -> "ByteBPEModel":
-        """Reads a model from the files that `files` returned.
+    @staticmethod
+    def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
+        """Returns the constructor's arguments that `files` wrote.
 
         Raises:
-            ArtifactError: Vocabulary and merges cannot be used.
+            ArtifactError: Vocabulary or merges are not in GPT-2's formats.
         """
         vocabulary_path = f"{where}/{VOCABULARY_FILE}"
         ids = parse_json_object(files[VOCABULARY_FILE], vocabulary_path)
-        model = cls(
-            pieces=pieces_in_order(ids, vocabulary_path),
-            merges=parse_merges(files[MERGES_FILE], f"{where}/{MERGES_FILE}"),
-            framing=framing,
-            **options,
-        )
-        model.check(where)
-        return model
+        merges = parse_merges(files[MERGES_FILE], f"{where}/{MERGES_FILE}")
+        return {"pieces": pieces_in_order(ids, vocabulary_path), "merges": merges}
 
     def check(self, where: str) -> None:
         """Raises an ArtifactError if vocabulary and merges cannot be used."""

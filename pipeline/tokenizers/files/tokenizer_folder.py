@@ -109,9 +109,10 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
         names = (*names, CHAT_TEMPLATE_FILE)
     files = _read_files(folder, names, metadata["files"])
     framing = Framing.read(metadata.get("framing"), files, str(path))
-    model = kind.from_files(
-        files, metadata["options"], where=str(folder), framing=framing
-    )
+    arguments = kind.parse_files(files, str(folder))
+    model = kind(**arguments, **metadata["options"], framing=framing)
+    # Two files together are at fault, not one of them.
+    model.check(str(folder / names[0] if len(kind.file_names) == 1 else folder))
     framing.check(model.pieces, str(path))
     expected = _metadata(model, files)
     if metadata != expected:

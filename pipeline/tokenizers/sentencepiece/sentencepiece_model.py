@@ -42,23 +42,10 @@ class SentencePieceModel(SentencePieceProto):
         """Returns the model file of SentencePiece."""
         return {MODEL_FILE: self.proto}
 
-    @classmethod
-    def from_files(
-        cls,
-        files: Mapping[str, bytes],
-        options: Mapping[str, Any],
-        *,
-        where: str,
-        framing: Framing = PLAIN,
-    ) -> "SentencePieceModel":
-        """Reads a model from the files that `files` returned.
-
-        Raises:
-            ArtifactError: SentencePiece cannot read the model.
-        """
-        model = cls(proto=files[MODEL_FILE], framing=framing, **options)
-        model.check(f"{where}/{MODEL_FILE}")
-        return model
+    @staticmethod
+    def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
+        """Returns the constructor's argument that `files` wrote."""
+        return {"proto": files[MODEL_FILE]}
 
     def build(self) -> "SentencePieceTokenizer":
         """Builds the tokenizer."""

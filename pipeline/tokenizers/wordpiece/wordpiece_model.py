@@ -51,26 +51,16 @@ class WordPieceModel:
         content = "".join(f"{piece}\n" for piece in self.pieces).encode()
         return {VOCABULARY_FILE: content}
 
-    @classmethod
-    def from_files(
-        cls,
-        files: Mapping[str, bytes],
-        options: Mapping[str, Any],
-        *,
-        where: str,
-        framing: Framing = PLAIN,
-    ) -> "WordPieceModel":
-        """Reads a model from the files that `files` returned.
+    @staticmethod
+    def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
+        """Returns the constructor's arguments that `files` wrote.
 
         Raises:
-            ArtifactError: The vocabulary cannot be used.
+            ArtifactError: The vocabulary is not UTF-8.
         """
-        where = f"{where}/{VOCABULARY_FILE}"
+        text = decode_utf8(files[VOCABULARY_FILE], f"{where}/{VOCABULARY_FILE}")
         # Not `splitlines`: it also splits at U+2028, U+0085 and others.
-        lines = decode_utf8(files[VOCABULARY_FILE], where).split("\n")
-        model = cls(pieces=tuple(lines[:-1]), framing=framing, **options)
-        model.check(where)
-        return model
+        return {"pieces": tuple(text.split("\n")[:-1])}
 
     def check(self, where: str) -> None:
         """Raises an ArtifactError if the vocabulary cannot be used."""
