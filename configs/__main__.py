@@ -15,8 +15,10 @@ from transbeam.configs.loader.explain import explain, explain_json
 class ExplainArguments:
     """Arguments of `transbeam explain`."""
 
-    key: str = argument("KEY", "a part of it only, such as model.position", default="")
-    json: bool = argument("--json", "as one JSON object")
+    key: str = argument(
+        "KEY", "show only this part, such as model.position", default=""
+    )
+    json: bool = argument("--json", "print one JSON object")
 
 
 def _explain(arguments: ExplainArguments) -> dict[str, Any]:
@@ -28,7 +30,6 @@ def _explain(arguments: ExplainArguments) -> dict[str, Any]:
 COMMANDS = (
     Command(
         name="explain",
-        arguments=ExplainArguments,
         run=_explain,
         summary="list the keys of a configuration",
         description="Lists the keys with their defaults, ranges and meanings.",

@@ -45,12 +45,12 @@ class CheckArguments(ConfigArguments):
 
     machine: bool = argument(
         "--machine",
-        "also measure how this machine multiplies bfloat16 matrices, unless that was "
-        "done before; loads TensorFlow, and takes some seconds",
+        "also measure this machine's speed of bfloat16 matrix products, unless it is "
+        "known; loads TensorFlow and takes a few seconds",
     )
     run_folder: Path | None = argument(
         "--run DIR",
-        "a run's folder: say what differs from the configuration it was made by",
+        "a run's folder: print how its configuration differs",
     )
 
 
@@ -59,15 +59,15 @@ class CostArguments(ConfigArguments):
     """Arguments of `transbeam cost`."""
 
     length: int | None = argument(
-        "--length N", "tokens of a sequence; data.sequence_length if left out"
+        "--length N", "tokens per sequence; data.sequence_length by default"
     )
     batch: int | None = argument(
-        "--batch N", "sequences of a batch; training.batch_size if left out"
+        "--batch N", "sequences per batch; training.batch_size by default"
     )
     vocabulary_size: int | None = argument(
         "--vocabulary-size N",
-        "pieces of the tokenizer; if left out, as the configuration or the tokenizer's "
-        "files say",
+        "size of the vocabulary; by default that of the configuration or of the "
+        "tokenizer's files",
     )
 
 
@@ -186,22 +186,20 @@ def _cost(arguments: CostArguments) -> dict[str, Any]:
 COMMANDS = (
     Command(
         name="check",
-        arguments=CheckArguments,
         run=_check,
         summary="check a configuration and summarize it",
-        description="Reads a configuration, checks every key and prints a summary with "
-        "the memory of the training. Warns of stages that do not support it, and of "
-        "too little memory. If it takes keys from elsewhere (`extends`, `preset`, "
-        "`init_from`), all keys are shown, each with its file and line.",
+        description="Checks every key of a configuration and prints a summary with the "
+        "memory that training needs. Warns if a stage does not support the "
+        "configuration or memory is short. If keys come from elsewhere (`extends`, "
+        "`preset`, `init_from`), prints all keys with their files and lines.",
     ),
     Command(
         name="cost",
-        arguments=CostArguments,
         run=_cost,
-        summary="count a model's weights, work and memory",
-        description="Counts what a run's model costs, without building it: weights by "
-        "part, FLOPs forward and backward, memory in training and generation, and the "
-        "work of attention against the length.",
+        summary="count a model's weights, FLOPs and memory",
+        description="Computes the cost of a run's model without building it: weights "
+        "by part, FLOPs of the forward and backward pass, memory in training and "
+        "generation, and the FLOPs of attention by length.",
     ),
 )
 

@@ -81,37 +81,33 @@ def _score(arguments: ScoreArguments) -> dict[str, Any]:
 COMMANDS = (
     Command(
         name="data",
-        arguments=DataArguments,
         run=_data,
-        summary="make records of a corpus",
-        description="Cleans and tokenizes the corpus of CONFIG into TFRecords with a "
-        "manifest, by an Apache Beam job. A job that was stopped goes on where it was; "
-        "one that is done is skipped.",
+        summary="convert a corpus to training records",
+        description="Cleans and tokenizes the corpus of CONFIG with an Apache Beam job "
+        "and writes TFRecord files with a manifest. An interrupted job resumes; a "
+        "finished one is skipped.",
         epilog="examples: transbeam data configs/demo.yaml --workers 2; "
         "transbeam data configs/demo.yaml --runner FlinkRunner -- "
-        "--flink_master=host:8081. What stands behind `--` goes to Beam as it is.",
+        "--flink_master=host:8081. Arguments after `--` are passed to Beam.",
     ),
     Command(
         name="tokenize",
-        arguments=TokenizeArguments,
         run=_tokenize,
-        summary="show the pieces and ids of lines of text",
-        description="Reads lines and prints the pieces they are cut into, with their "
-        "ids.",
+        summary="show the tokens of lines of text",
+        description="Reads lines of text and prints their tokens and ids.",
         epilog="example: echo 'It returns a value.' | transbeam tokenize runs/demo "
         "--offsets",
     ),
     Command(
         name="score",
-        arguments=ScoreArguments,
         run=_score,
         summary="run an exported model on every document of a corpus",
-        description="Gives each document of data.source to an exported SavedModel, by "
-        "an Apache Beam job, and writes a row of answers for each. A job that was "
-        "stopped goes on where it was; one that is done is skipped.",
+        description="Runs an exported SavedModel on each document of data.source with "
+        "an Apache Beam job and writes a row of outputs for each. An interrupted job "
+        "resumes; a finished one is skipped.",
         epilog="example: transbeam score configs/demo.yaml --signature embed "
         "--output vectors.parquet --set data.source='{kind: text, path: more/*.txt}'. "
-        "What stands behind `--` goes to Beam as it is.",
+        "Arguments after `--` are passed to Beam.",
     ),
 )
 

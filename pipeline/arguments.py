@@ -17,11 +17,11 @@ class BeamArguments(JobArguments):
 
     runner: str = argument(
         "--runner NAME",
-        "Beam's name of the engine: FlinkRunner, SparkRunner, DataflowRunner; this "
-        "machine if left out",
+        "Beam's name of the runner: FlinkRunner, SparkRunner, DataflowRunner; this "
+        "machine by default",
         default="FnApiRunner",
     )
-    beam_options: tuple[str, ...] = argument("--", "what goes to Beam as it is")
+    beam_options: tuple[str, ...] = argument("--", "arguments for Beam")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +30,12 @@ class DataArguments(BeamArguments):
 
     inspect: int | None = argument(
         "--inspect N",
-        "print the first N records for people, 3 if N is left out",
+        "print the first N records in readable form; 3 without N",
         nargs="?",
         const=3,
     )
     split: Split = argument(
-        "--split {train,validation}", "which records --inspect prints", default="train"
+        "--split {train,validation}", "the split that --inspect prints", default="train"
     )
 
 
@@ -54,27 +54,27 @@ class TokenizeArguments:
         "merges.txt beside it, tokenizer.json, a SentencePiece .model",
     )
     files: tuple[Path, ...] = argument(
-        "FILE", "where the lines are; stdin if left out", default=()
+        "FILE", "file with the lines; stdin by default", default=()
     )
     decode: bool = argument(
         "--decode",
-        "the lines are ids, or JSON with `ids` in it: print their text",
+        "the lines are ids, or JSON with `ids`: print their text",
         group=_ONE_OF_THESE,
     )
     report: bool = argument(
         "--report",
-        "print how well the vocabulary fits all lines together",
+        "print statistics of how well the vocabulary fits all lines",
         group=_ONE_OF_THESE,
     )
     offsets: bool = argument(
         "--offsets",
-        "print below each piece the characters of the line that it covers",
+        "print below each token the characters that it covers",
         group=_ONE_OF_THESE,
     )
     json_lines: bool = argument(
         "--json-lines",
-        "the lines are JSON, strings or objects with `text`, so that a text may have "
-        "line ends in it; in a file called .jsonl they are",
+        "the lines are JSON, strings or objects with `text`, so that a text may "
+        "contain line breaks; the default for .jsonl files",
     )
     json: bool = argument(
         "--json", "print a JSON object for each line: text, pieces, ids and offsets"

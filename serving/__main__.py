@@ -35,7 +35,7 @@ class ExportArguments(RunArguments):
     """Arguments of `transbeam export`."""
 
     target: Literal["all", "phone"] = argument(
-        "--target {all,phone}", "what to make; `all` if left out", default="all"
+        "--target {all,phone}", "what to export; `all` by default", default="all"
     )
 
 
@@ -96,19 +96,18 @@ def _export(arguments: ExportArguments) -> dict[str, Any]:
 COMMANDS = (
     Command(
         name="export",
-        arguments=ExportArguments,
         run=_export,
-        summary="make a SavedModel and TFLite files of the trained model",
+        summary="export the trained model as a SavedModel and TFLite files",
         description="""\
-Makes forms of the trained model that others run, and publishes them if they give the
-answers of the Keras model.
+Exports the trained model, compares the outputs of each file with those of the Keras
+model, and publishes the files if they agree.
 
   transbeam export CONFIG                  RUN/export: a SavedModel for TF Serving, and
                                            the TFLite files that export.tflite names
-  transbeam export CONFIG --target phone   RUN/phone: a folder for an app's developer,
-                                           with the TFLite files, the tokenizer in
-                                           Kotlin, Swift and Python, labels, a README
-                                           and a report of size, time and loss
+  transbeam export CONFIG --target phone   RUN/phone: a folder for app developers, with
+                                           the TFLite files, the tokenizer in Kotlin,
+                                           Swift and Python, labels, a README and a
+                                           report of size, latency and loss
 """,
     ),
     PREDICT,

@@ -121,66 +121,60 @@ def _prune(arguments: PruneArguments) -> dict[str, Any]:
 COMMANDS = (
     Command(
         name="train",
-        arguments=TrainArguments,
         run=_train,
-        summary="fit the model to the records",
+        summary="train the model on the records",
         description="Trains the model of CONFIG on the records that `transbeam data` "
-        "made, and evaluates it. Ctrl-C saves a checkpoint; the same command goes on "
-        "from it.",
+        "wrote, and evaluates it. Ctrl-C saves a checkpoint, from which the same "
+        "command resumes.",
         epilog="example: transbeam train configs/demo.yaml",
     ),
     Command(
         name="evaluate",
-        arguments=EvaluateArguments,
         run=_evaluate,
-        summary="say how good the trained model is",
+        summary="evaluate the trained model",
         description="Evaluates the model of CONFIG, trained or imported, on the whole "
-        "validation split, with the scores of its objective, and writes them to the "
-        "run's folder.",
+        "validation split and writes the metrics of its objective to the run's "
+        "folder.",
         epilog="example: transbeam evaluate configs/demo.yaml",
     ),
     Command(
         name="sweep",
-        arguments=SweepArguments,
         run=_sweep,
-        summary="train each combination of some keys' values",
-        description="Makes records and trains for each combination of the values that "
-        "FILE gives some keys, and compares the runs in one table and picture. What is "
-        "done already is not done again.",
+        summary="train with each combination of some keys' values",
+        description="Runs the data job and the training for each combination of the "
+        "keys' values in FILE, and compares the runs in a table and a picture. "
+        "Finished runs are not repeated.",
         epilog="example: transbeam sweep docs/sweep.yaml",
     ),
     Command(
         name="import",
-        arguments=ImportArguments,
         run=_import,
-        summary="make a run's folder of a checkpoint that others trained",
+        summary="import a published checkpoint as a run",
         description="Reads a folder with config.json and model.safetensors "
-        "(transformers), a TensorFlow 1 BERT or a KerasHub preset, with the "
-        "tokenizer's files beside, and makes a run's folder of it: run.yaml, the "
-        "tokenizer and the weights. Nothing is downloaded.",
+        "(transformers), a TensorFlow 1 BERT or a KerasHub preset, and the "
+        "tokenizer's files in it, and writes a run's folder: run.yaml, the tokenizer "
+        "and the weights. Nothing is downloaded.",
         epilog="example: transbeam import path/to/bert-base-uncased --run runs/bert",
     ),
     Command(
         name="trim",
-        arguments=TrimArguments,
         run=_trim,
-        summary="leave out of a model the pieces of words that a corpus does not need",
-        description="Makes a run's folder of another one, RUN, with the part of its "
+        summary="remove tokens from the vocabulary that a corpus does not need",
+        description="Writes a copy of the run's folder RUN with only the part of the "
         "vocabulary that the texts of data.source need, and the weights of that part. "
-        "These texts are read and answered as before. Only WordPiece and byte-level "
-        "BPE can be trimmed.",
+        "The model's outputs for these texts do not change. Supports WordPiece and "
+        "byte-level BPE.",
         epilog="example: transbeam trim runs/bert --run runs/small "
         "--set data.source.path=my.txt",
     ),
     Command(
         name="prune",
-        arguments=PruneArguments,
         run=_prune,
-        summary="leave out of a model the heads and units that its loss misses least",
-        description="Makes a run's folder of another one, RUN, with fewer attention "
-        "heads and fewer units in between the dense layers, the same number in every "
-        "block. Which ones go is measured by the loss's gradients on RUN's own "
-        "training records. The model that is left is to be trained on.",
+        summary="remove the least important attention heads and hidden units",
+        description="Writes a copy of the run's folder RUN with fewer attention heads "
+        "and fewer intermediate units, the same number in every block. Their "
+        "importance is estimated from gradients of the loss on RUN's own training "
+        "records. The pruned model needs further training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
     ),

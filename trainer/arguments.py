@@ -14,7 +14,7 @@ class TrainArguments(RunArguments):
 
     worker_timeout: int = argument(
         "--worker-timeout SECONDS",
-        f"how long several workers wait for each other; {SECONDS} if left out",
+        f"time limit for workers to reach one another; {SECONDS} by default",
         default=SECONDS,
     )
 
@@ -24,12 +24,12 @@ class EvaluateArguments(RunArguments):
     """Arguments of `transbeam evaluate`."""
 
     test: bool = argument(
-        "--test", "on the documents of evaluation.test in place of the validation split"
+        "--test", "use the documents of evaluation.test instead of the validation split"
     )
     model: Path | None = argument(
         "--model PATH",
-        "an exported model in place of the run's own: a SavedModel (its version folder "
-        "or the one above) or a TFLite file",
+        "an exported model instead of the run's own: a SavedModel (its version folder "
+        "or the folder above) or a TFLite file",
     )
 
 
@@ -40,7 +40,7 @@ class SweepArguments:
     sweep: Path = argument("FILE", "the sweep's YAML")
     run_folder: Path | None = argument(
         "--run DIR",
-        "the folder of its runs; runs/NAME if left out, by the sweep's name",
+        "the folder for the sweep's runs; by default runs/NAME with the sweep's name",
     )
     quiet: bool = argument(
         "--quiet", "print only warnings, errors and requested output"
@@ -54,7 +54,7 @@ class SweepArguments:
 class ImportArguments(FolderArguments):
     """Arguments of `transbeam import`."""
 
-    checkpoint: Path = argument("DIR", "the checkpoint's folder on this machine")
+    checkpoint: Path = argument("DIR", "the checkpoint's local folder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +64,12 @@ class TrimArguments(FolderArguments):
     old_folder: Path = argument("RUN", "a run, trained or imported")
     min_count: int = argument(
         "--min-count N",
-        "leave out what fewer words of the corpus need, too; then some are spelled by "
-        "shorter pieces",
+        "also remove pieces that occur in fewer than N words of the corpus; some "
+        "words are then split into shorter pieces",
         default=1,
     )
     max_size: int | None = argument(
-        "--max-size N", "leave out the rarest pieces until so many are left"
+        "--max-size N", "remove the rarest pieces until N are left"
     )
 
 
@@ -81,13 +81,13 @@ class PruneArguments(FolderArguments):
         "RUN", "a run that was trained, or imported and has records"
     )
     heads: int | None = argument(
-        "--heads N", "how many heads of each attention are left; all if left out"
+        "--heads N", "number of heads per attention layer to keep; all by default"
     )
     intermediate: int | None = argument(
-        "--intermediate N", "how many units in between are left; all if left out"
+        "--intermediate N", "number of intermediate units to keep; all by default"
     )
     batches: int = argument(
         "--batches N",
-        "on how many batches of 8 records it is measured; 16 if left out",
+        "number of batches of 8 records for the estimate; 16 by default",
         default=16,
     )

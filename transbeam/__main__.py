@@ -46,59 +46,60 @@ Transbeam {VERSION}: from your own corpus to a served Transformer, in one YAML f
 
 usage: transbeam COMMAND CONFIG [--run DIR] [--set KEY=VALUE]...
 
-Begin with the whole way, on a corpus every machine has:
+Run all stages, on a corpus that every machine has:
 
   transbeam run configs/demo.yaml
 
-or take the stages one by one, in this order. Each continues where it was stopped,
-and does nothing if it is done:
+or one stage at a time, in this order. An interrupted stage resumes, and a finished one
+is skipped:
 
   transbeam data configs/demo.yaml          text to records; --workers N
   transbeam train configs/demo.yaml         records to a trained model
-  transbeam evaluate configs/demo.yaml      how good the trained model is; --test
-  transbeam export configs/demo.yaml        SavedModel and TFLite, checked to agree
+  transbeam evaluate configs/demo.yaml      metrics of the trained model; --test
+  transbeam export configs/demo.yaml        SavedModel and TFLite, compared with Keras
   transbeam predict configs/demo.yaml       fill a [MASK]; --text 'It is a [MASK].'
-  transbeam serve configs/demo.yaml         answer over REST and gRPC, like TF Serving
+  transbeam serve configs/demo.yaml         serve over REST and gRPC, like TF Serving
   transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
   transbeam deploy configs/demo.yaml        files for TF Serving in production
 
-Ask the exported model about every document of a corpus:
+Run the exported model on every document of a corpus:
 
   transbeam score configs/demo.yaml --output answers.jsonl
 
-Write your own. It says what is new; the rest has `extends: other.yaml`, or `model:
-{{preset: bert_base}}`, or a run to begin with, `model: {{init_from: runs/demo}}`:
+Write your own configuration. It can inherit from another file (`extends: other.yaml`),
+from a preset (`model: {{preset: bert_base}}`) or from a run, with its weights
+(`model: {{init_from: runs/demo}}`):
 
-  transbeam explain                         every key, its default and its meaning
+  transbeam explain                         every key with its default and meaning
   transbeam explain model.position          one part of it
-  transbeam check my.yaml                   is it right, and what does it ask for?
+  transbeam check my.yaml                   check it, and summarize what it needs
   transbeam cost my.yaml                    weights, FLOPs and memory of its model
   transbeam train my.yaml --set training.schedule.peak=5e-4
 
-Train each combination of some keys' values, and compare them:
+Train with each combination of some keys' values, and compare the runs:
 
   transbeam sweep docs/sweep.yaml
 
-Begin with a model that others trained (transformers, TensorFlow 1's BERT, KerasHub), in
-your own file with `model: {{init_from: runs/bert}}`:
+Start from a published checkpoint (transformers, TensorFlow 1's BERT, KerasHub), then
+write `model: {{init_from: runs/bert}}` in your own file:
 
   transbeam import path/to/bert-base-uncased --run runs/bert
 
-Make it smaller, by the pieces of words that a corpus does not need:
+Remove tokens that a corpus does not need:
 
   transbeam trim runs/bert --run runs/small --set data.source.path=my.txt
 
-or inside, by the heads and units that its loss misses least; then train it on:
+or the least important heads and units, and train further:
 
   transbeam prune runs/bert --run runs/narrow --heads 6 --intermediate 768
 
-Look at a tokenizer, ours or one in a file:
+Try a tokenizer, of a run or in a file:
 
-  transbeam tokenize runs/demo              lines to pieces and ids; --decode, --report
+  transbeam tokenize runs/demo              lines to tokens and ids; --decode, --report
 
-All of a run is in its folder: runs/NAME, or the DIR given with --run; given as CONFIG
-it stands for its configuration. The same command with other keys keeps what was made
-before, in runs/NAME/superseded.
+All files of a run are in its folder: runs/NAME, or the DIR given with --run. The folder
+can be given as CONFIG, for its configuration. If a command is repeated with other keys,
+earlier results are kept in runs/NAME/superseded.
 
   transbeam COMMAND --help                  all arguments of a command
   transbeam --version
@@ -178,12 +179,10 @@ def _run(arguments: JobArguments) -> dict[str, Any]:
 
 RUN = Command(
     name="run",
-    arguments=JobArguments,
     run=_run,
-    summary="take all stages, one after another",
-    description="Data, training with its evaluation, export and predictions for "
-    "export.examples, one after another. Stages that are done already are not done "
-    "again.",
+    summary="run all stages",
+    description="Runs the data job, the training with its evaluation, the export, and "
+    "predictions for export.examples. Finished stages are skipped.",
 )
 
 

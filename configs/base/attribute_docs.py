@@ -49,3 +49,5 @@ def _class_docs(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
                 ast.Expr(value=ast.Constant(value=str(doc))),
             ):
                 yield name, " ".join(doc.split())
+            case _:
+                pass

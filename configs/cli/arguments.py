@@ -27,7 +27,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.system.daemon_threads import any_left
 from transbeam.configs.system.keras_backend import take_backend
 
-CONFIG_HELP = "the YAML file of a run, or the folder of one"
+CONFIG_HELP = "the YAML file of a run, or a run's folder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class SettingsArguments:
 
     overrides: tuple[str, ...] = argument(
         "--set KEY=VALUE",
-        "replace a key, such as training.steps=100; may be given again",
+        "override a key, such as training.steps=100; repeatable",
         default=(),
     )
     json: bool = argument(
@@ -102,8 +102,8 @@ class FolderArguments(SettingsArguments):
 
     run_folder: Path | None = argument(
         "--run DIR",
-        "the run's folder; if left out the one given as CONFIG, or else runs/NAME, by "
-        "the name of what is given",
+        "the run's folder; by default the one given as CONFIG, or else runs/NAME with "
+        "the name in the configuration",
     )
     quiet: bool = argument(
         "--quiet", "print only warnings, errors and requested output"
@@ -134,7 +134,7 @@ class JobArguments(RunArguments):
 
     workers: int | None = argument(
         "--workers N",
-        "how many work at once; one for each usable core if left out",
+        "number of processes; by default one per usable core",
     )
 
 

@@ -15,11 +15,9 @@ class Command:
 
     Attributes:
         name: The command's name, as typed.
-        arguments: A dataclass of the arguments; see
-            `transbeam.configs.cli.argument_parser`.
-        run: The function that runs the command: takes the parsed arguments; returns the
-            object that `--json` prints, or None if the function has already printed its
-            output.
+        run: The function that runs the command. Its parameter `arguments` is a
+            dataclass; see `transbeam.configs.cli.argument_parser`. It returns the
+            object that `--json` prints, or None if it has already printed its output.
         summary: One-line summary of the command, for a list of commands.
         description: A longer description for the command's own `--help`; a text of
             several lines is printed without rewrapping.
@@ -27,11 +25,15 @@ class Command:
     """
 
     name: str
-    arguments: type[Any]
     run: Callable[[Any], dict[str, Any] | None]
     summary: str
     description: str
     epilog: str | None = None
+
+    @property
+    def arguments(self) -> type[Any]:
+        """The dataclass of the arguments."""
+        return self.run.__annotations__["arguments"]
 
 
 def run_command(

@@ -12,22 +12,22 @@ class ScoreRequest:
 
     output: Path = argument(
         "--output FILE",
-        "where the rows go: a name in .jsonl or .parquet",
+        "the output file, .jsonl or .parquet",
         required=True,
     )
     model: Path | None = argument(
         "--model DIR",
-        "another SavedModel than the run's: its version folder or the one above",
+        "a SavedModel other than the run's: its version folder or the folder above",
     )
     signature: str = argument(
         "--signature NAME",
-        "which of the model's signatures to run; serving_default if left out",
+        "the signature to run; serving_default by default",
         default="serving_default",
     )
     batch_size: int = argument(
         "--batch-size N",
-        "documents it is given at a time; 32 if left out",
+        "documents per batch; 32 by default",
         default=32,
         type=int,
     )
-    keep_text: bool = argument("--keep-text", "write the texts beside the answers")
+    keep_text: bool = argument("--keep-text", "write the texts as well")

@@ -22,19 +22,17 @@ class DeployArguments(RunArguments):
     """Arguments of `transbeam deploy`."""
 
     to: Path | None = argument(
-        "--to FOLDER", "the output folder; `deploy` in the run's folder if left out"
+        "--to FOLDER", "the output folder; by default `deploy` in the run's folder"
     )
     name: str | None = argument(
-        "--name NAME", "the model's name for clients; CONFIG's name if left out"
+        "--name NAME", "the model's name for clients; CONFIG's name by default"
     )
     image: str = argument(
         "--image IMAGE",
-        f"of TF Serving, with its tag or digest; {IMAGE} if left out",
+        f"image of TF Serving, with its tag or digest; {IMAGE} by default",
         default=IMAGE,
     )
-    overwrite: bool = argument(
-        "--overwrite", "replace files that are there and different"
-    )
+    overwrite: bool = argument("--overwrite", "replace existing files that differ")
 
 
 def deploy(arguments: DeployArguments) -> dict[str, Any]:
@@ -85,18 +83,17 @@ def deploy(arguments: DeployArguments) -> dict[str, Any]:
 
 DEPLOY = Command(
     name="deploy",
-    arguments=DeployArguments,
     run=deploy,
     summary="write files to run the exported model with TF Serving",
     description="""\
-Writes what is needed to run the exported model of a run in production, with the stock
-TF Serving image: the server's own files, Docker Compose with Prometheus, Kubernetes
-objects, a Helm chart, a KServe service, an upload to Vertex AI, and a README.md with
-the commands for each and a first request.
+Writes files to run the exported model of a run in production with the stock TF Serving
+image: the server's configuration, Docker Compose with Prometheus, Kubernetes objects, a
+Helm chart, a KServe service, an upload to Vertex AI, and a README.md with the commands
+for each and a first request.
 
   transbeam deploy configs/demo.yaml
   transbeam deploy configs/demo.yaml --to deploy/demo --name demo-v2
 
-Nothing is started or sent anywhere. Files that you have edited are not overwritten.
+Nothing is started or uploaded. Files that you have edited are not overwritten.
 """,
 )

@@ -37,57 +37,61 @@ class LoadtestArguments:
     """Arguments of `transbeam loadtest`."""
 
     server: str = argument("URL", "http://…, or grpc://HOST:PORT")
-    name: str = argument("--name NAME", "the model at the server", required=True)
+    name: str = argument("--name NAME", "the model's name on the server", required=True)
     signature: str = argument(
         "--signature SIGNATURE",
-        "serving_default if left out",
+        "the signature to call; serving_default by default",
         default="serving_default",
     )
     texts: tuple[str, ...] = argument(
         "--text TEXT",
-        "a text to send, for signatures that take a text; may be given again, and the "
-        "texts are sent in turn",
+        "a text to send, for signatures with a text input; repeatable: the texts are "
+        "sent in turn",
         default=(),
     )
-    input: Path | None = argument("--input FILE", "many texts, one a line")
+    input: Path | None = argument("--input FILE", "file of texts, one per line")
     others: tuple[str, ...] = argument(
         "--with NAME=VALUE",
-        "another input, the same for each row; may be given again",
+        "another input, the same for each row; repeatable",
         default=(),
     )
-    rows: int = argument("--rows N", "texts in a request; 1 if left out", default=1)
+    rows: int = argument("--rows N", "texts per request; 1 by default", default=1)
     clients: tuple[int, ...] = argument(
         "--clients N",
-        "at once, one stage each; 1 8 32 if left out",
+        "number of concurrent clients, one stage for each number; 1 8 32 by default",
         default=(1, 8, 32),
         nargs="+",
     )
     rate: tuple[float, ...] | None = argument(
         "--rate R",
-        "requests a second, one stage each, instead of --clients",
+        "requests per second, one stage for each rate; instead of --clients",
         type=_positive,
         nargs="+",
     )
     seconds: float = argument(
-        "--seconds S", "of a stage; 10 if left out", default=10.0, type=_positive
+        "--seconds S",
+        "duration of a stage; 10 by default",
+        default=10.0,
+        type=_positive,
     )
     warm_up: float = argument(
         "--warm-up S",
-        "seconds of the first load that do not count; 2 if left out",
+        "seconds at the start of the first stage that are not measured; 2 by default",
         default=2.0,
         type=_positive,
     )
     token_file: Path | None = argument(
-        "--token-file FILE", "the secret that the server requires"
+        "--token-file FILE", "file with the access token that the server requires"
     )
     certificate: Path | None = argument(
-        "--certificate FILE", "PEM of who signed the server's certificate"
+        "--certificate FILE",
+        "PEM file of the authority that signed the server's certificate",
     )
     output: Path | None = argument(
-        "--output DIR", "gets report.json, requests.csv and latency.png"
+        "--output DIR", "folder for report.json, requests.csv and latency.png"
     )
-    quiet: bool = argument("--quiet", "print the table alone")
-    json: bool = argument("--json", "print a JSON object")
+    quiet: bool = argument("--quiet", "print only the table")
+    json: bool = argument("--json", "print one JSON object")
 
 
 def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
@@ -132,21 +136,20 @@ def loadtest(arguments: LoadtestArguments) -> dict[str, Any]:
 
 LOADTEST = Command(
     name="loadtest",
-    arguments=LoadtestArguments,
     run=loadtest,
-    summary="find out how much a server bears",
+    summary="measure the latency and throughput of a server",
     description="""\
-Asks a model server, ours or TF Serving's, as many do at once, and tells how long they
-wait: percentiles from the moment a request was due, answers a second, errors, and what
-the server says of its queue, its batches and its memory.
+Sends concurrent requests to a model server, Transbeam's or TF Serving's, and reports
+percentiles of the latency from the time a request was due, responses per second,
+errors, and the server's own metrics of its queue, its batches and its memory.
 
   transbeam loadtest http://localhost:8501 --name demo --text 'It is a [MASK].'
   transbeam loadtest grpc://localhost:8500 --name demo --clients 1 8 --input texts.txt
   transbeam loadtest http://localhost:8501 --name demo --rate 50 100 --text 'A [MASK].'
   transbeam loadtest http://localhost:8501 --name pairs --text A. --with second_text=B.
 
-Clients ask again when they are answered (a closed loop); with --rate requests come by
-chance, whatever the server does (an open loop).
+By default, each client sends its next request when it has the response (a closed
+loop). With --rate, requests arrive at random times at a fixed mean rate (an open loop).
 """,
 )
 

@@ -31,29 +31,29 @@ class PredictArguments(OptionalRunArguments):
 
     texts: tuple[str, ...] = argument(
         "--text TEXT",
-        "a text (with a [MASK] in it for a masked language model); may be given again; "
-        "export.examples of CONFIG if left out",
+        "a text (with a [MASK] for a masked language model); repeatable; "
+        "export.examples of CONFIG by default",
         default=(),
     )
     second_texts: tuple[str, ...] = argument(
         "--second-text TEXT",
-        "the other half of a pair; once for each --text",
+        "the second text of a pair; once for each --text",
         default=(),
     )
     images: tuple[Path, ...] = argument(
         "--image PATH",
-        "a JPEG or PNG file, for a model of images; may be given again",
+        "a JPEG or PNG file, for an image model; repeatable",
         default=(),
     )
     input: Path | None = argument(
         "--input FILE",
-        "many texts, or paths of images, one a line; or as .jsonl "
-        '{"text": ..., "second_text": ...} or {"image": ...}',
+        'file of texts or of paths of images, one per line; or .jsonl with {"text": '
+        '..., "second_text": ...} or {"image": ...}',
     )
-    output: Path | None = argument("--output FILE", "their predictions, as .jsonl")
+    output: Path | None = argument("--output FILE", "file for the predictions, .jsonl")
     model: Path | None = argument(
         "--model DIR",
-        "another SavedModel: its version folder or the one above",
+        "another SavedModel: its version folder or the folder above",
         group=_OTHERS,
     )
     server: str | None = argument(
@@ -62,11 +62,13 @@ class PredictArguments(OptionalRunArguments):
         group=_OTHERS,
     )
     name: str | None = argument(
-        "--name NAME", "the model at the server; CONFIG's if left out", group=_OTHERS
+        "--name NAME",
+        "the model's name on the server; CONFIG's name by default",
+        group=_OTHERS,
     )
     token_file: Path | None = argument(
         "--token-file FILE",
-        "contains the access token that the server requires",
+        "file with the access token that the server requires",
         group=_OTHERS,
     )
     certificate: Path | None = argument(
@@ -76,7 +78,7 @@ class PredictArguments(OptionalRunArguments):
     )
     timeout: int = argument(
         "--timeout SECONDS",
-        "timeout of a request with its retries; 30 if left out",
+        "time limit of a request with its retries; 30 by default",
         default=30,
         group=_OTHERS,
     )
@@ -117,15 +119,14 @@ def predict_command(arguments: PredictArguments) -> dict[str, Any]:
 
 PREDICT = Command(
     name="predict",
-    arguments=PredictArguments,
     run=predict_command,
     summary="predict texts or images with an exported model",
     description="""\
-Predicts with an exported model, from raw text: the words for each [MASK], the class or
-the number of a text or a pair, its continuation. Or from images: the class of each.
+Predicts with an exported model. From raw text: the words for each [MASK], the class or
+the number for a text or a pair, or a continuation. From images: the class of each.
 
-The model is the SavedModel of a run (CONFIG), another on this machine (--model), or one
-behind a server, ours or TF Serving's (--server):
+The model is the SavedModel of a run (CONFIG), another SavedModel on this machine
+(--model), or a model on a server, Transbeam's or TF Serving's (--server):
 
   transbeam predict configs/demo.yaml --text 'It is a [MASK].'
   transbeam predict --server http://localhost:8501 --name demo --text 'It is a [MASK].'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transbeam.configs.cli.argument_parser import ArgumentGroup, argument
 from transbeam.configs.cli.arguments import CONFIG_HELP, OptionalRunArguments
-from transbeam.serving.server.configuration.limits import HOW, Limits
+from transbeam.serving.server.configuration.limits import REQUESTS, Limits
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
 
 # Rights of a token, repeated here: importing `base.auth` would delay --help by 0.5 s.
@@ -37,10 +37,10 @@ def _share(text: str) -> float:
     return share
 
 
-_SERVED = ArgumentGroup("what is served, one of these")
-_WHERE = ArgumentGroup("where")
+_SERVED = ArgumentGroup("models (exactly one of these)")
+_WHERE = ArgumentGroup("addresses and access")
 _WRITTEN = ArgumentGroup(
-    "what is written down",
+    "logs",
     "Nothing by default: what clients send is private.",
 )
 
@@ -52,8 +52,8 @@ class ServedModelArguments(OptionalRunArguments):
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None, group=_SERVED)
     model: Path | None = argument(
         "--model DIR",
-        "the folder above a SavedModel's version folders; or one of these, which is "
-        "served alone",
+        "a SavedModel: the folder above its version folders, or one version folder, "
+        "which is then the only version served",
         group=_SERVED,
     )
     model_config_file: Path | None = argument(
@@ -62,7 +62,7 @@ class ServedModelArguments(OptionalRunArguments):
         group=_SERVED,
     )
     name: str | None = argument(
-        "--name NAME", "the name of --model in requests; the folder's name if left out"
+        "--name NAME", "the name of --model in requests; the folder's name by default"
     )
 
 
@@ -72,43 +72,54 @@ class AddressArguments:
 
     host: str = argument(
         "--host HOST",
-        "the address to listen on; this machine alone by default, and 0.0.0.0 for all",
+        "the address to listen on; only this machine by default, 0.0.0.0 for all "
+        "interfaces",
         default="127.0.0.1",
         group=_WHERE,
     )
     rest_port: int = argument(
-        "--rest-port N", "8501 if left out", default=8501, type=_port, group=_WHERE
+        "--rest-port N",
+        "port for REST; 8501 by default",
+        default=8501,
+        type=_port,
+        group=_WHERE,
     )
     port: int = argument(
-        "--port N", "gRPC: 8500 if left out", default=8500, type=_port, group=_WHERE
+        "--port N",
+        "port for gRPC; 8500 by default",
+        default=8500,
+        type=_port,
+        group=_WHERE,
     )
     grpc_socket_path: Path | None = argument(
         "--grpc-socket-path FILE",
-        "a Unix socket for gRPC, beside the port: clients of this machine connect to "
-        "unix:FILE. Who may write to it may ask: the user alone, with an ordinary "
-        "umask",
+        "a Unix socket for gRPC in addition to the port: local clients connect to "
+        "unix:FILE. Users with write permission for it can send requests; with the "
+        "usual umask, only yours",
         group=_WHERE,
     )
     token_file: Path | None = argument(
         "--token-file FILE",
-        "has secrets, one of which clients must show as `Authorization: Bearer "
-        "SECRET`; a line each, and behind it what it is for, if not for all: "
+        "file of access tokens, one per line; clients must send one as "
+        "`Authorization: Bearer TOKEN`. Words after a token limit it to these rights: "
         f"{', '.join(RIGHTS)}",
         group=_WHERE,
     )
     allow_reload_from: tuple[Path, ...] = argument(
         "--allow-reload-from DIR",
-        "let clients change by HandleReloadConfigRequest which models there are; new "
-        "ones may lie below DIR alone. May be given several times. A SavedModel is a "
-        "program: whoever may write there may run one here",
+        "let clients change the served models with HandleReloadConfigRequest; new "
+        "models must be below DIR. Repeatable. A SavedModel is a program: users with "
+        "write permission there can run code here",
         default=(),
         group=_WHERE,
     )
     certificate: Path | None = argument(
-        "--certificate FILE", "PEM, for TLS; with --key", group=_WHERE
+        "--certificate FILE", "PEM file for TLS; with --key", group=_WHERE
     )
-    key: Path | None = argument("--key FILE", "PEM, for TLS", group=_WHERE)
-    cors: bool = argument("--cors", "let pages of other origins ask", group=_WHERE)
+    key: Path | None = argument("--key FILE", "PEM file for TLS", group=_WHERE)
+    cors: bool = argument(
+        "--cors", "allow requests from pages of other origins", group=_WHERE
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,19 +128,20 @@ class BatchingArguments:
 
     batching_parameters_file: Path | None = argument(
         "--batching-parameters-file FILE",
-        "TF Serving's: max_batch_size { value: 32 } and so on",
-        group=HOW,
+        "batching parameters in TF Serving's format: max_batch_size { value: 32 } and "
+        "so on",
+        group=REQUESTS,
     )
     enable_per_model_batching_parameters: bool = argument(
         "--enable-per-model-batching-parameters",
-        "read them from the batching_params.pbtxt in each version's folder; versions "
-        "without one are not batched",
-        group=HOW,
+        "read batching parameters from batching_params.pbtxt in each version's "
+        "folder; versions without this file are not batched",
+        group=REQUESTS,
     )
     no_batching: bool = argument(
         "--no-batching",
-        "run each request as it came, and not with others of about its length",
-        group=HOW,
+        "run each request alone instead of together with others of about its length",
+        group=REQUESTS,
     )
 
 
@@ -139,29 +151,28 @@ class LoadingArguments:
 
     dry_run: bool = argument(
         "--dry-run",
-        "load the models, run their warm-up requests, hold their answers to the golden "
-        "questions against the export's, and stop: with 0 if all is well. Nothing is "
-        "listened on",
-        group=HOW,
+        "load the models, run their warm-up requests, compare their answers to the "
+        "golden requests with those at export, and exit; 0 if all agree. No port is "
+        "opened",
+        group=REQUESTS,
     )
     poll: int = argument(
         "--poll SECONDS",
-        "between two looks for new versions; 1 if left out",
+        "interval of the search for new versions; 1 by default",
         default=1,
-        group=HOW,
+        group=REQUESTS,
     )
     model_config_file_poll_wait_seconds: int = argument(
         "--model-config-file-poll-wait-seconds SECONDS",
-        "until --model-config-file is read again, and again; never for 0, or if left "
-        "out",
+        "interval of rereading --model-config-file; 0, the default: never",
         default=0,
         type=_seconds,
-        group=HOW,
+        group=REQUESTS,
     )
     allow_version_labels_for_unavailable_models: bool = argument(
         "--allow-version-labels-for-unavailable-models",
-        "let new labels be for versions that do not answer yet",
-        group=HOW,
+        "allow labels for versions that are not available yet",
+        group=REQUESTS,
     )
 
 
@@ -183,7 +194,7 @@ class LogArguments:
     )
     log_sample: float | None = argument(
         "--log-sample SHARE",
-        "of the requests to write, drawn by chance: 0 to 1, all if left out",
+        "share of the requests to write, chosen at random: 0 to 1, the default",
         type=_share,
         group=_WRITTEN,
     )

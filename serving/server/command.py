@@ -214,15 +214,14 @@ def _log_to(console: Console) -> None:
 
 SERVE = Command(
     name="serve",
-    arguments=ServeArguments,
     run=serve,
-    summary="answer questions over REST and gRPC",
+    summary="serve models over REST and gRPC",
     description="""\
-Answers questions about the exported model of a run, or about any SavedModels, over REST
-and gRPC, with the contract of TF Serving: what asks this server can ask that one.
+Serves the exported model of a run, or any SavedModels, over REST and gRPC with the API
+of TF Serving: a client of one server works with the other.
 
-New versions in a model's folder are found, warmed up and put in the place of the old
-ones without a request being lost. For production there is the stock image,
-tensorflow/serving; docs/serving.md tells what is different here.
+New versions in a model's folder are found and warmed up, and replace the old ones
+without a lost request. In production, the stock image tensorflow/serving can be used;
+docs/serving.md lists the differences.
 """,
 )

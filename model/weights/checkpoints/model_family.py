@@ -118,7 +118,8 @@ class Family:
 
     Attributes:
         model_type: The family's name in `config.json`.
-        prefix: Prefix of the backbone's names in a model with a head.
+        prefix: Prefix of the backbone's names in a model with a head; None for
+            `model_type` and a dot.
         rows: Returns the table of names for a description.
         read: Returns a description from `config.json` and the tensor names.
         write: Returns `config.json` from a description.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from transbeam.configs.cli.argument_parser import ArgumentGroup, argument, at_least_one
 
-HOW = ArgumentGroup("how")
+REQUESTS = ArgumentGroup("batching, limits and reloading")
 
 
 def _mebibytes(text: str) -> int:
@@ -39,51 +39,54 @@ class Limits:
 
     body_bytes: int = argument(
         "--max-body-mb N",
-        "larger requests are refused; 16 if left out",
+        "maximum size of a request body in MB; 16 by default",
         default=16 * 2**20,
         type=_mebibytes,
-        group=HOW,
+        group=REQUESTS,
     )
     text_bytes: int = argument(
         "--max-text-bytes N",
-        "of all texts of a request; 2,097,152 if left out: one text as long takes a "
-        "small tagger seconds, and 300 MB of memory",
+        "maximum size of all texts of a request; 2,097,152 by default: a text of this "
+        "length takes a small tagger seconds and 300 MB of memory",
         default=2**21,
-        group=HOW,
+        group=REQUESTS,
     )
     rows: int = argument(
-        "--max-rows N", "of a request; 16,384 if left out", default=2**14, group=HOW
+        "--max-rows N",
+        "maximum number of rows of a request; 16,384 by default",
+        default=2**14,
+        group=REQUESTS,
     )
     answer_seconds: float = argument(
         "--timeout SECONDS",
-        "that an answer may take; 30 if left out",
+        "time limit of a request; 30 by default",
         default=30.0,
         type=at_least_one,
-        group=HOW,
+        group=REQUESTS,
     )
     body_seconds: float = argument(
         "--body-timeout SECONDS",
-        "that a body may take to come; 30 if left out",
+        "time limit for receiving a request body; 30 by default",
         default=30.0,
         type=at_least_one,
-        group=HOW,
+        group=REQUESTS,
     )
     stop_strings: int = argument(
         "--max-stop-strings N",
-        "strings that may end a text; requests with more are refused; 64 if left out",
+        "maximum number of stop strings of a request; 64 by default",
         default=64,
-        group=HOW,
+        group=REQUESTS,
     )
     stop_bytes: int = argument(
         "--max-stop-bytes N",
-        "of each of these strings; 1024 if left out",
+        "maximum size of a stop string; 1024 by default",
         default=1024,
-        group=HOW,
+        group=REQUESTS,
     )
     model_seconds: tuple[tuple[str, float], ...] = argument(
         "--model-timeout NAME=SECONDS",
-        "--timeout of one model alone; may be given several times",
+        "--timeout of one model; repeatable",
         default=(),
         type=_model_seconds,
-        group=HOW,
+        group=REQUESTS,
     )

@@ -33,7 +33,7 @@ def default_connections(descriptors: int | None = None) -> int:
 
 
 _GROUP = ArgumentGroup(
-    "how clients may ask", "Connections beyond these limits are ended."
+    "limits of connections", "Connections that exceed a limit are closed."
 )
 
 
@@ -58,59 +58,64 @@ class ConnectionLimits:
 
     line_bytes: int = argument(
         "--max-line-bytes N",
-        "of a path (414) or a header (431); 8,192 if left out",
+        "maximum size of a path (else 414) or a header (else 431); 8,192 by default",
         default=8 * 2**10,
         group=_GROUP,
     )
     head_bytes: int = argument(
         "--max-header-bytes N",
-        "of all headers of a request, or of its metadata over gRPC; 65,536 if left out",
+        "maximum size of all headers of a request, or of its gRPC metadata; 65,536 by "
+        "default",
         default=64 * 2**10,
         group=_GROUP,
     )
     headers: int = argument(
-        "--max-headers N", "of a request; 100 if left out", default=100, group=_GROUP
+        "--max-headers N",
+        "maximum number of headers of a request; 100 by default",
+        default=100,
+        group=_GROUP,
     )
     head_seconds: float = argument(
         "--header-timeout SECONDS",
-        "until a request's headers are there; 30 if left out",
+        "time limit for receiving a request's headers; 30 by default",
         default=30.0,
         group=_GROUP,
         type=at_least_one,
     )
     idle_seconds: float = argument(
         "--idle-timeout SECONDS",
-        "that a connection is kept without a request; 75 if left out",
+        "time after which an idle connection is closed; 75 by default",
         default=75.0,
         group=_GROUP,
         type=at_least_one,
     )
     unread_seconds: float = argument(
         "--write-timeout SECONDS",
-        "that a client may read nothing of its answer; then it is given up; 30 if left "
-        "out",
+        "time after which the connection of a client that reads nothing of its "
+        "response is closed; 30 by default",
         default=30.0,
         group=_GROUP,
         type=at_least_one,
     )
     age_seconds: float = argument(
         "--max-connection-age SECONDS",
-        "of a connection over gRPC; then its client connects anew; 3,600 if left out",
+        "maximum age of a gRPC connection; its client then reconnects; 3,600 by "
+        "default",
         default=3600.0,
         group=_GROUP,
         type=at_least_one,
     )
     calls: int = argument(
         "--max-calls N",
-        "over gRPC at once, from all connections; 1,000 if left out",
+        "maximum number of concurrent gRPC calls on all connections; 1,000 by default",
         default=1000,
         group=_GROUP,
     )
     connections: int = argument(
         "--max-connections N",
-        "at once, at each door; if left out, by the limit of open files (ulimit -n): "
-        f"half of what it is above {_RESERVED_DESCRIPTORS}, and {_MOST_CONNECTIONS:,} "
-        "at most",
+        "maximum number of concurrent connections per port; by default half of the "
+        f"limit of open files (ulimit -n) beyond {_RESERVED_DESCRIPTORS}, at most "
+        f"{_MOST_CONNECTIONS:,}",
         default=default_connections,
         group=_GROUP,
     )

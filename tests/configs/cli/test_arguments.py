@@ -32,6 +32,7 @@ from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.objectives.traits import TRAITS
 from transbeam.model.__main__ import main as check_main
 from transbeam.serving import __main__ as serving_main
+from transbeam.serving.predict.command import PredictArguments
 
 REPOSITORY = Path(__file__).parents[3]
 DEMO = str(REPOSITORY / "configs" / "demo.yaml")
@@ -364,7 +365,7 @@ def test_run_closes_with_a_question_that_its_model_can_be_asked(
     (line,) = re.findall(r"^  transbeam (predict .*)", capsys.readouterr().out, re.M)
     asked = []
 
-    def predict_command(arguments):
+    def predict_command(arguments: PredictArguments) -> None:
         assert arguments.config == file
         assert bool(arguments.images) == (kind == "image_classification")
         given = *arguments.texts, *arguments.second_texts, *arguments.images
