@@ -62,18 +62,12 @@ class RMSNormalization(TokenwiseLayer):
     Args:
         epsilon: float. Added to the mean square.
 
-    Call arguments:
-        inputs: float tensor of any shape; its last axis is normalized.
-
-    Returns:
-        Same shape, in the compute dtype. Computed in float32.
+    Call arguments, returned value and masking are those of `LayerNormalization`.
 
     Example:
     >>> norm = RMSNormalization()
     >>> ops.convert_to_numpy(norm(ops.array([[1.0, -1.0, 7.0, 7.0]]))).round(4)
     array([[ 0.2, -0.2,  1.4,  1.4]], dtype=float32)
-
-    Masking: passes the Keras mask through unchanged.
 
     References:
         - [Zhang & Sennrich, 2019](https://arxiv.org/abs/1910.07467), equation 4

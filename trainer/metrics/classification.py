@@ -6,6 +6,7 @@ import numpy as np
 
 from transbeam.trainer.metrics.counts import (
     ClassCounts,
+    Weights,
     mean,
     ratio,
     real_pairs,
@@ -28,10 +29,7 @@ class ClassificationScores:
     labels: tuple[str, ...]
 
     def statistics(
-        self,
-        predictions: np.ndarray,
-        targets: np.ndarray,
-        weights: np.ndarray | None = None,
+        self, predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
         """The counts of each unit: a record or text, which the bootstrap resamples.
 
@@ -111,7 +109,7 @@ def confusion(
     predictions: np.ndarray,
     targets: np.ndarray,
     labels: tuple[str, ...],
-    weights: np.ndarray | None = None,
+    weights: Weights = None,
 ) -> np.ndarray:
     """Computes the confusion matrix.
 
@@ -153,10 +151,7 @@ class LabelSetScores:
     labels: tuple[str, ...]
 
     def statistics(
-        self,
-        predictions: np.ndarray,
-        targets: np.ndarray,
-        weights: np.ndarray | None = None,
+        self, predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
         """Computes the counts of each text; `scores` takes their sums.
 

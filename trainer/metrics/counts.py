@@ -7,6 +7,9 @@ import numpy as np
 
 from transbeam.configs.base.errors import DataError
 
+# The weights of targets, 0 for padding; None if all targets are real.
+Weights = np.ndarray | None
+
 
 class TargetPairs(NamedTuple):
     """The `M` real targets of all units, with their predictions.
@@ -23,7 +26,7 @@ class TargetPairs(NamedTuple):
 
 
 def real_pairs(
-    predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
+    predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
 ) -> TargetPairs:
     """Selects real targets, without padding and other positions of weight 0.
 

@@ -19,6 +19,7 @@ from transbeam.configs.base.bio_tags import EntityTags, marks_entities
 from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import (
     ClassCounts,
+    Weights,
     real_pairs,
     require_labels,
     tally,
@@ -55,10 +56,7 @@ class TaggingScores:
         return EntityTags(self.labels).types
 
     def statistics(
-        self,
-        predictions: np.ndarray,
-        targets: np.ndarray,
-        weights: np.ndarray | None = None,
+        self, predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
         """Counts the tags and the entities of each sentence.
 

@@ -7,6 +7,7 @@ needed.
 """
 
 import importlib.metadata
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -17,7 +18,35 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.trainer.metrics.counts import mean
 
 
-class SacrebleuMetric:
+class TextMetric(ABC):
+    """Base class: compares generated texts with references."""
+
+    def statistics(
+        self, predictions: Sequence[str], targets: Sequence[str]
+    ) -> np.ndarray:
+        """Computes the statistics of each pair of texts.
+
+        Args:
+            predictions: The generated texts.
+            targets: The reference of each generated text.
+
+        Returns:
+            float64 (n, k).
+
+        Raises:
+            ConfigError: The library is not installed.
+            ValueError: There are not as many predictions as targets.
+        """
+        if len(predictions) != len(targets):
+            raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
+        return np.array(self._rows(predictions, targets), np.float64)
+
+    @abstractmethod
+    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
+        """Returns a row of numbers for each pair."""
+
+
+class SacrebleuMetric(TextMetric):
     """Base class of the metrics that sacrebleu computes.
 
     Attributes:
@@ -33,27 +62,8 @@ class SacrebleuMetric:
         scorer.corpus_score(["one"], [["one"]])  # sets the number of references
         return str(scorer.get_signature())
 
-    def statistics(
-        self, predictions: Sequence[str], targets: Sequence[str]
-    ) -> np.ndarray:
-        """The statistics of each pair of texts, as computed by sacrebleu.
-
-        Args:
-            predictions: The generated texts.
-            targets: The reference of each generated text.
-
-        Returns:
-            float64 (n, k).
-
-        Raises:
-            ConfigError: sacrebleu is not installed.
-            ValueError: There are not as many predictions as targets.
-        """
-        if len(predictions) != len(targets):
-            raise ValueError(f"{len(predictions)} predictions, {len(targets)} targets")
-        scorer = self._scorer()
-        rows = scorer._extract_corpus_statistics(predictions, [targets])
-        return np.array(rows, np.float64)
+    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
+        return self._scorer()._extract_corpus_statistics(predictions, [targets])
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Computes the score from each of the sums (..., k)."""
@@ -119,11 +129,12 @@ class ChrF(SacrebleuMetric):
 
 
 @dataclass(frozen=True)
-class Rouge:
+class Rouge(TextMetric):
     """[ROUGE](https://aclanthology.org/W04-1013): mean F1 of texts, between 0 and 1.
 
     ROUGE-1, ROUGE-2 and ROUGE-L, over words, word pairs and the longest common
-    subsequence. Only the letters a to z are parts of words, so it is for English.
+    subsequence. The statistics are these three numbers of a pair and 1: k = 4. Only the
+    letters a to z are parts of words, so it is for English.
 
     Args:
         stem: If true, Porter's stemmer makes "runs" and "running" the same word.
@@ -145,29 +156,14 @@ class Rouge:
         version = importlib.metadata.version("rouge-score")
         return f"stem:{'yes' if self.stem else 'no'}|rouge-score:{version}"
 
-    def statistics(
-        self, predictions: Sequence[str], targets: Sequence[str]
-    ) -> np.ndarray:
-        """Four numbers per pair: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, and 1.
-
-        Args:
-            predictions: The generated texts.
-            targets: The reference of each generated text.
-
-        Returns:
-            float64 (n, 4).
-
-        Raises:
-            ConfigError: rouge-score is not installed.
-            ValueError: There are not as many predictions as targets.
-        """
+    def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
         library = _library("rouge_score.rouge_scorer")
         scorer = library.RougeScorer(list(_ROUGE), use_stemmer=self.stem)
         rows = []
         for prediction, target in zip(predictions, targets, strict=True):
             found = scorer.score(target, prediction)
             rows.append([*(found[kind].fmeasure for kind in _ROUGE), 1])
-        return np.array(rows, np.float64).reshape(-1, len(_ROUGE) + 1)
+        return np.reshape(rows, (-1, len(_ROUGE) + 1))
 
     def scores(self, sums: np.ndarray) -> dict[str, np.ndarray]:
         """Computes `rouge1`, `rouge2` and `rougeL` from sums (..., 4)."""

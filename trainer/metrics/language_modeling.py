@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transbeam.trainer.metrics.counts import mean, real_pairs
+from transbeam.trainer.metrics.counts import Weights, mean, real_pairs
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,7 @@ class TokenAccuracy:
     """Top-1 accuracy of masked or next tokens, for any vocabulary."""
 
     def statistics(
-        self,
-        predictions: np.ndarray,
-        targets: np.ndarray,
-        weights: np.ndarray | None = None,
+        self, predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
         """Two numbers per record: correct predictions and targets.
 

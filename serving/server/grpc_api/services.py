@@ -100,28 +100,19 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return await self._ask(context, "Predict", request.model_spec.name, answer)
 
     async def Classify(self, request: Any, context: Any) -> Any:
-        spec = request.model_spec
-        return await self._ask(
-            context,
-            "Classify",
-            spec.name,
-            lambda: self._service.run_examples(
-                "classify",
-                _target(request),
-                spec.signature_name,
-                request.input,
-                self._deadline(spec.name, context),
-            ),
-        )
+        return await self._run_examples("Classify", request, context)
 
     async def Regress(self, request: Any, context: Any) -> Any:
+        return await self._run_examples("Regress", request, context)
+
+    async def _run_examples(self, method: str, request: Any, context: Any) -> Any:
         spec = request.model_spec
         return await self._ask(
             context,
-            "Regress",
+            method,
             spec.name,
             lambda: self._service.run_examples(
-                "regress",
+                method.lower(),
                 _target(request),
                 spec.signature_name,
                 request.input,
