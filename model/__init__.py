@@ -2,5 +2,5 @@
 
 Read `build.py` first, then `encoder.py`, `stack/layer_factory.py` and
 `layers/block.py`.
-Everything is written in `keras.ops`, so it runs on any Keras backend.
+The model is written in `keras.ops`, so it runs on any Keras backend.
 """

@@ -33,7 +33,8 @@ def build_decoder(
 ) -> keras.Model:
     """Builds the decoder that a config describes: it predicts the next token.
 
-    Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width; `B`, `T` are free.
+    Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width; `B` and `T` are
+        dynamic.
 
     Args:
         config: The `model` section of a run.
@@ -99,11 +100,11 @@ def score_tokens(
     """Computes vocabulary logits: float32 `(B, T, V)`.
 
     If a tied embedding is narrower than `x`, a dense layer projects `x` to its width.
-    The weight of this layer is not the transpose of the embedding projection: the layer
-    has its own weight in ALBERT's head, and in OPT-350M, a decoder with a narrow
-    embedding. The layer is small compared to the embedding, and the transpose would
-    ignore the position embeddings and the norm that lie between the embedding and its
-    projection. The layer has no bias, as in OPT.
+    The dense layer's weight is not the transpose of the embedding projection: it is a
+    separate weight in ALBERT's head, and in OPT-350M, a decoder with a narrow
+    embedding. The dense layer is small compared to the embedding, and the transpose
+    would ignore the position embeddings and the norm that lie between the embedding and
+    its projection. The dense layer has no bias, as in OPT.
 
     An untied output matrix is as wide as `x`: wide outputs with narrow embeddings work
     better than the reverse (Chung et al.).

@@ -35,7 +35,7 @@ def build_encoder(
     With and without packing, the weights are the same, in the same order and with the
     same names: train on rows with several documents, serve one document per row.
 
-    Shapes: `B` batch, `T` length, `D` hidden width; `B` and `T` are free.
+    Shapes: `B` batch, `T` length, `D` hidden width; `B` and `T` are dynamic.
 
     Args:
         config: The `model` section of a run.
@@ -45,7 +45,7 @@ def build_encoder(
             segments, and all tokens belong to the first segment.
         dtype: A Keras dtype policy such as `"mixed_bfloat16"`, or None for the
             global one.
-        seed: Seed of the initial weights and of dropout; None for random ones.
+        seed: Seed of the initial weights and of dropout; None for a random seed.
 
     Returns:
         A functional model. Inputs, all int32 `(B, T)`, by name: `token_ids`; then

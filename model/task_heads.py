@@ -39,8 +39,9 @@ def predict_masked(
     """Computes the logits of masked tokens: float32 `(B, P, V)`.
 
     BERT's head: a further dense layer and norm, then the transposed token embedding and
-    a bias for each token. It is applied to masked positions only. With a narrow
-    embedding the dense layer and the norm have its width: ALBERT's head.
+    a bias for each token. The head is applied to masked positions only. If the
+    embedding is narrow, the dense layer and the norm have the embedding's width, as in
+    ALBERT's head.
 
     References:
         - [Lan et al., 2019](https://arxiv.org/abs/1909.11942); the head is in the

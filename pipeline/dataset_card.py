@@ -238,8 +238,8 @@ def bars(counts: Sequence[int], what: str, of: str) -> Markup:
 
     Args:
         counts: `counts[i]` is the number of items with the value i.
-        what: The name of the value, below the axis.
-        of: The name of the items, beside the axis.
+        what: The name of the value, the label of the horizontal axis.
+        of: The name of the items, the label of the vertical axis.
 
     Returns:
         An `<svg>` element; empty if all counts are 0.

@@ -2,8 +2,9 @@
 
 Records contain ids; the evaluation of generated text, or an error analysis, needs the
 texts and answers of the corpus. The documents of the validation split are stored in the
-data folder. The documents of a test set are read by this module, with the same readers,
-tokenizer and objective, into a folder of the same layout.
+data folder. The documents of a test set are read by this module, with the readers,
+tokenizer and objective of the training data, into a folder with the layout of a data
+folder.
 """
 
 import shutil
@@ -70,8 +71,8 @@ class HeldOut:
     def batches(self, *columns: str) -> Iterator[DocumentBatch]:
         """Yields the documents, one batch per document part, with the given columns.
 
-        Other columns stay on disk, and only one part at a time is in memory, as images
-        would need most of the memory.
+        Other columns stay on disk, and only one document part at a time is in memory,
+        as the images of all parts may not fit in memory.
         """
         for part, rows in zip(self.parts, self.rows, strict=True):
             yield part.only(columns).take(rows)

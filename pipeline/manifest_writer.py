@@ -45,10 +45,10 @@ def write_results(
     inputs: dict[str, Any],
     files: Sequence[SourceFile],
 ) -> dict[str, Any]:
-    """Sums the results of all parts and writes them, the manifest last.
+    """Sums the results of all document parts; writes them, the manifest last.
 
     Args:
-        folder: The job's folder, with the markers of all parts.
+        folder: The job's folder, with the markers of all document parts.
         config: The run's configuration.
         inputs: The configuration keys that the records depend on.
         files: The files of the corpus.
@@ -57,7 +57,8 @@ def write_results(
         The result of the data stage.
 
     Raises:
-        DataError: Too much was quarantined, or no record was made for training.
+        DataError: Too many documents or bytes were quarantined, or no record was made
+            for training.
     """
     check_quarantine(config, folder)
     counts = sum_document_counts(folder)
@@ -133,7 +134,7 @@ def write_results(
 
 
 def _buckets(config: RunConfig) -> list[dict[str, Any]]:
-    """Returns the features of each bucket; empty for a packed data set."""
+    """Returns the features of each length bucket; empty for records of one length."""
     runs = bucket_runs(config)
     return [
         {"sequence_length": run.data.sequence_length, "features": _features(run)}

@@ -83,7 +83,7 @@ def writing(path: Path | str) -> Generator[None, None, None]:
 
     Raises:
         ArtifactError: The disk is full, permission is denied, a file exists where a
-            folder is needed, ...
+            folder is needed, or the like.
 
     Example:
     >>> with writing("runs/demo"):
@@ -101,7 +101,7 @@ def writing(path: Path | str) -> Generator[None, None, None]:
 
 
 def write_atomically(path: Path | str, content: str | bytes) -> None:
-    """Writes a file atomically: readers see the old content or all of the new.
+    """Writes a file atomically: at any time it has its old or its complete new content.
 
     Args:
         path: The file; its folder must exist.

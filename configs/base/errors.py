@@ -1,12 +1,13 @@
 """The errors a user can cause, each printed without a traceback (exit code 2).
 
-A message contains the position, the value found, the expected one and a remedy.
-Anything that is not a `UserError` is a bug: it keeps its traceback and exits with 1.
+An error message contains the position in the file, the value found, the expected value
+and a remedy. An exception that is not a `UserError` is a bug: its traceback is printed
+and the exit code is 1.
 """
 
 
 class UserError(Exception):
-    """An error that the user can fix. Base class of the three classes below."""
+    """An error that the user can fix. Base class of the errors in this module."""
 
 
 class ConfigError(UserError):

@@ -17,17 +17,17 @@ def option(
     maximum: float | None = None,
     doc: str | None = None,
 ) -> Any:
-    """Declares one key of a configuration section that is more than its default.
+    """Declares a configuration key that has more than a default, such as a range.
 
-    The key's description for `transbeam explain` is the string literal below it: one
-    sentence or a few, with the unit of measurement, which the key's name has too.
+    The key's description for `transbeam explain` is the string literal below the key: a
+    few sentences with the unit of measurement, which is also part of the key's name.
 
     Args:
         default: The value if the key is left out. Without a default the key is
             required. A mutable or nested default is given as a zero-argument callable.
         minimum: Smallest allowed value (numbers only), inclusive.
         maximum: Largest allowed value (numbers only), inclusive.
-        doc: The description, where several sections have the same key.
+        doc: The description of a key that several sections share.
 
     Example:
     >>> @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def check_options(section: Any) -> None:
     """Checks the ranges of numbers in a section that was constructed in Python.
 
     For values from a YAML file, the loader has already checked the ranges and reported
-    the line. Sections call this in their `__post_init__`.
+    the line. The dataclasses of sections call this function in their `__post_init__`.
 
     Raises:
         ConfigError: A number is not finite, or not between its `minimum` and `maximum`.

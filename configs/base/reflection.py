@@ -96,7 +96,7 @@ def _default(declared: dataclasses.Field[Any]) -> Any:
 
 
 def split_optional(annotation: Any) -> tuple[Any, bool]:
-    """Removes `None` from a union; also returns whether it was a member.
+    """Removes `None` from a union; also returns whether `None` was a member.
 
     Example:
     >>> split_optional(bool | None)

@@ -32,7 +32,7 @@ CONFIG_HELP = "the YAML file of a run, or a run's folder"
 
 @dataclass(frozen=True, kw_only=True)
 class Invocation:
-    """A call of a command: configuration, run folder, console."""
+    """An invocation of a command, with its configuration, run folder and console."""
 
     config: RunConfig
     config_file: Path
@@ -54,7 +54,8 @@ class Invocation:
         >>> invocation.command("data")
         'transbeam data demo.yaml --run runs/demo --set seed=3'
 
-        `--set` is left out if the run's folder has the same configuration.
+        If the run's folder already contains the command's configuration, the folder is
+        given as CONFIG and `--set` is left out.
         """
         words = ["transbeam", name, str(self.config_file)]
         if self.overrides and self._is_saved():
@@ -67,7 +68,7 @@ class Invocation:
         return shlex.join(words)
 
     def _is_saved(self) -> bool:
-        """Returns whether the run's folder, given as CONFIG, has this configuration."""
+        """Returns whether the run's folder contains this command's configuration."""
         try:
             saved = load_run(self.run_folder)
         except ConfigError:
@@ -123,7 +124,7 @@ class RunArguments(FolderArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class OptionalRunArguments(FolderArguments):
-    """Arguments of commands that take CONFIG or, instead, another model."""
+    """Arguments of commands that accept another model instead of CONFIG."""
 
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None)
 
@@ -148,7 +149,7 @@ def read_invocation(
 
     Args:
         arguments: The parsed arguments, with `config` given.
-        with_model: Whether the command uses the model, not only the records.
+        with_model: True if the command uses the model, not only the records.
         rules: Further checks of the configuration; see
             `transbeam.configs.loader.export_support`.
 

@@ -41,7 +41,7 @@ class Console:
         self._print(text)
 
     def result(self, text: str) -> None:
-        """Prints a stage's result, the last line of the stage."""
+        """Prints the result of a stage, as the last line of the stage's output."""
         self._print(self._bold(text))
 
     def heading(self, text: str) -> None:
@@ -79,7 +79,7 @@ class Console:
     ) -> Generator[Bar, None, None]:
         """Shows the progress and the speed of some work.
 
-        On a terminal this is a progress bar, elsewhere occasional plain lines.
+        On a terminal the progress is a bar, elsewhere occasional plain lines.
 
         Args:
             label: Label of the progress bar, such as `training`.

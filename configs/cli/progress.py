@@ -18,7 +18,7 @@ _MOST_SAMPLES = 256
 
 
 class Pace:
-    """The speed of some work, once it is stable.
+    """Estimates the speed of work, and reports it once it is stable.
 
     The first sample includes one-time costs, such as compilation, and is excluded. The
     speed is reported once the speeds over the last half and over the last quarter of
@@ -311,7 +311,7 @@ def _first_line(task: "Task", parts: dict[str, str], width: int) -> "RenderableT
 
 
 def amount(value: float) -> str:
-    """Formats a number with about three significant digits; a large number keeps all.
+    """Formats a number with three significant digits, or all of its integer digits.
 
     Example:
     >>> amount(1234567.8), amount(12.345), amount(0.01234), amount(3)

@@ -1,8 +1,8 @@
 """Checks that a run's model is compatible with its records and the weights it loads.
 
-These rules are not part of `RunConfig`, because a run that only makes records, or
-scores texts with another model, has no `model` section. `transbeam check` applies these
-rules, and so does every command that uses the model.
+The rules of this module are not part of `RunConfig`, because a run that only makes
+records, or scores texts with another model, has no `model` section. `transbeam check`
+and every command that uses the model apply the compatibility rules.
 """
 
 from typing import Any, cast

@@ -1,7 +1,7 @@
 """`transbeam explain`: prints the schema, for authors of configurations.
 
-The left column is YAML with the defaults filled in, ready to be copied; the right one
-describes each key and its allowed values.
+The left column is YAML with the defaults filled in, ready to be copied; the right
+column describes each key and its allowed values.
 """
 
 import json
@@ -157,7 +157,7 @@ def _rows_below(
         section: The section.
         kind: Its kind.
         indent: The indentation of each row.
-        described: The keys described so far; those described here are appended.
+        described: The keys described so far; newly described keys are appended.
     """
     keys = _own_keys(section)
     before = {one.key.name: one for one in described if one.kind != kind}
@@ -186,7 +186,7 @@ def _rows_below(
 def _row_referring(
     key: ConfigKey, known: _DescribedKey, kind: str, indent: str
 ) -> tuple[str, str]:
-    """A row for a key with kinds described earlier; shows its default if it differs."""
+    """A row that refers to an earlier key with the same kinds; shows a new default."""
     sections = section_kinds(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
     if sections == known.sections:

@@ -22,7 +22,7 @@ _KEYS = section_keys(FileInheritanceConfig)
 def read_root(
     text: str, file: str, chain: Chain = (), *, lines: bool = True
 ) -> YamlSection:
-    """Reads a configuration's keys, merged over those of the file that it extends.
+    """Reads a configuration's keys, merged over the keys of the file that it extends.
 
     Args:
         text: The YAML.
@@ -55,7 +55,7 @@ def read_root(
 
 
 def _extended(name: str, where: str, file: str, chain: Chain) -> YamlSection:
-    """Reads the file that another one extends, without the key `name`.
+    """Reads a file that another file extends, without the key `name`.
 
     With an inherited name, the run would use the other run's folder and move its stages
     aside.

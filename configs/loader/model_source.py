@@ -1,8 +1,9 @@
 """`model: {preset: bert_base}` and `model: {init_from: runs/bert}`.
 
-Both keys select a complete model; the other keys of the section modify it. They are
-replaced by that model's keys before the configuration is parsed, so a run has the same
-configuration and fingerprints as one whose keys are all written by hand.
+The keys `preset` and `init_from` each select a complete model; the other keys of the
+section modify it. `preset` and `init_from` are replaced by the selected model's keys
+before the configuration is parsed, so a run has the same configuration and fingerprints
+as a run whose keys are all written by hand.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ def with_model_source(
 
     Raises:
         ConfigError: The preset or the run does not exist, or the run has no model; or
-            both keys, or two sources of initial weights, are given.
+            both `preset` and `init_from`, or two sources of initial weights, are given.
     """
     model = root.nodes.get("model")
     if not isinstance(model, YamlSection):

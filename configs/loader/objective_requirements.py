@@ -138,7 +138,7 @@ def _parts(source: Source | None) -> Iterator[SingleSource]:
 def pieces_needed(objective: Objective) -> tuple[str, ...]:
     """The special pieces that an objective requires, by the names of `SpecialIds`.
 
-    Sentinels are counted by `SpanCorruptionConfig.num_sentinels`.
+    Sentinels are not included: their number is `SpanCorruptionConfig.num_sentinels`.
     """
     return traits(objective).pieces
 

@@ -207,7 +207,7 @@ def _selected_kind(
 
 
 def _without_outdated_keys(chosen: type, node: YamlSection, path: str) -> YamlSection:
-    """Drops an extended file's keys that only kinds other than the chosen one have.
+    """Drops keys of an extended file that the chosen kind lacks but another kind has.
 
     A misspelled key belongs to no kind, so it is kept, and rejected later.
     """

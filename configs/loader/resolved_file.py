@@ -15,7 +15,7 @@ def resolved_file(run: ResolvedRun) -> str:
     r"""Returns the written keys as YAML; a comment gives the origin of each.
 
     Keys that are not written anywhere have their defaults and are left out. Loading the
-    text results in the same run.
+    YAML text gives an equal configuration.
 
     Example:
     >>> from transbeam.configs.loader.yaml_config import parse_resolved

@@ -110,7 +110,7 @@ class Stage:
         return self._finished_file.exists() or self._unfinished_file.exists()
 
     def result_if_done(self, inputs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The stage's result, if it is finished and was made from these inputs."""
+        """The result, if the stage is finished and was made from the given inputs."""
         if not self._finished_file.exists():
             return None
         record = self.load()
@@ -237,14 +237,14 @@ class Stage:
                 moved_to.parent.rmdir()
 
     def finish(self, inputs: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Marks the stage as finished. All of its files must be on the disk by now."""
+        """Marks the stage as finished. The stage's files must already be on disk."""
         record = self._new_record(inputs) | {"result": dict(result)}
         write_json(self._finished_file, record)
         with writing(self._unfinished_file):
             self._unfinished_file.unlink(missing_ok=True)
 
     def require(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Loads the result of a stage on which another one depends.
+        """Loads the result of a stage on which another stage depends.
 
         Raises:
             ArtifactError: The stage is missing, unfinished, or made from other inputs;
@@ -361,8 +361,9 @@ def _is_made_from(record: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
 def _given(value: Any) -> Any:
     """Removes keys without effect: nulls, and defaults of options added later.
 
-    Stages of older versions lack the keys of later options. Without these keys they
-    have the same inputs as a new stage that leaves the options at their defaults.
+    The inputs of stages that older versions made lack the keys of options added later.
+    Without nulls and defaults of later options, the inputs of an old stage equal those
+    of a new stage that leaves the later options at their defaults.
 
     Example:
     >>> _given({"model": {"embedding_dim": None, "num_layers": 2}, "seed": None})

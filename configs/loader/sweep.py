@@ -143,7 +143,7 @@ def _values(key: str, node: Node) -> tuple[str, ...]:
 
 
 def _flow(node: Node, nested: bool = False) -> str:
-    """Formats a node as YAML on one line; nested texts are quoted, for their commas."""
+    """Formats a node as YAML on one line, with quotes around nested texts."""
     if isinstance(node, YamlScalar):
         quotes = node.quoted or (nested and isinstance(node.value, str))
         return json.dumps(node.text, ensure_ascii=False) if quotes else node.text

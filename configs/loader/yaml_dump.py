@@ -32,7 +32,7 @@ _Dumper.add_representer(str, _text_node)
 
 
 def dump_run(config: RunConfig) -> str:
-    """Dumps a configuration as YAML with all defaults; it loads as an equal one."""
+    """Dumps a configuration as YAML with all defaults, ready to be loaded again."""
     return dump_sections(vars(config))
 
 

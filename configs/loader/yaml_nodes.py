@@ -70,10 +70,11 @@ class YamlList:
 
 @dataclass(frozen=True)
 class YamlSection:
-    """Keys and their values. The `where` of each value is the position of its key.
+    """A YAML mapping. The `where` of each value is the position of its key.
 
-    `outdated` lists keys of an extended file whose `kind` the extending file changed; a
-    key that the new kind does not have is ignored.
+    `outdated` lists the section's keys from an extended file, if the extending file
+    changed the section's `kind`; an outdated key that the new kind does not have is
+    ignored.
     """
 
     where: str
@@ -100,7 +101,7 @@ def resolve(text: str) -> bool | int | float | str | None:
 
 
 def is_blank(node: Node) -> bool:
-    """Checks that a key has no value at all."""
+    """Checks if a key has no value, as in `key:`."""
     return isinstance(node, YamlScalar) and node.text == "" and not node.quoted
 
 
@@ -136,7 +137,8 @@ def compose(text: str, locate: Callable[[int], str], path: str = "") -> Node | N
         The root node; None if there are only blanks and comments.
 
     Raises:
-        ConfigError: The text is not YAML, or uses an unsupported part of it.
+        ConfigError: The text is not YAML, or uses a feature of YAML that is not
+            supported.
 
     Example:
     >>> compose("steps: 100", "run.yaml:{}".format).nodes["steps"]

@@ -90,8 +90,8 @@ class SlidingWindowAttentionConfig(WindowAttentionConfig):
 class GlobalWindowAttentionConfig(WindowAttentionConfig):
     """A sliding window plus global tokens, as in Longformer.
 
-    The global tokens are the first of each document: they attend to all tokens, all
-    tokens attend to them, and they have separate projections.
+    The first tokens of each document are global: they attend to all tokens, all tokens
+    attend to them, and they have separate projections.
     """
 
     kind: Literal["global_window"] = "global_window"

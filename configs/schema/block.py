@@ -1,7 +1,7 @@
 """The exchangeable parts of a block: position, norm, feed-forward, residual.
 
-Each is a tagged union: `kind` selects the part, which has its own keys. Attention is in
-`attention.py`.
+Each part is configured by a tagged union: the key `kind` selects the variant, which has
+its own keys. Attention is in `attention.py`.
 """
 
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ class SinusoidalPositionConfig:
 class RelativeBiasPositionConfig:
     """A learned bias per head and distance, added to the attention scores (T5).
 
-    All blocks of a stack share one table. Small distances have a bucket each; larger
-    ones share buckets of increasing width (Raffel et al., 2020, 2.1).
+    All blocks of a stack share one table of biases. Small distances have a bucket each;
+    larger ones share buckets of increasing width (Raffel et al., 2020, 2.1).
     """
 
     kind: Literal["relative_bias"] = "relative_bias"
@@ -68,8 +68,9 @@ class RelativeBiasPositionConfig:
 class AlibiPositionConfig:
     """A linear penalty on distance, with a slope per head (Press et al., 2022).
 
-    It has no weights and adds nothing to the embeddings; a decoder extrapolates beyond
-    its training length. In an encoder the distance is symmetric.
+    ALiBi has no weights and adds nothing to the embeddings; a decoder extrapolates
+    beyond its training length. In an encoder the penalty depends on the absolute
+    distance.
     """
 
     kind: Literal["alibi"] = "alibi"
@@ -79,9 +80,10 @@ class AlibiPositionConfig:
 class DirectedAlibiPositionConfig:
     """ALiBi for encoders: half of the heads favor keys on the left, half on the right.
 
-    A symmetric distance does not distinguish the tokens before and after. Heads form
-    pairs with the same slope, from 1 down, one head for each direction. This variant
-    was designed for Transbeam and has no paper.
+    A penalty on the absolute distance does not distinguish earlier from later tokens.
+    Heads form pairs, one head for each direction, with the same slope: 1 for the first
+    pair, smaller for each further pair. Directed ALiBi was designed for Transbeam and
+    has no paper.
     """
 
     kind: Literal["directed_alibi"] = "directed_alibi"
@@ -248,14 +250,14 @@ class ScaledResidualConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ReZeroResidualConfig:
-    """x + a * dropout(f(x)), a learned from 0 (ReZero; Bachlechner et al., 2020)."""
+    """ReZero: x + a * dropout(f(x)), a initially 0 (Bachlechner et al., 2020)."""
 
     kind: Literal["rezero"] = "rezero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPathResidualConfig:
-    """Stochastic depth: skips f for random rows in training (Huang et al., 2016)."""
+    """Stochastic depth: skips sub-layers for random rows (Huang et al., 2016)."""
 
     kind: Literal["drop_path"] = "drop_path"
     rate: float = option(0.1, minimum=0.0, maximum=0.99)

@@ -57,7 +57,8 @@ class LanguageRulesConfig:
 class QualityRulesConfig:
     """Gopher's quality filter (Rae et al., 2021, A.1.1).
 
-    The rules are tuned for web pages: short documents, such as single sentences, fail.
+    The rules are tuned for web pages, and drop short documents, such as single
+    sentences.
     """
 
     minimum_words: int = option(50, minimum=0)
@@ -175,7 +176,7 @@ class PersonalDataConfig:
     """Replacement of personal data by placeholders in angle brackets.
 
     Personal data are found by regular expressions, which do not cover names and postal
-    addresses. For more, configure your own function as `hook`.
+    addresses. To replace other personal data, configure your own function as `hook`.
     """
 
     emails: bool = True
@@ -203,7 +204,7 @@ class CleaningConfig:
     """Normalization and filters of documents. Dropped documents are counted by reason.
 
     Texts are normalized in the order of the keys, then filtered. Rules that are left
-    out are not applied. All rules read `text` only.
+    out are not applied. All rules read only the document's field `text`.
     """
 
     normalization: Literal["none", "nfc", "nfkc"] = "none"

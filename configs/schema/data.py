@@ -21,9 +21,10 @@ class PackedLayoutConfig:
 class BucketedLayoutConfig:
     """One document per record, in buckets by length; not for all objectives.
 
-    This layout supports the objectives `masked`, `causal` and `prefix`, and
+    Bucketed records support the objectives `masked`, `causal` and `prefix`, and
     classification and regression of texts, pairs and tokens. A document is put into the
-    shortest record that it fits into; one that fits into none is truncated.
+    shortest record that it fits into; a document that is longer than all records is
+    truncated.
     """
 
     kind: Literal["bucketed"] = "bucketed"
@@ -49,7 +50,7 @@ class NearDuplicatesConfig:
     """Near-duplicate detection with MinHash.
 
     A document is represented by the set of its shingles, sequences of a few words. The
-    similarity of two documents is the Jaccard index of their sets.
+    similarity of two documents is the Jaccard index of their sets of shingles.
     """
 
     similarity: float = option(0.8, minimum=0.3, maximum=1.0)
@@ -70,9 +71,9 @@ class NearDuplicatesConfig:
 class DeduplicationConfig:
     """Removal of exact and near-duplicate documents.
 
-    One document of each group of duplicates is kept, a document of the validation split
-    if the group contains any. If there are several candidates, the one with the
-    smallest hash is kept.
+    One document of each group of duplicates is kept: a validation document, if the
+    group contains one. Among several eligible documents, the one with the smallest hash
+    is kept.
     """
 
     exact: bool = True

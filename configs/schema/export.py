@@ -194,7 +194,7 @@ def example_texts(objective: Objective, example: str) -> tuple[str, ...]:
     ('It rains.', 'Is it wet?')
 
     Raises:
-        ConfigError: The objective needs a pair, and the example is not one.
+        ConfigError: The objective needs a pair of texts, and the example is not a pair.
     """
     if len(input_names(objective)) == 1:
         return (example,)

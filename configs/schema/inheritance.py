@@ -1,7 +1,8 @@
 """Keys that inherit values from another file, preset or run.
 
-These keys are resolved before the configuration is parsed into dataclasses: a run's
-configuration contains the inherited values, not the keys themselves.
+The keys `extends`, `preset` and `init_from` are resolved before the configuration is
+parsed into dataclasses: a run's configuration contains the inherited values, not the
+keys themselves.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """`model`: a Transformer block of five exchangeable parts, and the stack of blocks.
 
-The parts are in `configs/schema/attention.py` and `configs/schema/block.py`. This
-module rejects combinations that are not supported, with the reason.
+The parts of a block are configured in `configs/schema/attention.py` and
+`configs/schema/block.py`. This module rejects combinations that are not supported, with
+the reason.
 """
 
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ class StackConfig:
         return attention.head_dim or self.hidden_dim // attention.num_heads
 
     def _check_attention(self, attention: Attention, key: str, *, causal: bool) -> None:
-        """Checks an attention against the rest of the stack."""
+        """Checks that an attention fits the other settings of its stack."""
         if attention.head_dim is None and self.hidden_dim % attention.num_heads:
             raise ConfigError(
                 f"hidden_dim={self.hidden_dim} is not a multiple of "

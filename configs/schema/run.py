@@ -111,7 +111,7 @@ class RunConfig:
                 )
 
     def _check_objective(self) -> None:
-        """Checks the other sections against the kind of objective."""
+        """Checks that the other sections are allowed for the kind of objective."""
         kind = self.objective.kind
         if self.data.deduplication.near and not traits(self.objective).text_alone:
             raise ConfigError(

@@ -168,7 +168,7 @@ def common_steps(schedule: Schedule, steps: int, others: int) -> int:
     """Counts the initial steps with equal learning rates in two trainings.
 
     Args:
-        schedule: The schedule, with a number of warm-up steps.
+        schedule: The schedule, in which the number of warm-up steps is set.
         steps: Total steps of the first training.
         others: Total steps of the second training.
 

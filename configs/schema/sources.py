@@ -67,7 +67,8 @@ class WarcSourceConfig:
 class PythonDocsSourceConfig:
     """The docstrings of installed Python packages, read from their source files.
 
-    The packages are parsed, never imported. This corpus needs no download.
+    The packages are parsed, never imported. Docstrings of installed packages are a
+    corpus that needs no download.
     """
 
     kind: Literal["python_docs"] = "python_docs"

@@ -100,7 +100,7 @@ def is_template(column: str) -> bool:
 
 
 def columns_in(column: str, key: str = "text") -> list[str]:
-    """The columns used for a text: the named one, or the fields of its template."""
+    """The columns used for a text: the named column, or the fields of a template."""
     return template_fields(key, column) if is_template(column) else [column]
 
 

@@ -57,9 +57,9 @@ class ByteBPEConfig:
 class UnigramConfig:
     """SentencePiece's unigram model as in T5, learned from the training split.
 
-    This tokenizer is suited to running text. For code, where indentation and line ends
-    matter, use byte-level BPE (`byte_bpe`), which decodes every text exactly and has
-    tokens for several spaces.
+    The unigram model is suited to natural-language text. For code, where indentation
+    and line ends matter, use byte-level BPE (`byte_bpe`), which decodes every text
+    exactly and has tokens for several spaces.
     """
 
     kind: Literal["unigram"] = "unigram"

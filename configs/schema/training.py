@@ -197,8 +197,8 @@ class TrainingConfig:
         """Replaces an omitted number of warm-up steps by its default.
 
         Args:
-            steps: The number to use if the configuration has none; None for the default
-                share of all steps.
+            steps: The number of warm-up steps to use if the configuration has none;
+                None for the default share of all steps.
         """
         schedule = self.schedule
         if schedule.warmup_steps is None and steps is not None:

@@ -1,9 +1,10 @@
-"""Detects processor features that are announced but do not work.
+"""Detects processor features that are reported as available but do not work.
 
 TensorFlow's kernels query the processor for its instructions. Some virtual machines
-announce AMX, Intel's matrix unit, but hide the part of CPUID that describes the layout
-of its tiles. The kernels then configure no tiles, and the first product of bfloat16
-matrices kills the process with `Illegal instruction`.
+report AMX, Intel's matrix unit, as available but hide the part of CPUID that describes
+the layout of its tiles. Without the tile layout, TensorFlow's kernels configure no
+tiles, and the first product of bfloat16 matrices kills the process with `Illegal
+instruction`.
 """
 
 import platform
@@ -35,7 +36,8 @@ def processor_environment(cpuinfo: Path = _CPUINFO) -> dict[str, str]:
             restricted.
 
     Returns:
-        `ONEDNN_MAX_CPU_ISA` if AMX is announced and cannot be used; else empty.
+        `ONEDNN_MAX_CPU_ISA` if AMX is reported as available but cannot be used; else
+        empty.
 
     Example:
     >>> processor_environment(Path("no/such/file"))

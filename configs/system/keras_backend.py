@@ -2,8 +2,8 @@
 
 Users choose the backend by the environment variable `KERAS_BACKEND`, or in Keras's own
 configuration file. Trainings run on TensorFlow and on JAX. Commands that tokenize
-always run on TensorFlow, because tensorflow_text imports Keras; so do commands that
-write or run a SavedModel.
+always run on TensorFlow, because they use tensorflow_text, which imports Keras;
+commands that write or run a SavedModel also always run on TensorFlow.
 """
 
 import importlib.util

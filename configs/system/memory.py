@@ -56,9 +56,9 @@ def give_back_memory() -> None:
     """Returns freed memory to the system, after a large object was deleted.
 
     The C library of Linux keeps freed memory between blocks that are still in use.
-    After a model is deleted, this can be hundreds of megabytes, which look like a leak
-    and cannot be used by other processes. Where `malloc_trim` does not exist, only
-    Python's reference cycles are collected.
+    After a model is deleted, the freed memory can be hundreds of megabytes, which look
+    like a leak and cannot be used by other processes. Where `malloc_trim` does not
+    exist, only Python's reference cycles are collected.
     """
     settled = gc.get_freeze_count() > 0
     gc.unfreeze()
@@ -73,8 +73,9 @@ def settle() -> None:
     """Excludes all existing objects from Python's garbage collection.
 
     TensorFlow and a model's graph are a million permanent objects. Each time the
-    collector traverses them, all threads pause for a third of a second. Objects that
-    become garbage later are collected by `give_back_memory`.
+    garbage collector traverses all objects of TensorFlow and a model's graph, all
+    threads pause for a third of a second. Objects that become garbage later are
+    collected by `give_back_memory`.
     """
     gc.collect()
     gc.freeze()
@@ -115,7 +116,7 @@ class Memory:
     is_shared: bool = True
 
     def beside_runtime(self) -> "Memory":
-        """Returns the memory that is left for a model before TensorFlow has started.
+        """Returns the memory that remains for a model once TensorFlow has started.
 
         Example:
         >>> Memory("this machine", 2_000_000_000).beside_runtime().size

@@ -14,10 +14,11 @@ _STDOUT, _STDERR = 1, 2
 def output_held_back(*, stdout: bool = True) -> Generator[None, None, None]:
     """Discards output to the process's stdout and stderr; shows it on an error.
 
-    The TFLite converter and interpreter write messages there that cannot be disabled.
+    The TFLite converter and interpreter write messages to stdout and stderr that cannot
+    be disabled.
 
     Args:
-        stdout: Whether the output to stdout is discarded, too.
+        stdout: If true, the output to stdout is discarded too.
 
     Example:
     >>> with output_held_back():

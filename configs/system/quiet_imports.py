@@ -1,8 +1,8 @@
 """Imports heavy libraries without their log output.
 
-TensorFlow writes to file descriptor 2 from C++ before any log level applies, and
-Apache Beam logs through the root logger, which installs a handler there and makes the
-messages of all other libraries visible from then on.
+TensorFlow writes to file descriptor 2 from C++ before any log level applies, and Apache
+Beam's first message to the root logger installs a handler that makes the messages of
+all other libraries visible.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _IMPORTING = threading.Lock()
 
 
 def quiet_environment() -> dict[str, str]:
-    """Environment for a child process that suppresses the same log output.
+    """Environment for a child process that suppresses the libraries' log output.
 
     Variables that the user has set are kept.
 
@@ -46,8 +46,8 @@ def quiet_import(*modules: str) -> None:
         modules: Dotted names, such as `tensorflow`.
 
     Raises:
-        ImportError: A module cannot be imported. Other exceptions of the import are
-            passed on as well.
+        ImportError: A module cannot be imported. Other exceptions that the import
+            raises are not caught.
 
     Example:
     >>> quiet_import("json", "xml.dom")
@@ -89,7 +89,8 @@ def _garbage_ignored() -> Generator[None, None, None]:
     """A context whose new objects are excluded from garbage collection for good.
 
     TensorFlow's modules are half a million objects that live as long as the process.
-    Traversing them takes a fifth of the import, and over a second at Python's exit.
+    The garbage collector would spend a fifth of the import time, and over a second at
+    Python's exit, on traversing the objects of TensorFlow's modules.
     """
     was_enabled = gc.isenabled()
     gc.collect()  # otherwise existing garbage would be kept too
@@ -109,7 +110,8 @@ def _hidden(*modules: str) -> Generator[None, None, None]:
     Keras, which TensorFlow imports, would load matplotlib for its image galleries,
     which takes a fifth of TensorFlow's import time, and scikit-learn for its wrappers,
     which takes a quarter of the remaining time. TensorFlow would load JAX to convert
-    JAX functions to TFLite, which takes a seventh of the time that is then left.
+    JAX functions to TFLite, which takes a seventh of the import time that remains
+    without matplotlib and scikit-learn.
     """
     hidden = [module for module in modules if module not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]

@@ -81,8 +81,8 @@ def prune_heads(
     Args:
         model: A model of `build_encoder`, `build_decoder`, `build_seq2seq` or
             `build_model`; it is not changed.
-        heads: The heads to remove, from 0, by the path of their attention, such as
-            `{"encoder_layer_0/self_attention": [1, 3]}`.
+        heads: Indices (from 0) of the heads to remove, by the path of their attention
+            layer, such as `{"encoder_layer_0/self_attention": [1, 3]}`.
 
     Returns:
         A new model with the remaining weights.

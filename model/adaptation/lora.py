@@ -47,7 +47,7 @@ def enable_lora(
 
     Args:
         model: A built model.
-        rank: Number of rows of `B`.
+        rank: Rank of the adapters: the number of rows of `B`.
         alpha: Scale of the adapters; None for `rank`.
         targets: Patterns of the paths of dense layers, such as `"*/self_attention/*"`.
         seed: Seed of `A`.

@@ -65,9 +65,9 @@ def pruned_config(
         `feedforward.intermediate_dim`.
 
     Raises:
-        ConfigError: Nothing would be removed, groups would differ in size, or the
-            configuration cannot express which heads remain, because slopes or random
-            blocks depend on a head's index.
+        ConfigError: No head or unit would be removed, groups of query heads would
+            differ in size, or the configuration cannot express which heads remain,
+            because slopes or random blocks depend on a head's index.
 
     Example:
     >>> small = pruned_config(EncoderConfig(hidden_dim=64), heads=3, intermediate=100)

@@ -26,12 +26,13 @@ def quantise(
     """Quantizes the weights of dense layers and of token embeddings, in place.
 
     Computation stays in float: only storage shrinks, by almost 4 or 8 times if most
-    weights are in dense layers. On a CPU this saves memory and download size but no
-    time: TensorFlow dequantizes a kernel whenever it multiplies with it.
+    weights are in dense layers. On a CPU quantization saves memory and download size
+    but no time: TensorFlow dequantizes a kernel whenever it multiplies with it.
 
     A kernel has one scale for each column in int8, and for each 128 numbers of a column
-    in int4. A token embedding has one scale for each token, and 8 bits in both modes.
-    Norms, biases and the small tables of positions and segments are not quantized.
+    in int4. A token embedding has one scale for each token, and 8 bits in int8 and in
+    int4 mode. Norms, biases and the small tables of positions and segments are not
+    quantized.
 
     The model is saved and loaded like any other. To load a `.weights.h5` file of a
     quantized model, first build the model and quantize it in the same way.

@@ -91,9 +91,9 @@ def choose(
 ) -> dict[str, list[int]]:
     """Selects the most important heads and units of each sub-layer.
 
-    All sub-layers keep the same number, because a configuration has a single value.
-    Importances are compared only within a sub-layer, so the normalization between
-    blocks that both papers use is not needed.
+    All sub-layers keep the same number of heads or units, because a configuration has a
+    single value for all blocks. Importances are compared only within a sub-layer, so
+    the normalization between blocks in both of the referenced papers is not needed.
 
     If one bias table serves all self-attentions of a stack (T5), the same heads are
     kept in all of them, by their summed importance.
@@ -104,7 +104,8 @@ def choose(
         new: The section with fewer heads or units; see `pruned_config`.
 
     Returns:
-        The indices to keep, in order, of each sub-layer that shrinks.
+        The sorted indices of the heads or units to keep, for each sub-layer that
+        shrinks.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -136,11 +137,11 @@ def of_some_parts(
 
     Args:
         weights: Weights by path.
-        kept: The result of `choose`.
+        kept: The result of `choose`: the indices to keep, by sub-layer.
         model: The `model` section of the run in which the weights were trained.
 
     Returns:
-        Pairs of path and values.
+        Pairs of a weight's path and the weight's values.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -21,7 +21,7 @@ class Sparsity:
 
     Attributes:
         by_weight: Share of zeros in each weight, by path.
-        total: Share of zeros in all these weights together.
+        total: Share of zeros over all the weights in `by_weight`.
     """
 
     by_weight: dict[str, float]
@@ -116,8 +116,8 @@ def prune_weights(
 def keep_zeros(model: keras.Model, *, targets: Sequence[str] = KERNELS) -> Sparsity:
     """Keeps the current zeros at zero during training.
 
-    The zeros define the mask, so a pruned model loaded from a file needs only this
-    call.
+    The zeros define the mask, so a pruned model loaded from a file needs only a call of
+    this function.
 
     Args:
         model: A built model.

@@ -17,7 +17,7 @@ def derive_seed(seed: int | None, *names: str) -> int | None:
         names: The path of the part, outermost name first.
 
     Returns:
-        An int in `[0, 2**31)`, the same in every process; None when `seed` is.
+        An int in `[0, 2**31)`, the same in every process; None if `seed` is None.
 
     Example:
     >>> derive_seed(17, "encoder_layer_0", "query")
@@ -64,11 +64,12 @@ def seeded(
     """Copies an initializer, with a seed derived from names.
 
     Keras initializers store their seed, so one instance shared by two weights of the
-    same shape gives both the same values. Here a layer keeps one initializer and one
-    seed, and each of its weights uses a copy.
+    same shape gives both the same values. A layer keeps one initializer and one seed,
+    and each of its weights uses a copy of the initializer with a different seed.
 
     Args:
-        initializer: A Keras initializer or its name. Its seed, if any, is replaced.
+        initializer: A Keras initializer or its name. The initializer's own seed, if
+            any, is replaced.
         seed: Seed of the layer, or None for different values each time.
         names: The path of the weight in the layer, outermost name first.
 

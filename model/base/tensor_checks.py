@@ -1,7 +1,7 @@
 """Checks of the inputs of layers.
 
-Ranks, dtypes and lengths are known while a graph is traced, so checking them costs
-nothing when it runs. Values are known and checked only in eager execution, so that
+Ranks, dtypes and lengths are known while a graph is traced, so checking them adds no
+cost when the graph runs. Values are known and checked only in eager execution, so that
 compiled models have no cost.
 """
 
@@ -53,7 +53,7 @@ def check_integers(tensor, name: str) -> None:
 def check_rows(tensor, inputs, name: str) -> None:
     """Checks that a tensor has one integer or bool for each token of the inputs.
 
-    Unknown lengths match any other.
+    An unknown batch size or length matches any size.
 
     Args:
         tensor: int or bool, expected to be `(B, T)`.
@@ -61,8 +61,8 @@ def check_rows(tensor, inputs, name: str) -> None:
         name: The tensor's name in the error.
 
     Raises:
-        ValueError: The shape differs, or the dtype is neither an integer dtype nor
-            bool.
+        ValueError: The shape is not `(B, T)`, or the dtype is neither an integer dtype
+            nor bool.
 
     Example:
     >>> check_rows(np.ones((2, 3), "int32"), np.ones((2, 4, 8)), "padding_mask")
@@ -105,7 +105,8 @@ def check_range(ids, limit: int, name: str, advice: str = "") -> None:
         advice: A hint that is appended to the error message.
 
     Raises:
-        ValueError: An id is below 0, or not below `limit`; only in eager execution.
+        ValueError: An id is below 0, or not below `limit`; checked only in eager
+            execution.
 
     Example:
     >>> check_range(np.array([[3, 10]]), 10, "token_ids")

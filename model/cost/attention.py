@@ -60,7 +60,7 @@ def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> 
     Args:
         attention: The config of the attention.
         head_dim: Width of a head.
-        length: Tokens of the sequence.
+        length: Number of tokens of the sequence.
         causal: True for a decoder.
 
     Example:
@@ -112,7 +112,7 @@ def _global_window(attention: GlobalWindowAttentionConfig, length: int) -> Reach
 
 
 def _block_sparse(attention: BlockSparseAttentionConfig, length: int) -> Reach:
-    """Cost of neighboring, outermost and random blocks, and of outermost queries."""
+    """Cost of block sparse attention, including the queries of outermost blocks."""
     size = attention.block_size
     seen = _width((size, size), size, length) + 2 + attention.num_random_blocks
     return Reach(scores=_blocks(length, size) * size**2 * (seen + 2))
@@ -133,9 +133,10 @@ def _kernel(
 ) -> Reach:
     """Cost of kernel attention: sums of key-value products, multiplied by queries.
 
-    A decoder computes the sums in chunks, within which queries and keys are multiplied.
-    The softmax features of a decoder are computed with two scalings: one for the
-    query-key products within a chunk, one for the sums.
+    A decoder computes the sums of key-value products in chunks; within a chunk, queries
+    are multiplied with keys. A decoder computes its softmax features with two scalings:
+    one for the query-key products within a chunk, one for the sums of key-value
+    products.
     """
     heads, groups = attention.num_heads, attention.key_value_heads
     width = kernel_features(attention, head_dim)

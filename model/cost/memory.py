@@ -18,9 +18,9 @@ For each token, a block of hidden width `D`, with query width `H K`, key and val
 Vocabulary logits are not stored: the loss computes them for some tokens at a time, and
 stores the gradient of the hidden states (`model/kernels/vocabulary_loss.py`).
 
-The count is that of Korthikanti et al. (2022), section 4.1, extended to any precision
-and to what TensorFlow stores for norms and activations, which they count as one kernel
-each.
+The count follows section 4.1 of Korthikanti and others (2022), extended to any
+precision and to the tensors that TensorFlow stores for norms and activations, each of
+which the paper counts as a single kernel.
 
 References:
     - [Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198), section 4.1
@@ -111,7 +111,7 @@ def training_memory(
 
 
 def _scores_held(scores: int, training: TrainingConfig) -> int:
-    """Bytes of logits and softmax of one chunk of tokens, or of all if distilling."""
+    """Bytes of logits and softmax: one chunk of tokens, or all in distillation."""
     if training.distillation is not None:
         return 3 * scores
     return 2 * min(scores, MOST_SCORES)

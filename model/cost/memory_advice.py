@@ -81,7 +81,7 @@ def _ways(
 
 
 def _accumulation(run: RunConfig, found: Memory, replicas: int) -> int | None:
-    """Raises `accumulation` until training fits or to its limit; None if at limit."""
+    """Smallest `accumulation` that fits, or else the largest; None if at the limit."""
     training = run.training
     more = [
         parts

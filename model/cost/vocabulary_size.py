@@ -1,6 +1,7 @@
 """Reads the vocabulary size of a tokenizer from its files.
 
-Only tokens are counted; the stages that use the files validate them.
+This module only counts tokens; the tokenizer's files are validated by the stages that
+use them.
 """
 
 import json

@@ -32,8 +32,8 @@ class DeferredLogits:
 class DeferredLogitsModel:
     """A model with shared weights, whose `logits` are `DeferredLogits`.
 
-    Logits are by far its largest output, and a loss needs them for only a few tokens at
-    a time.
+    Vocabulary logits are by far the largest output of a language model, and a loss
+    needs them for only a few tokens at a time.
     """
 
     def __init__(self, model: keras.Model, vectors: Any, table: keras.layers.Layer):

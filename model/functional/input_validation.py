@@ -26,7 +26,8 @@ def token_inputs(
     """Makes the inputs of one sequence: token ids, with mask or positions.
 
     Args:
-        prefix: `"encoder_"` or `"decoder_"` in an encoder-decoder.
+        prefix: Prefix of the inputs' names: `"encoder_"` or `"decoder_"` in an
+            encoder-decoder, else empty.
         packed: If true, rows hold several documents.
 
     Example:
@@ -74,21 +75,22 @@ class CheckedModel(keras.Model):
 
     A Keras functional model casts inputs to the declared dtypes and removes axes of
     length 1: token ids of 2.7 become 2, an image with values between 0 and 1 turns
-    black, `(2, 6, 1)` is read as `(2, 6)`. Here ids must be integers, of any width if
-    their values fit int32; masks may be bool; an image must be uint8; all inputs must
-    have equally many rows, and those of one sequence equally many tokens.
+    black, `(2, 6, 1)` is read as `(2, 6)`. A `CheckedModel` requires that ids are
+    integers, of any width if their values fit int32; masks may be bool; an image must
+    be uint8; all inputs must have equally many rows, and those of one sequence equally
+    many tokens.
 
-    It checks shapes and dtypes, which costs nothing in a compiled model; and, in eager
-    execution, that 64-bit ids fit 32 bits. Layers check that ids are in range, also in
-    eager execution only (see `TokenEmbedding`). The model is built, called, trained,
-    saved and exported like any functional model.
+    A `CheckedModel` checks shapes and dtypes, which costs nothing in a compiled model;
+    and, in eager execution, that 64-bit ids fit 32 bits. Layers check that ids are in
+    range, also in eager execution only (see `TokenEmbedding`). The model is built,
+    called, trained, saved and exported like any functional model.
 
     Call arguments:
         inputs: dict of tensors by name, or tensors in the order of the names.
 
     Raises:
         ValueError: An input is missing or not declared, or has another rank, dtype or
-            length. Some of these errors are raised by Keras itself.
+            length. Keras itself raises some of the errors.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

@@ -92,13 +92,15 @@ def search(
 ) -> Finished:
     """Searches for the most likely texts, with per-request parameters for each row.
 
-    At each step the best continuations of all beams are ranked together. Among the
-    first `K`, those that end their text are finished; the best `K` others are the next
-    beams. The score of a text is the sum of its log-probabilities, after the logits
-    rules, divided by its length to the power `length_penalty`; both include the token
-    that ended it. `early_stopping` determines when a row is done; if it is not done at
-    the length limit, its beams are ranked with the finished ones. This matches Hugging
-    Face's `generate` with `early_stopping` true or false.
+    At each step the best continuations of all beams are ranked together. Of the `K`
+    best continuations, those that end their text become finished hypotheses; the `K`
+    best continuations that do not end their text become the next beams. The score of a
+    text is the sum of its log-probabilities, after the logits processors, divided by
+    its length to the power `length_penalty`; the sum and the length include the token
+    that ended the text. `early_stopping` determines when the search of a row is done;
+    if it is not done at the length limit, the row's beams are ranked together with its
+    finished hypotheses. The search matches Hugging Face's `generate` with
+    `early_stopping` true or false.
 
     Shapes: `B` batch, `K` beams, `N` new tokens, `V` vocabulary.
 
@@ -106,8 +108,8 @@ def search(
         steps: The model.
         prompt: Ids and mask, int32 `(B, P)`, padded on the left.
         searches: The parameters of each row.
-        config: Its logits rules and stop conditions are used; its method and its
-            `max_new_tokens` are not.
+        config: Generation config, of which only the logits processors and stop
+            conditions are used, not the method and `max_new_tokens`.
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
         width: The largest `num_beams`, `K`; an int, or on TensorFlow a tensor.
         early_stopping: As in `BeamConfig`.
@@ -170,13 +172,13 @@ class _Step:
         Args:
             logits: float32 `(B K, V)`.
             history: The tokens of the beams, `B K` rows.
-            sums: float32 `(B, K)`, their log-probabilities.
+            sums: float32 `(B, K)`, the beams' log-probabilities.
             finished: The best finished hypotheses so far.
             done: bool `(B,)`, rows whose search is over.
 
         Returns:
-            The last four arguments, updated, and the index of each beam's previous row:
-            int32 `(B K,)`.
+            The updated `history`, `sums`, `finished` and `done`, and the index of each
+            beam's previous row: int32 `(B K,)`.
         """
         is_open = ops.logical_not(self.is_over(history, done))[:, None]
         scores, parents, tokens = self._candidates(logits, history, sums)

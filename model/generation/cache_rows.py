@@ -32,9 +32,10 @@ def concatenate_rows(first: Any, second: Any) -> Any:
 
 
 def take_rows(cache: Any, rows: Any) -> Any:
-    """Gathers a cache's rows by index, int32 `(R,)`; prompts must stay the same.
+    """Gathers a cache's rows by index, int32 `(R,)`, among rows with equal prompts.
 
-    Entries of `"context"` depend only on the prompt, and are returned unchanged.
+    Entries of the cache under `"context"` depend only on the prompt, and are returned
+    unchanged.
 
     Example:
     >>> cache = {"key": ops.array([1, 2]), "context": ops.array([7, 7])}

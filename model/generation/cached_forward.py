@@ -20,9 +20,9 @@ class CachedForward:
     """Forward pass of new tokens through the layers.
 
     The cache is a dict: `layers`, a tuple with the cache of each block's
-    self-attention; `padding_mask` `(B, S)` of all slots, 1 also for free ones; with an
-    encoder, under `context` its mask and its keys and values for each block; and
-    `hidden` `(B, S, D)` with `keep_hidden`.
+    self-attention; `padding_mask` `(B, S)` of all slots, 1 also for free slots; in an
+    encoder-decoder `context`, with the encoder's padding mask and its keys and values
+    for each block; and, if `keep_hidden` is true, `hidden` `(B, S, D)`.
     """
 
     def __init__(self, model: keras.Model, stack: LayerStack, keep_hidden: bool):
@@ -74,7 +74,8 @@ class CachedForward:
     def _cast_weights(self):
         """Casts the weights to the compute dtype once, instead of at every step.
 
-        With mixed precision these casts are most of a step's memory traffic.
+        With mixed precision, casting the weights at every step would cause most of a
+        step's memory traffic.
         """
         dtype = self.token_embedding.compute_dtype
         table = self.token_embedding.embeddings
@@ -160,7 +161,7 @@ def _step(block, joined, *arguments):
 
 
 def with_weights(function, weights):
-    """Wraps a function to run with other weight values: pairs of weight and tensor."""
+    """Wraps a function to run with other values of weights: pairs (weight, tensor)."""
     if not weights:
         return function
 
@@ -174,7 +175,7 @@ def with_weights(function, weights):
 
 
 def find_encoder(model: keras.Model) -> keras.Model:
-    """Finds the encoder of an encoder-decoder: from its two inputs to `(B, S, D)`."""
+    """Extracts an encoder-decoder's encoder: ids and mask to output `(B, S, D)`."""
     inputs = {tensor.name: tensor for tensor in model.inputs}
     names = ("encoder_token_ids", "encoder_padding_mask")
     output = LayerStack.from_model(model, "encoder_").output

@@ -1,7 +1,7 @@
 """Continuous batching: rows join and leave a running batch between tokens.
 
 The prompts of a batch are left-padded to end in the same column. A joining row is
-left-padded too, to end in the current column of the others.
+left-padded too, to end in the current column of the running batch.
 
 References:
     - [Yu et al., 2022](https://www.usenix.org/conference/osdi22/presentation/yu),
@@ -61,7 +61,7 @@ class Running(NamedTuple):
         return ops.slice(self.token_ids, (0, self.length - 1), (rows, 1))
 
     def ended(self, stop_token_ids: Sequence[int]) -> tuple[Any, Any]:
-        """Marks finished rows, and those of them that ended with a stop token."""
+        """Marks finished rows, and finished rows that ended with a stop token."""
         finished = ops.zeros_like(self.num_new, dtype="bool")
         for token in stop_token_ids:
             finished = ops.logical_or(finished, ops.equal(self.last[:, 0], token))

@@ -22,10 +22,10 @@ def search_contrastively(
 ) -> dict[str, Any]:
     """Generates by contrastive search; see `transbeam.model.generation.generate`.
 
-    Among the `k` most likely tokens it selects the one with the highest probability
-    minus the largest similarity of its hidden state to those of earlier tokens. For
-    this the model processes all `k` candidates, which also yields the logits after the
-    selected one.
+    Of the `k` most likely tokens, contrastive search selects the token with the highest
+    probability minus the largest similarity of its hidden state to those of earlier
+    tokens. The model processes all `k` candidates to get their hidden states, which
+    also yields the logits after the selected token.
 
     Shapes: `B` batch, `k` candidates, `S` slots, `V` vocabulary, `D` hidden width.
 

@@ -24,9 +24,10 @@ class DecodeFunctions(NamedTuple):
             that all steps share done in advance; None if there are no such
             computations.
 
-    A cache is any nested structure of tensors whose first axis is the batch. If it is a
-    dict, the entries of `"context"` are the same for all rows with the same prompt, and
-    `"hidden"`, float `(B, S, D)`, holds the last hidden state of each token.
+    A cache is any nested structure of tensors whose first axis is the batch. If the
+    cache is a dict, the entries of `"context"` are the same for all rows with the same
+    prompt, and `"hidden"`, float `(B, S, D)`, holds the last hidden state of each
+    token.
     """
 
     prefill: Callable[[Any, Any, Any], tuple[Any, Any]]

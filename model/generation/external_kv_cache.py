@@ -1,8 +1,8 @@
 """Decoding by calls of fixed shapes, with a KV cache owned by the caller.
 
 In a decoding loop inside a graph, the cache is a loop variable. TFLite programs on
-phones have no such loop: they call a function for each token and pass the cache
-returned by the previous call.
+phones have no loop inside the graph: they call a function for each token and pass the
+cache returned by the previous call.
 """
 
 from typing import Any
@@ -27,7 +27,8 @@ class ExternalCacheModel:
 
     Args:
         model: A model of `build_decoder` or `build_seq2seq` without packing, with its
-            weights. Its self-attention must cache each token in a slot.
+            weights. The model's self-attention must cache each token in a slot of its
+            own.
         slots: `C`, the largest number of tokens in a decoder's row.
 
     Example:
@@ -77,11 +78,12 @@ class ExternalCacheModel:
         """Reads more tokens.
 
         Args:
-            token_ids: int32 `(B, Q)`. Padding at the end is allowed: the next call
-                overwrites its cache slots.
-            index: int or int32 scalar, the number of tokens processed before.
+            token_ids: int32 `(B, Q)`. Padding at the end of the tokens is allowed: the
+                next call overwrites the cache slots of the padding.
+            index: int or int32 scalar, the number of tokens processed by earlier calls.
             layers: The cache.
-            context: The result of `encode`.
+            context: The result of `encode`: keys and values of the source for each
+                block.
             context_mask: int32 `(B, S)`, the source's padding mask.
 
         Returns:
@@ -101,8 +103,9 @@ class ExternalCacheModel:
             padding_mask: int32 `(B, Q)`, 0 for padding.
 
         Returns:
-            The cache. To get the logits after the prompt, process its last token again:
-            it then attends to the same tokens.
+            The cache. To get the logits after the prompt, process the prompt's last
+            token again: the repeated token attends to the same tokens, so its output is
+            the same.
         """
         batch, length = token_ids.shape
         prefix = ops.pad(padding_mask, ((0, 0), (0, self.slots - length)))

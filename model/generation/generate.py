@@ -64,7 +64,8 @@ def generate(
         ConfigError: The config names a token that does not exist.
         DataError: A prompt is empty or not padded on the left, or the text would be
             longer than the model can read.
-        ValueError: A tensor has a wrong shape or dtype, or one is missing.
+        ValueError: A tensor has a wrong shape or dtype, or a required tensor is
+            missing.
 
     Example:
     >>> def prefill(token_ids, padding_mask, slots):

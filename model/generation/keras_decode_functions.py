@@ -25,7 +25,8 @@ def decoder_steps(
         keep_hidden: If true, hidden states are cached, as `contrastive` needs.
 
     Raises:
-        ValueError: The model has other inputs, or an attention without a cache.
+        ValueError: The model lacks logits, has inputs other than those of an unpacked
+            model, or has an attention without a cache.
 
     Example:
     >>> from transbeam.configs.schema.generation import GenerationConfig

@@ -22,7 +22,7 @@ class LogitsRules:
 
     Args:
         config: The generation config.
-        vocabulary_size: `V`, to check token ids.
+        vocabulary_size: The vocabulary size `V`, to check token ids.
 
     Raises:
         ConfigError: The config names a token that does not exist.
@@ -65,7 +65,7 @@ class LogitsRules:
 
 
 def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> Any:
-    """Lowers the scores of tokens that occur in the text so far, with its prompt.
+    """Lowers the scores of tokens that occur in the prompt or in the text so far.
 
     Example:
     >>> history = TokenBuffer.allocate(ops.array([[0, 1]]), ops.array([[1, 1]]), room=1)
@@ -164,14 +164,14 @@ def adjust(
 ) -> Any:
     """Applies each row's logits processors to the scores of the next token.
 
-    First the repetition penalty, then the biases; last, tokens that would repeat an
-    n-gram are banned, so that no bias can allow them again. Temperature, `top_k`,
-    `top_p` and `min_p` are applied later.
+    The repetition penalty is applied first, then the biases; last, tokens that would
+    repeat an n-gram are banned, so that no bias can allow them again. Temperature,
+    `top_k`, `top_p` and `min_p` are applied later.
 
     Args:
         scores: float32 `(B, V)`, logits.
-        wanted: The processors of the rows.
-        read: Returns the tokens so far; called only if needed.
+        wanted: The logits processors of each row.
+        read: A function that returns the tokens so far; called only if needed.
         some: The result of `wanted.any()`, computed once before the decoding loop.
 
     Example:
@@ -200,7 +200,7 @@ def adjust(
 
 
 def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
-    """Lowers the scores of tokens that occur in the text so far, with its prompt.
+    """Lowers the scores of tokens that occur in the prompt or in the text so far.
 
     Positive scores are divided and negative ones multiplied, as in Hugging Face's
     `RepetitionPenaltyLogitsProcessor`.
@@ -237,13 +237,14 @@ def add_biases(scores: Any, bias_ids: Any, biases: Any) -> Any:
 def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
     """Bans tokens that would complete an n-gram which already occurs in the text.
 
-    The prompt counts too, as in Hugging Face's `NoRepeatNGramLogitsProcessor`; the rule
-    is that of fairseq's `no_repeat_ngram_size`
+    N-grams of the prompt are banned too, as in Hugging Face's
+    `NoRepeatNGramLogitsProcessor`; the rule is that of fairseq's `no_repeat_ngram_size`
     ([Paulus et al., 2018](https://arxiv.org/abs/1705.04304), section 2.5).
 
     Args:
         scores: float32 `(B, V)`.
-        size: int32 `(B,)`, `n`; 0 for a row without the rule.
+        size: int32 `(B,)`, the length `n` of the n-grams that may not repeat; 0 to
+            allow all n-grams.
         texts: The tokens so far.
     """
     token_ids, real, length = texts

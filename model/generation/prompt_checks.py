@@ -91,8 +91,8 @@ def check_seeds(seeds: Any, token_ids: Any) -> Any:
         The seeds, as a tensor with a 32-bit dtype.
 
     Raises:
-        ValueError: The seeds are missing, or are not one per row; or one does not fit
-            32 bits. In a graph, where values are not known, all 64-bit seeds are
+        ValueError: The seeds are missing, or are not one per row; or a seed does not
+            fit 32 bits. In a graph, where values are not known, all 64-bit seeds are
             rejected.
     """
     if seeds is None:

@@ -12,7 +12,7 @@ def left_pad(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Builds a batch of left-padded prompts.
 
-    All of them end in the same column, after which new tokens are added.
+    All prompts end in the same column, after which new tokens are added.
 
     Args:
         prompts: Tokens of each prompt, at least one per prompt.
@@ -25,7 +25,7 @@ def left_pad(
         `token_ids` and `padding_mask`, both int32 `(B, P)`; the mask is 1 for tokens.
 
     Raises:
-        DataError: There is no prompt, or one without a token.
+        DataError: There are no prompts, or a prompt has no token.
 
     Example:
     >>> token_ids, padding_mask = left_pad([[5], [6, 7]])

@@ -1,7 +1,8 @@
 """Generation for a batch of requests, each with its own parameters.
 
-`GenerationConfig` fixes parameters when a function is traced. Here they are tensors, so
-one traced and exported function serves requests with any parameters.
+`GenerationConfig` fixes parameters when a function is traced. In a `RequestBatch` the
+parameters are tensors, so one traced and exported function serves requests with any
+parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ class RequestBatch(NamedTuple):
     adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
-        """Checks if any row has adjustments: bool scalar, the same at each token."""
+        """Checks if any row has logits processors: bool scalar, equal at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 
@@ -73,8 +74,8 @@ class GenerationResult(NamedTuple):
 
     Attributes:
         token_ids: int32 `(B, N)`, the new tokens, then padding.
-        lengths: int32 `(B,)`, the number of new tokens, with the one that ended the
-            text.
+        lengths: int32 `(B,)`, the number of new tokens, including the token that ended
+            the text.
         finished: bool `(B,)`, true if the text ended at a stop condition and not at its
             maximum length.
     """
@@ -108,8 +109,9 @@ def write_requests(
         requests: The parameters of each row.
         room: The largest `max_new_tokens`, `N`; an int, or on TensorFlow a tensor.
         stop_token_ids: Tokens that end a text.
-        pad_token_id: Padding after texts that end early.
-        ends: Marks texts that have ended for other reasons than a stop token: `(B,)`.
+        pad_token_id: The token that fills the row after a text that ends early.
+        ends: A function that marks the rows whose text ends for another reason than a
+            stop token: `(B,)`.
 
     Example:
     >>> def prefill(token_ids, padding_mask, slots):
@@ -189,7 +191,7 @@ def choose(
         requests: The parameters of each row.
         place: The index of the new token, from 0; int32 scalar, or `(B,)` if rows
             started at different times.
-        read: Returns the tokens so far; called only if needed.
+        read: A function that returns the tokens so far; called only if needed.
         adjusted: The result of `requests.adjusted()`, computed once before the decoding
             loop.
     """

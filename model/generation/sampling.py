@@ -30,8 +30,8 @@ def random_bits(
     Args:
         seeds: int `(B,)`, one for each row.
         position: int or int32 tensor, scalar or `(B,)`: the index of the new token.
-        purpose: The purpose of the numbers, such as `CHOICE`.
-        size: How many numbers per row; None for a single one.
+        purpose: The purpose of the random numbers, such as `CHOICE`.
+        size: Number of random numbers per row; None for a single number.
 
     Returns:
         uint32 `(B, size)`, or `(B,)`.

@@ -32,18 +32,20 @@ def write_ahead(
     """Generates by speculative decoding; see `transbeam.model.generation.generate`.
 
     In each round the draft model proposes `k` tokens, and the model computes the logits
-    of all of them in one step. The longest accepted prefix is kept, followed by the
-    model's own token in place of the first rejected one.
+    of all of them in one step. The longest accepted prefix of the proposal is kept,
+    followed by the model's own token in place of the first rejected token.
 
     All rows advance by the smallest number of tokens that any row has determined. The
     remaining tokens of other rows are generated again, with the same result: every
     random number belongs to an index in the text, not to a round. So a row's text
-    depends neither on other rows nor on `k`. The paper's extra token after `k` accepted
-    ones would break this invariance, and costs as much as another draft token.
+    depends neither on other rows nor on `k`. The extra token that the paper's algorithm
+    adds after `k` accepted tokens would make texts depend on `k`, and costs as much as
+    another draft token.
 
     Args:
         steps: The model.
-        draft: The small model, with the same vocabulary.
+        draft: The draft model, smaller than the verifying model and with the same
+            vocabulary.
         prompt: Token ids and padding mask, int32 `(B, P)`.
         config: The generation config.
         method: Its speculative method.
@@ -115,8 +117,8 @@ def _advance(state, decided, accepted, ends, config):
     Args:
         state: The token buffer, finished rows `(B,)` and lengths `(B,)` before the
             round.
-        decided: `k` int32 tensors `(B,)`, the tokens of the round; those of a row are
-            valid up to its first rejection.
+        decided: `k` int32 tensors `(B,)`, the tokens of the round; the tokens of a row
+            are valid up to its first rejection.
         accepted: `k` bool tensors `(B,)`, true if the token was proposed by the draft
             model.
         ends: `k` bool tensors `(B,)`, true if the token ends the text.

@@ -10,8 +10,8 @@ from transbeam.model.kernels.cache_update import update_slice
 class TokenBuffer(NamedTuple):
     """Rows of tokens whose first columns are filled, and to which tokens are appended.
 
-    All rows are filled to the same column, since prompts are left-padded. Columns after
-    it have no meaning.
+    All rows are filled to the same column, since prompts are left-padded. The content
+    of the columns after the filled ones is undefined.
 
     Shapes: `B` batch, `P` length of the prompts, `L` longest length.
 

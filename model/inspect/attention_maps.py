@@ -26,21 +26,22 @@ def attention_probabilities(
 
     Args:
         model: A model of `transbeam.model`.
-        inputs: Its inputs by name.
+        inputs: The model's inputs, by name.
 
     Returns:
         The probabilities by the path of their attention layer, such as
         `encoder_layer_0/self_attention`: float32 `(B, H, T, S)` for full attention, and
-        for low-rank attention with its projected keys as `S`. For sliding windows they
-        are `(N, B, H, b, S)`, with the keys of a block's window as `S`. Global window
-        and block sparse attention have two entries, because some queries (global
-        tokens, or outermost blocks) attend to their whole document. The first entry,
-        under the layer's path, has shape `(N, B, H, b, S)`, with the keys of a window
-        and then the distant keys as `S`; its rows for these queries have no meaning.
-        The second, under the layer's path with `/global` appended, has the
-        probabilities of these queries, `(N, B, H, T, b)`, one block of keys after the
-        other, which sum to one over all blocks. Kernel attention has no probabilities
-        and is omitted.
+        for low-rank attention with its projected keys as `S`. For sliding windows the
+        probabilities are `(N, B, H, b, S)`, with the keys of a block's window as `S`.
+        Global window and block sparse attention have two entries, because some queries
+        (global tokens, or outermost blocks) attend to their whole document. The first
+        entry, under the layer's path, has shape `(N, B, H, b, S)`, with the keys of a
+        window and then the distant keys as `S`; its rows for queries that attend to
+        their whole document have no meaning. The second entry, under the layer's path
+        with `/global` appended, has the probabilities of the queries that attend to
+        their whole document, `(N, B, H, T, b)`, one block of keys after the other,
+        which sum to one over all blocks. Kernel attention has no probabilities and is
+        omitted.
 
     Example:
     >>> import numpy as np

@@ -8,7 +8,8 @@ from transbeam.model.functional.input_validation import CheckedModel
 def with_hidden_states(model: keras.Model) -> keras.Model:
     """Adds the output of every block to a model's outputs; the weights are shared.
 
-    Distillation compares them between teacher and student; a logit lens reads them.
+    Distillation compares the hidden states of teacher and student; a logit lens applies
+    the output layer to them.
 
     Args:
         model: A model of `transbeam.model`.

@@ -40,7 +40,7 @@ def scaled_dot_product_attention(
         trained: Tensors that are passed to `row_bias` and get gradients, such as a
             table of relative positions. Nothing else in `row_bias` gets a gradient.
         scale: Factor of the scores before the bias is added. TensorFlow fuses scale and
-            bias into the matrix product, so scaling here is cheaper than scaling the
+            bias into the matrix product, so a `scale` costs less than scaling the
             queries beforehand. Scale float16 queries beforehand: their products may
             overflow at 65,504.
 

@@ -80,7 +80,7 @@ class _Rows:
         return tf.ensure_shape(some, self.shape(x))
 
     def are_new(self, number):
-        """Marks rows of a block that are not in the previous one: bool `(C, 1)`."""
+        """Marks rows of a block that are not in the previous block: bool `(C, 1)`."""
         rows = self.start(number) + tf.range(self.size)
         return tf.expand_dims(rows >= number * self.size, 1)
 
@@ -119,7 +119,7 @@ def _cut(query, key) -> _Rows:
 
 @dataclass(frozen=True)
 class _Attention:
-    """The attention and its gradient."""
+    """Attention over blocks of queries, and its gradient."""
 
     row_bias: Callable[..., Any] | None
     scale: float
@@ -253,7 +253,7 @@ def _product(queries, keys, *, transpose_b=False):
 
 
 def _product_over_rows(weights, rows, like):
-    """Sums `(B, H, C, X)` over rows, and over the heads of a group: `(B, G, S, X)`."""
+    """Computes weights.T @ rows, summed over the heads of a group: `(B, G, S, X)`."""
     groups = like.shape[1]
     weights, rows = _to_groups(weights, groups), _to_groups(rows, groups)
     return tf.matmul(weights, rows, transpose_a=True)

@@ -16,7 +16,7 @@ def in_groups(
     trained: Tensors,
     work: Any,
 ) -> Any:
-    """Calls a function of blocks, each with a window of blocks around it.
+    """Calls a function on blocks of a sequence, each with a window around it.
 
     With TensorFlow the function is called for one group of blocks after the other, and
     again for the gradient, so its intermediate results never exist for all blocks at
@@ -26,12 +26,13 @@ def in_groups(
 
     Args:
         function: `function(rows, columns, marks, trained)` returns a tensor like the
-            first of `rows`, with as many blocks as its input. It must be deterministic.
+            first of `rows`, with as many blocks as its input. `function` must be
+            deterministic.
         rows: Floats `(N, ...)`.
-        columns: Floats `(N + W - 1, ...)`; the window of block `n` is from `n` to
-            `n + W - 1`.
+        columns: Float tensors `(N + W - 1, ...)`; the window of block `n` consists of
+            columns `n` to `n + W - 1`.
         marks: Integers or bools `(N, ...)`.
-        trained: Further floats that get gradients.
+        trained: Further float tensors that get gradients.
         work: int or scalar tensor, the size per block of the largest tensor that the
             function computes.
 

@@ -32,7 +32,7 @@ def update_cache(cache: Any, new: Any, index: Any) -> Any:
 
     Args:
         cache: `(B, G, S, K)`.
-        new: `(B, G, Q, K)`, of the same dtype.
+        new: `(B, G, Q, K)`, of the dtype of `cache`.
         index: int or int32 scalar tensor, the first slot. `index + Q` is at most `S`.
 
     Returns:
@@ -178,7 +178,7 @@ def _with_shape(tensor, shape):
 def updating_in_place() -> AbstractContextManager[None]:
     """A context in which traced functions update their caches in place.
 
-    This consumes a cache: use only the returned one, and do not pass the old one again.
+    An update consumes the cache passed to it: use only the returned cache afterwards.
     In eager execution nothing is updated in place.
     """
     return setting(_in_place, in_tensorflow_graph())

@@ -11,16 +11,18 @@ def cross_entropy(logits: Any, targets: Any) -> tuple[Any, Any]:
     """Computes the cross-entropy in nats, and the log-partition function (logsumexp).
 
     TensorFlow's own gradient of gathering one logit out of 30,000 is a segment sum over
-    all of them, which takes ten times as long as the softmax. Here the gradient is the
-    softmax minus the one-hot target. The softmax is oneDNN's, and its denominator is
-    computed from the largest probability, which cannot round to zero.
+    all of them, which takes ten times as long as the softmax. This function computes
+    the gradient as the softmax minus the one-hot target. The softmax is computed by
+    oneDNN; its denominator follows from the largest probability, which cannot round to
+    zero.
 
     Args:
         logits: float32 `(..., C)`.
         targets: int32 `(...)` in `[0, C)`.
 
     Returns:
-        Two float32 `(...)`, both with gradients to the logits.
+        The cross-entropy and the log-partition function, both float32 `(...)` and with
+        gradients with respect to the logits.
 
     Example:
     >>> nats, log_sum = cross_entropy(ops.array([[0.0, 0.0]]), ops.array([1]))

@@ -23,8 +23,9 @@ def dense(
     TensorFlow's graph optimizer fuses a matrix product, a `BiasAdd` and an activation
     (ReLU, GELU in float32) to one kernel, so that the last two cost almost nothing; but
     only if no op is in between, and Keras's `Dense` has a reshape and an `Add`. So on
-    TensorFlow this function reshapes its inputs to a matrix once, before all three.
-    These are plain TensorFlow ops, so exported models benefit too.
+    TensorFlow this function reshapes its inputs to a matrix once, before the matrix
+    product, and leaves no op between product, `BiasAdd` and activation. The function
+    consists of plain TensorFlow ops, so exported models benefit too.
 
     If a CPU multiplies bfloat16 slowly, the product is computed in float32 and cast
     back after the activation, which takes half the time and rounds only once.
@@ -81,7 +82,7 @@ def _dense_on_a_matrix(inputs, kernel, bias, activation):
 
 
 def should_widen(inputs) -> bool:
-    """Checks if products of these bfloat16 vectors are faster in float32.
+    """Checks if bfloat16 `inputs` are multiplied faster when widened to float32.
 
     The speed is measured on the machine. With few tokens the time is dominated by
     reading the kernel, which a wider dtype would slow down.

@@ -1,7 +1,8 @@
 """Selects the plain or the fast implementation of a kernel.
 
 Fast implementations compute the same values and gradients as the plain ones. Callers
-need not distinguish them, except for exports, whose runtimes lack some of the ops.
+need not choose an implementation, except for exports, whose runtimes lack some of the
+fast implementations' ops.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Elementwise operations: GELU, layer normalization, dropout and AdamW's update.
 
-With TensorFlow each can run as one XLA kernel, under the conditions in its docstring;
-otherwise the reference in `keras.ops` runs.
+With TensorFlow each operation can run as one XLA kernel, under the conditions in its
+docstring; otherwise the reference in `keras.ops` runs.
 """
 
 import math
@@ -24,8 +24,9 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     With TensorFlow, half precision is converted to float32 and back inside one XLA
     kernel, if there are enough tokens for that to be faster; float32 uses TensorFlow's
     op, which is fused into the preceding matrix product (see
-    `transbeam.model.kernels.dense`). The gradient is one kernel for both dtypes and
-    stores only `x`, where TensorFlow's stores three tensors of that size.
+    `transbeam.model.kernels.dense`). The gradient is one XLA kernel, in float32 and in
+    half precision, and stores only `x`, whereas TensorFlow's gradient stores three
+    tensors of that size.
 
     Args:
         x: float tensor of any shape.
@@ -52,14 +53,15 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 def layer_normalization(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """Normalizes each vector to mean 0 and variance 1, then rescales it.
 
-    With TensorFlow this is one XLA kernel instead of eight passes, and so is its
-    gradient. A decoding step has too few tokens for that to pay off.
+    With TensorFlow, layer normalization is one XLA kernel instead of eight passes over
+    `x`, and so is its gradient. An XLA kernel does not pay off for the few tokens of a
+    decoding step.
 
     Args:
         x: float `(..., D)`.
         gamma: float `(D,)`.
         beta: float `(D,)`.
-        epsilon: Added to the variance.
+        epsilon: A small number that is added to the variance.
 
     Returns:
         Same shape and dtype as `x`. Computed in float32.
@@ -120,7 +122,7 @@ def dropout(x: Any, rate: float, seed: Any) -> Any:
 def adam_update(
     values: Three, gradient: Any, rates: Three, betas: tuple[float, float]
 ) -> Three:
-    """Computes a weight and its moments after a step.
+    """Computes a weight and its moments after an AdamW step.
 
     Without fusion, about a dozen ops each read and write the whole weight; one XLA
     kernel reads four arrays and writes three.
@@ -128,7 +130,7 @@ def adam_update(
     Args:
         values: The weight, the mean of gradients and the mean of their squares, all of
             one shape.
-        gradient: The gradient, of the same shape.
+        gradient: The gradient, of the weight's shape.
         rates: float32 scalars: the learning rate, the learning rate times the weight
             decay, and the epsilon added to the root.
         betas: The decay rates of the two means, two floats.

@@ -13,8 +13,8 @@ def look_up(table: Any, ids: Any) -> Any:
     """Gathers the rows of a table.
 
     TFLite has an embedding lookup op, whose table may be int8 or int4 and which
-    dequantizes only the gathered rows; for a gather it dequantizes the whole table. The
-    converter recognizes the lookup by the name of a function.
+    dequantizes only the gathered rows; for a gather op TFLite dequantizes the whole
+    table. The converter recognizes the lookup by the name of a function.
 
     Args:
         table: float `(V, D)`.

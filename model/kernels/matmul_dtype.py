@@ -1,9 +1,10 @@
 """The dtype in which bfloat16 matrices are multiplied on a CPU.
 
-Processors with bfloat16 instructions are fastest in bfloat16. Other processors take
-twice as long as with float32, so converting the matrices to float32 is faster. The
-reported processor features do not decide this, because some machines report unusable
-ones, and other properties matter more: the time is measured.
+Processors with bfloat16 instructions are fastest in bfloat16. Processors without
+bfloat16 instructions take twice as long in bfloat16 as in float32, so converting the
+matrices to float32 is faster. The choice depends on measured times, not on the reported
+processor features, because some machines report features that do not work, and other
+properties matter more.
 """
 
 import functools
@@ -67,7 +68,8 @@ def choose_matmul_dtype() -> MatmulChoice:
     GPU, or a backend other than TensorFlow, nothing is measured or widened.
 
     Raises:
-        ConfigError: The variable is not one of the two dtypes.
+        ConfigError: The value of the environment variable is neither `bfloat16` nor
+            `float32`.
     """
     if not on_tensorflow():
         backend = keras.backend.backend()

@@ -45,7 +45,7 @@ def measure_matmul(
 
     Args:
         cache: The folder of the cache; the user's cache folder if left out.
-        program: The measuring program, run by this Python.
+        program: The measuring program, run by the current Python interpreter.
         time_limit: Seconds after which the measuring program is stopped.
 
     Raises:

@@ -2,9 +2,9 @@
 
     python model/kernels/matmul_program.py SECONDS
 
-It is a separate program, since the first product may crash the process: some virtual
-machines report instructions that do not work. It prints one JSON object, seconds by
-dtype, and is killed by the system if it takes longer than SECONDS.
+The measurement is a separate program, since the first product may crash the process:
+some virtual machines report instructions that do not work. The program prints one JSON
+object, seconds by dtype, and is killed by the system if it takes longer than SECONDS.
 """
 
 import json
@@ -40,7 +40,8 @@ def build_layer(
     """Builds a dense layer on bfloat16 inputs, with both gradients, as a graph.
 
     Args:
-        dtype: The dtype of its three products.
+        dtype: The dtype of the layer's three matrix products: the output and the two
+            gradients.
         tokens: Rows of the inputs.
         width: Columns of the inputs.
         units: Columns of the outputs.

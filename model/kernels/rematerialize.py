@@ -10,8 +10,9 @@ def rematerialize(function: Callable[..., Any], *inputs: Any) -> Any:
     """Computes `function(*inputs)`, storing only the inputs for the gradient.
 
     Args:
-        function: Takes float tensors and returns one tensor. It is called twice and
-            must return the same values: randomness must be passed in.
+        function: A function that takes float tensors and returns one tensor. `function`
+            is called twice and must return the same values: randomness must be passed
+            in.
         inputs: Inputs that get gradients, as do the variables that `function` reads.
 
     References:

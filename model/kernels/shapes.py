@@ -9,9 +9,9 @@ from keras import ops
 def reshape(x: Any, shape: Sequence[Any]) -> Any:
     """Calls `ops.reshape`, with a single unknown size inferred (-1).
 
-    In a graph for texts of any length, that length is a tensor. If it is passed
-    explicitly, TensorFlow has to slice it from a shape and pack it into the new one at
-    each call: three small ops per reshape, which TFLite cannot delegate.
+    In a graph for texts of any length, that length is a tensor. If the length is passed
+    explicitly, TensorFlow has to slice it from a shape and pack it into the new shape
+    at each call: three small ops per reshape, which TFLite cannot delegate.
 
     Args:
         x: A tensor.

@@ -27,21 +27,21 @@ def vocabulary_loss(
     """Computes the loss of targets with the logits `vectors @ table.T + bias`.
 
     With a vocabulary of 50,000 tokens, the logits of 32 rows of 128 tokens take 800 MB,
-    their softmax as much, and their gradient as much again. Here logits are computed
-    for some tokens, reduced to a few numbers and to their gradients, and
-    discarded: the loss is a sum with known weights, so its gradients are known in the
-    forward pass, except for a factor. There are the same three matrix products as in
-    the plain computation, and no memory grows with tokens times vocabulary.
+    their softmax as much, and their gradient as much again. To save memory, logits are
+    computed for some tokens at a time, reduced to a few numbers and to their gradients,
+    and discarded: the loss is a sum with known weights, so its gradients are known in
+    the forward pass, except for a factor. The computation has the same three matrix
+    products as one with all logits, and no memory grows with tokens times vocabulary.
 
     With `L` for the logarithm of the softmax's denominator, `s` for the smoothing, `p`
     for the softmax and `t` for the target, the loss of a token is
 
         L + z_loss · L² - (1 - s) · score[t] - s · mean(score)
 
-    and its gradient with respect to the logits is `(1 + 2 · z_loss · L) · p`, minus
-    `1 - s` at the target, minus `s / V` everywhere. Only the first term is dense; the
-    other two are applied to the results of the products, as rows of the table and as
-    their mean.
+    and the loss's gradient with respect to the logits is `(1 + 2 · z_loss · L) · p`,
+    minus `1 - s` at the target, minus `s / V` everywhere. Only the gradient's first
+    term is dense; its other two terms are applied to the results of the matrix
+    products, as rows of the table and as the mean of its rows.
 
     Shapes: `N` tokens, `D` hidden width, `V` vocabulary.
 
@@ -50,10 +50,12 @@ def vocabulary_loss(
         table: float32 `(V, D)`.
         bias: float32 `(V,)`, or None.
         targets: int32 `(N,)` in `[0, V)`.
-        weights: float32 `(N,)`: the weight of each target. It has no gradient.
+        weights: float32 `(N,)`: the weight of each target. The loss has no gradient
+            with respect to the weights.
         label_smoothing: See `transbeam.trainer.objectives.losses.Loss`.
         z_loss: See `transbeam.trainer.objectives.losses.Loss`.
-        most_scores: Largest number of logits at a time; at least those of one token.
+        most_scores: Largest number of logits in memory at a time, but at least those of
+            one token.
 
     Returns:
         Three float32 scalars, weighted sums over tokens: the loss, with gradients with

@@ -1,9 +1,10 @@
 """Elementwise operations that XLA fuses to one kernel, for TensorFlow.
 
 The operations are XLA clusters in a TensorFlow graph, without matrix products: on a
-CPU, XLA computes these more slowly than TensorFlow, much more slowly in bfloat16.
-Inputs and outputs may be in half precision; the computation is in float32. The gradient
-of each operation is a second cluster, which keeps only the input of the first cluster.
+CPU, XLA computes matrix products more slowly than TensorFlow, much more slowly in
+bfloat16. Inputs and outputs may be in half precision; the computation is in float32.
+The gradient of each operation is a second cluster, which keeps only the input of the
+first cluster.
 """
 
 import math

@@ -34,8 +34,8 @@ def add_embeddings(
 class ConfiguredLayer(keras.layers.Layer):
     """A layer whose Keras config consists of the arguments of its constructor.
 
-    Every named argument of the constructor, and of those of its base classes, is an
-    attribute of the same name. `build` takes the shape of the first input alone.
+    Every named argument of the constructor, including those of base-class constructors,
+    is an attribute of the same name. `build` takes the shape of the first input alone.
     """
 
     def get_config(self):

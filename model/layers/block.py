@@ -169,8 +169,8 @@ class TransformerBlock(SameShapeLayer):
         Args:
             inputs: float `(B, Q, D)`, the new tokens.
             sequence_info: See `step` of the attention layer.
-            cache: dict: `self_attention` holds that attention's cache, and
-                `cross_attention` the context's keys and values.
+            cache: dict: `self_attention` is the cache of the self-attention layer, and
+                `cross_attention` the keys and values of the context.
             index: int32 scalar, the number of tokens in the cache.
             context_info: `padding_mask` of the context.
 

@@ -1,8 +1,8 @@
 """The dense layer that all layers use, and the dtype policies of nested dense layers.
 
-A layer passes its dtype policy to its dense layers. If these dense layers are quantized
-later, a saved layer must restore the policy of each; otherwise integer weights would be
-loaded into float kernels.
+A layer passes its dtype policy to its dense layers. If the dense layers inside a layer
+are quantized later, the saved layer must restore the policy of each of them; otherwise
+integer weights would be loaded into float kernels.
 """
 
 from typing import Any

@@ -68,12 +68,12 @@ class Seeds:
         self._calls: dict[int, int] = {}
 
     def held(self) -> AbstractContextManager[None]:
-        """A context in which dropout layers use these seeds without advancing them."""
+        """In this context, dropout layers use the seeds without advancing them."""
         self._calls = dict.fromkeys(self._first, 0)
         return setting(_HELD, self)
 
     def next(self, part: Dropout) -> Any:
-        """A dropout's next seed."""
+        """The next seed of a dropout layer."""
         call = self._calls[id(part)]
         self._calls[id(part)] += 1
         return self._after(id(part), call)

@@ -24,9 +24,10 @@ from transbeam.model.layers.quantized_embedding import Int8Table
 class TokenEmbedding(Int8Table):
     """Token embedding, which is also the tied output matrix.
 
-    With `reverse`, it computes the dot product of a vector with the embedding of every
-    token. Sharing the table saves `V x D` weights, and a token's embedding is also
-    trained wherever the token is a prediction target, not only where it is an input.
+    With `reverse`, the layer computes the dot product of a vector with the embedding of
+    every token. Sharing the table saves `V x D` weights, and a token's embedding is
+    also trained wherever the token is a prediction target, not only where it is an
+    input.
 
     The lookup reads the float32 table and casts the result; the projection casts the
     table, so that its large product runs in the compute dtype.
@@ -36,9 +37,9 @@ class TokenEmbedding(Int8Table):
     Args:
         vocabulary_size: int. `V`.
         hidden_dim: int. `D`.
-        vocabulary_multiple: int. The number of rows is rounded up to a multiple of
-            this. Large products are faster for round sizes; the rows past `V` have no
-            logits and no gradient.
+        vocabulary_multiple: int. The number of rows of the table is rounded up to a
+            multiple of this number. Large products are faster for round sizes; the rows
+            past `V` have no logits and no gradient.
         scale: bool. Multiplies looked-up embeddings by `sqrt(D)`, but not the
             projection: a table with an initialization small enough for logits then
             yields embeddings of unit scale.
@@ -54,8 +55,8 @@ class TokenEmbedding(Int8Table):
 
     Raises:
         ValueError: The ids are not `(B, T)` or not integers; or, in eager execution, an
-            id is not below `V`. Graphs do not check this; the result for such an id
-            depends on the hardware.
+            id is not below `V`. In graphs ids are not checked, and the result for an id
+            of `V` or more depends on the hardware.
 
     Example:
     >>> embedding = TokenEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -138,7 +139,7 @@ class TokenEmbedding(Int8Table):
 class SegmentEmbedding(TokenwiseLayer):
     """Adds a learned vector for the segment of the input that a token belongs to.
 
-    BERT distinguishes the two sentences of a pair only by these vectors.
+    BERT distinguishes the two sentences of a pair only by their segment vectors.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 

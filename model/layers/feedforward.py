@@ -18,7 +18,8 @@ from transbeam.model.layers.dropout import Dropout
 class FeedForward(TokenwiseLayer):
     """Two dense layers with an activation in between, applied to each token.
 
-    In a standard Transformer, these two layers have two thirds of a block's weights.
+    In a standard Transformer, the two dense layers have two thirds of a block's
+    weights.
 
     Shapes: `B` batch, `T` length, `D` hidden width, `I` intermediate width.
 
@@ -127,8 +128,9 @@ class FeedForward(TokenwiseLayer):
 class GatedFeedForward(FeedForward):
     """A gated feed-forward (GLU): the product of two dense layers, one activated.
 
-    It trains better than an ungated layer with the same number of weights; two thirds
-    of the intermediate width make the numbers equal.
+    A gated layer trains better than an ungated one with the same number of weights; the
+    numbers of weights are equal if the gated layer's intermediate width is two thirds
+    of the ungated layer's.
 
     Args:
         activation: Activation of the gate: `"silu"` for SwiGLU, `"gelu"` or

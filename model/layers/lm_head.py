@@ -22,9 +22,9 @@ from transbeam.model.layers.quantized_embedding import Int8Table
 class GatherTokens(keras.layers.Layer):
     """Gathers some tokens of each row.
 
-    Only one token in seven is masked, and the projection onto the vocabulary is the
-    most expensive step of a small model: gathering these tokens first saves six
-    sevenths of it.
+    In masked language modeling only one token in seven is masked, and the projection
+    onto the vocabulary is the most expensive step of a small model: gathering the
+    masked tokens first saves six sevenths of this step.
 
     Shapes: `B` batch, `T` length, `P` picked tokens, `D` hidden width.
 
@@ -41,9 +41,10 @@ class GatherTokens(keras.layers.Layer):
     array([30., 10.], dtype=float32)
 
     Raises:
-        ValueError: A rank is wrong, or the positions are not integers or have another
-            number of rows; or, in eager execution, a position is not in `[0, T)`. In
-            graphs an out-of-range position is clipped to the row.
+        ValueError: `inputs` is not of rank 3, `positions` is not of rank 2, not of an
+            integer dtype or has another number of rows; or, in eager execution, a
+            position is not in `[0, T)`. In graphs an out-of-range position is clipped
+            to the row.
 
     Masking: none. A Keras mask on the inputs would have the wrong length here, and
     Keras warns of such a mask.
@@ -80,8 +81,8 @@ class GatherTokens(keras.layers.Layer):
 class VocabularyProjection(Int8Table):
     """Vocabulary logits by an untied output matrix.
 
-    Models without tied embeddings use it in place of the transposed token embedding.
-    The product runs in the compute dtype.
+    Models without tied embeddings use this matrix in place of the transposed token
+    embedding. The matrix product is computed in the compute dtype.
 
     Shapes: `B` batch, `T` tokens, `D` hidden width, `V` vocabulary.
 
@@ -141,7 +142,8 @@ class VocabularyProjection(Int8Table):
 class VocabularyBias(TokenwiseLayer):
     """Adds a learned bias to the logit of every token.
 
-    It can learn the tokens' frequencies, so that hidden states need not encode them.
+    The bias can represent the tokens' frequencies, so that hidden states need not
+    encode them.
 
     Shapes: `B` batch, `P` tokens, `V` vocabulary.
 

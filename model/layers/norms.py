@@ -16,7 +16,7 @@ class LayerNormalization(TokenwiseLayer):
     This layer subtracts the mean first.
 
     Args:
-        epsilon: float. Added to the variance.
+        epsilon: float. Added to the variance to avoid division by zero.
 
     Call arguments:
         inputs: float tensor of any shape; its last axis is normalized.
@@ -56,11 +56,12 @@ class LayerNormalization(TokenwiseLayer):
 class RMSNormalization(TokenwiseLayer):
     """Divides each token's vector by its root mean square, then rescales it.
 
-    It omits the mean and the bias of `LayerNormalization`, which cost an additional
-    pass over the tensor and a weight per feature, and which deep models do not need.
+    RMS normalization omits the mean and the bias of `LayerNormalization`, which cost an
+    additional pass over the tensor and a weight per feature, and which deep models do
+    not need.
 
     Args:
-        epsilon: float. Added to the mean square.
+        epsilon: float. Added to the mean square to avoid division by zero.
 
     Call arguments, returned value and masking are those of `LayerNormalization`.
 

@@ -40,9 +40,9 @@ class PatchEmbedding(ConfiguredLayer):
         `(B, N, D)` in the compute dtype.
 
     Raises:
-        ValueError: The rank is wrong, the dtype is neither uint8 nor float, the number
-            of channels is not that of the kernel, or the height or width, if known, is
-            not a multiple of `patch_size`.
+        ValueError: The input is not of rank 4, its dtype is neither uint8 nor float,
+            its number of channels is not that of the kernel, or its height or width, if
+            known, is not a multiple of `patch_size`.
 
     Example:
     >>> patches = PatchEmbedding(patch_size=2, hidden_dim=5)
@@ -126,8 +126,8 @@ class PatchEmbedding(ConfiguredLayer):
 class ClassToken(ConfiguredLayer):
     """Prepends one learned vector to each sequence.
 
-    It corresponds to no patch, so the blocks can aggregate information about the whole
-    image at its position. Weight: `embeddings`, `(1, D)`.
+    This class token corresponds to no patch, so the blocks can aggregate information
+    about the whole image at its position. Weight: `embeddings`, `(1, D)`.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -142,7 +142,7 @@ class ClassToken(ConfiguredLayer):
         `(B, 1 + T, D)` in the compute dtype.
 
     Raises:
-        ValueError: The rank is wrong.
+        ValueError: The input is not of rank 3.
 
     Example:
     >>> tuple(ClassToken()(ops.ones((2, 3, 4))).shape)

@@ -20,7 +20,7 @@ KINDS = ("first", "mean", "max", "attention")
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class Pooling(ConfiguredLayer):
-    """Pools a text's vectors to one, for classification or comparison.
+    """Pools a text's token vectors to one vector, for classification or comparison.
 
     `"first"` selects the first token's vector, which the model learns to use as a
     summary; `"mean"` and `"max"` reduce each feature over all real tokens;
@@ -48,8 +48,8 @@ class Pooling(ConfiguredLayer):
     Raises:
         ConfigError: `kind` is not one of `"first"`, `"mean"`, `"max"` and
             `"attention"`.
-        ValueError: A rank is wrong, or the mask does not have one integer or bool for
-            each token.
+        ValueError: `inputs` is not of rank 3, or the mask does not have one integer or
+            bool for each token.
 
     Example:
     >>> tokens = ops.array([[[1.0], [4.0], [100.0]]])
@@ -64,7 +64,7 @@ class Pooling(ConfiguredLayer):
         - [Reimers & Gurevych, 2019](https://arxiv.org/abs/1908.10084), section 3
           (mean, max)
         - [Yang et al., 2016](https://aclanthology.org/N16-1174), equations 6 and 7
-          (attention), here without their dense layer before it
+          (attention), without the paper's dense layer of equation 5
     """
 
     def __init__(

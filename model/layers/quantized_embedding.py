@@ -12,13 +12,13 @@ class Int8Table(ConfiguredLayer):
     """Base of layers with one large weight that can be quantized to int8.
 
     Each vector of the table is divided by its largest absolute value and rounded to
-    -127..127, with a scale per vector: the vectors of frequent and rare tokens have
-    very different lengths. Products are computed with the integers and divided by the
+    -127..127, with a scale per vector: the norms of the vectors of frequent and rare
+    tokens differ greatly. Products are computed with the integers and divided by the
     scales afterwards; nothing else is rounded.
 
     A subclass sets the weight's name, creates the weight with `add_table` in `build`,
-    and passes its results to `rescale`. Keras's `quantize` then works, and a saved
-    layer is built in int8 again.
+    and passes its results to `rescale`. Keras's `quantize` supports such a subclass,
+    and a saved quantized layer is loaded as int8.
     """
 
     # The weight's name, and the axis of one vector in it.

@@ -130,9 +130,9 @@ class ReZeroResidual(Residual):
 class DropPathResidual(Residual):
     """Drops the whole update of some rows in training (stochastic depth).
 
-    For these rows the model is shallower, so no sub-layer can rely on the presence of
-    all earlier ones. Updates that are not dropped are divided by the probability of
-    keeping them, so that the mean equals that of inference.
+    For rows with dropped updates the model is shallower, so no sub-layer can rely on
+    the presence of all earlier ones. Updates that are not dropped are divided by the
+    probability of keeping them, so that the mean equals that of inference.
 
     Args:
         rate: float in `[0, 1)`. Share of the rows whose update is dropped.
@@ -148,8 +148,8 @@ class DropPathResidual(Residual):
 
     References:
         - [Huang et al., 2016](https://arxiv.org/abs/1603.09382), section 3; the paper
-          drops the update of a whole batch, this layer that of single rows, as in
-          [Larsson et al.](https://arxiv.org/abs/1605.07648)
+          drops the update of a whole batch; this layer drops the updates of single
+          rows, as in [Larsson et al.](https://arxiv.org/abs/1605.07648)
     """
 
     def __init__(

@@ -6,7 +6,7 @@ stack do not receive a `T x T` mask, but these few tensors, int32 `(B, T)`:
 
 - `padding_mask`: 1 for a real token, 0 for padding, in rows of one document; or
   `document_ids`: 1, 1, 2, 2, 2, 0 in rows of several contiguous documents; 0 is
-  padding. Exactly one of the two is required.
+  padding. Exactly one of `padding_mask` and `document_ids` is required.
 - `position_ids`: from 0 in each document. Required with `document_ids`; with
   `padding_mask`, only if the text does not begin in the first column of its row.
 - `prefix_mask`: 1 for the tokens of a bidirectional prefix, in a decoder.
@@ -52,12 +52,12 @@ def check_sequence_info(sequence_info, inputs, name: str) -> None:
     Args:
         sequence_info: The sequence info; see `transbeam.model.layers.sequence_info`.
         inputs: The tokens' vectors, `(B, T, ...)`.
-        name: The layer's name in an error.
+        name: The layer's name, for error messages.
 
     Raises:
-        ValueError: There is an unknown key, neither or both of `padding_mask` and
-            `document_ids`, or `document_ids` without `position_ids`; or a tensor does
-            not have one integer for each token.
+        ValueError: `sequence_info` has an unknown key, neither or both of
+            `padding_mask` and `document_ids`, or `document_ids` without `position_ids`;
+            or a tensor does not have one integer for each token.
 
     Example:
     >>> sequence_info = {"document_ids": ops.ones((1, 3))}

@@ -39,7 +39,7 @@ from transbeam.model.stack.stack_spec import StackSpec
 
 
 def build_position(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Builds the absolute position embedding, if the kind has one."""
+    """Builds the absolute position embedding; None for other kinds of positions."""
     config = plan.config
     match config.position:
         case block.LearnedPositionConfig(offset=offset):
@@ -63,7 +63,7 @@ def build_position(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_bias_table(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Builds the stack's table of relative position biases, if the kind has one."""
+    """Builds a table of relative position biases; None for other kinds of positions."""
     match plan.config.position:
         case block.RelativeBiasPositionConfig(num_buckets=num_buckets):
             return RelativeBiasTable(
@@ -79,7 +79,7 @@ def build_bias_table(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_score_bias(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Builds the position bias of attention scores, if the kind has one."""
+    """Builds the position bias of attention scores; None for other position kinds."""
     heads = plan.attention.num_heads
     match plan.config.position:
         case block.RelativeBiasPositionConfig(
@@ -101,7 +101,7 @@ def build_score_bias(plan: StackSpec, name: str) -> keras.layers.Layer | None:
 
 
 def build_rotary(plan: StackSpec, name: str) -> keras.layers.Layer | None:
-    """Builds the rotary embedding of queries and keys, if the kind has one."""
+    """Builds the rotary position embedding; None for other kinds of positions."""
     match plan.config.position:
         case block.RopePositionConfig(base=base, stretch=stretch):
             options = asdict(stretch)

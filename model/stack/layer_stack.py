@@ -47,7 +47,7 @@ class LayerStack:
         num_segments: int = 0,
         embedding_projection: keras.layers.Layer | None = None,
     ) -> "LayerStack":
-        """Builds the layers of a config.
+        """Builds the layers of a stack from its spec.
 
         Args:
             plan: See `StackSpec`.
@@ -90,7 +90,7 @@ class LayerStack:
 
     @classmethod
     def from_model(cls, model: keras.Model, prefix: str = "") -> "LayerStack":
-        """Finds the layers in a built model.
+        """Finds the layers of a stack in a built model.
 
         Args:
             model: A model of `build_encoder`, `build_decoder` or `build_seq2seq`, or
@@ -195,8 +195,8 @@ def build_embedding_projection(plan: StackSpec) -> Dense | None:
     """Builds the projection of narrow embeddings, which all stacks of a model share.
 
     The token embedding and this projection factorize an embedding of full width; all
-    stacks share both, as they would share that embedding. The projection has a bias, as
-    in ALBERT and ELECTRA.
+    stacks of a model share both factors, as they would share the embedding of full
+    width. The projection has a bias, as in ALBERT and ELECTRA.
 
     Returns:
         A layer from `(B, T, E)` to `(B, T, D)`; None without `embedding_dim`.

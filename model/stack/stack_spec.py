@@ -38,7 +38,7 @@ class StackSpec:
     seed: int | None = 0
 
     def at(self, name: str) -> "StackSpec":
-        """Returns a copy whose seed is derived from this seed and a layer's name.
+        """Returns a copy with a seed derived from the spec's seed and a layer's name.
 
         Example:
         >>> from transbeam.configs.schema.model import EncoderConfig
@@ -67,12 +67,12 @@ class StackSpec:
     def projection_initializer(self) -> keras.initializers.Initializer:
         """Variance-preserving initializer of dense layers around a narrow embedding.
 
-        With it the input of the blocks, and of the logits, initially has the same scale
-        as with an embedding of full width. ALBERT initializes these dense layers like
-        all others; but a product of two small weights learns slowly. In 300 steps of
-        `configs/tiny/phone_next_word.yaml` the validation loss falls to 3.77 with this
-        initializer, and to 4.36 with a standard deviation of 0.02, as for the other
-        dense layers there.
+        With this initializer the inputs of the blocks and of the logits initially have
+        the same scale as with an embedding of full width. ALBERT initializes the dense
+        layers around the narrow embedding like all others; but a product of two small
+        weights learns slowly. In 300 steps of `configs/tiny/phone_next_word.yaml` the
+        validation loss falls to 3.77 with this initializer, and to 4.36 with a standard
+        deviation of 0.02, as in that model's other dense layers.
 
         References:
             - [LeCun et al., 1998](https://doi.org/10.1007/3-540-49430-8_2), section 4.6

@@ -181,7 +181,7 @@ def _save(path: Path, tensors: dict[str, np.ndarray]) -> None:
 
 
 def _remove_old(folder: Path) -> None:
-    """Removes the files of an earlier checkpoint, whose names may differ."""
+    """Removes the files of an earlier checkpoint, which may have other names."""
     for name in ("config.json", INDEX, SINGLE):
         (folder / name).unlink(missing_ok=True)
     for old in folder.glob("model-*-of-*.safetensors"):

@@ -1,7 +1,8 @@
 """Weights by path in a safetensors file.
 
-Keras's own weight files identify layers by their order. Here every weight has its path,
-so that a model with another head can load the weights of the shared backbone.
+Keras's own weight files identify layers by their order. In this format every weight is
+identified by its path, so that a model with another head can load the weights of the
+shared backbone.
 """
 
 from collections.abc import Iterable, Mapping

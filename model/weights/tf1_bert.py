@@ -107,7 +107,8 @@ def read_tf1_bert(folder: Path) -> Checkpoint:
     """Reads `bert_config.json`, and the only checkpoint beside it.
 
     The activation `gelu` is read as exact GELU, with which the published weights were
-    trained, and which Hugging Face uses; later code of that repository approximates it.
+    trained, and which Hugging Face uses; later code in the google-research/bert
+    repository approximates GELU.
 
     Raises:
         ArtifactError: There is no checkpoint or several, or it is damaged.

@@ -13,7 +13,7 @@ _ROUNDED_UP = "token_embedding/embeddings"
 def of_some_tokens(
     weights: Mapping[str, np.ndarray], old_ids: Sequence[int], rows: int
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Slices weights along their token axis; returns weights without one unchanged.
+    """Slices weights along their token axis; keeps weights without a token axis.
 
     Args:
         weights: Weights by path.

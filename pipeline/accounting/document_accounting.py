@@ -1,6 +1,6 @@
 """Accounting of a data job: each document is used, filtered or quarantined.
 
-Likewise, each source byte is used, filtered, quarantined or unread.
+Each byte of the source is used, filtered, quarantined or unread.
 """
 
 import heapq
@@ -235,7 +235,7 @@ def check_balance(counts: Mapping[str, Any]) -> None:
     """Checks that all documents and bytes are accounted for.
 
     Raises:
-        RuntimeError: The counts do not add up: a bug.
+        RuntimeError: The counts do not add up, which indicates a bug.
     """
     kinds = ("documents", "filtered", "quarantined")
     accounted = sum(sum(counts[kind].values()) for kind in kinds)

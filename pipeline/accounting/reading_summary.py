@@ -1,6 +1,6 @@
 """Summarizes the reading of a corpus: unread bytes, notes, encodings, dropped text.
 
-Shared by all jobs that read a source.
+All jobs that read a source use this module.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -60,7 +60,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        """The number of characters of text."""
+        """The number of characters in the texts of the block."""
         return sum(len(document.text) for document in self.documents)
 
     def texts(self, batch_size: int) -> Iterator[list[bytes]]:

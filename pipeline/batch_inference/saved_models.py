@@ -1,6 +1,7 @@
 """Finds the signatures of a SavedModel and runs a signature on texts.
 
-Signatures are read without loading weights, so that a command fails early.
+Signatures are read without loading weights, so that a command fails early if a
+signature is missing or unsuitable.
 """
 
 import hashlib

@@ -118,7 +118,7 @@ class FindEdges(JobStep):
 
 
 class CountWords(JobStep):
-    """Counts words in a part's training documents; yields (slice, counts) pairs."""
+    """Counts words in a part's training documents; yields pairs of slice and counts."""
 
     def __init__(self, job: Job, tokenizer: LearnedConfig):
         super().__init__(job)
@@ -266,9 +266,9 @@ class AddCounts(beam.CombineFn):
 class AddSlices(AddCounts):
     """Sums the counts of one slice and drops the rarest words if there are too many.
 
-    A slice holds the words with the same remainder of their hash. Its counts are fully
-    summed before rare words are dropped, so the result does not depend on the order in
-    which Beam combines them.
+    A slice contains the words whose hashes have the same remainder modulo the number of
+    slices. The counts of a slice are fully summed before rare words are dropped, so the
+    result does not depend on the order in which Beam combines the counts.
     """
 
     def extract_output(self, accumulator: Counter[str]) -> Counter[str]:

@@ -138,15 +138,16 @@ def run_in_beam(
     *,
     remote: bool = False,
 ) -> None:
-    """Runs a blocking job, with its progress, its log and its user errors.
+    """Runs a blocking job: shows its progress, writes its log, raises its user errors.
 
     Args:
         job: Builds and runs a pipeline.
         progress: Shows progress while the context is open.
         log: The log file for the output of Beam and TensorFlow.
         console: Prints the end of the log after an unexpected failure.
-        remote: True if an engine other than Beam's own runs the job. Beam then starts
-            its job server with signal handlers, which only the main thread may set.
+        remote: True if an engine other than Beam's own runs the job. For such an engine
+            Beam starts a job server with signal handlers, which only the main thread
+            may set.
 
     Raises:
         UserError: A user error occurred in a worker.
@@ -193,9 +194,9 @@ def _tracebacks_logged_alone() -> Iterator[None]:
 def interruptibly(work: Callable[[], None]) -> None:
     """Runs a function in a thread, because Beam's code ignores a Ctrl-C.
 
-    After an interrupt the job is not waited for. Each file of the job is either
-    complete or missing, so running the same command again resumes from the step
-    markers.
+    After an interrupt, the command does not wait for the job to end. Each file of the
+    job is either complete or missing, so running the same command again resumes from
+    the step markers.
     """
     failures: list[BaseException] = []
 

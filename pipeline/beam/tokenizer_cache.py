@@ -1,7 +1,8 @@
 """Shares one tokenizer among all threads of a process.
 
 Building a tokenizer takes about a second, and TensorFlow's tracing at its first call
-takes another. Without sharing, each thread of a worker would repeat both.
+takes another. Without sharing, each thread of a worker would build and trace its own
+tokenizer.
 """
 
 import functools

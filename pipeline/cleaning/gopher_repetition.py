@@ -85,7 +85,7 @@ def _most_frequent(words: Sequence[str], n: int) -> int:
 def _in_repeated_runs(words: Sequence[str], n: int) -> int:
     """Counts the characters of words in n-grams that occur more than once.
 
-    A word in several such n-grams counts once.
+    A word in several of the repeated n-grams counts once.
     """
     runs = _runs(words, n)
     counts = Counter(runs)

@@ -128,7 +128,7 @@ class _Identifier:
     The weights are float16 with absolute values between 2 and 16, so multiples of 2⁻⁹;
     the logarithms of the counts are rounded to multiples of 2⁻²⁰. Products and sums are
     then multiples of 2⁻²⁹, which float64 represents exactly up to 2²⁴; the sum for a
-    sample cannot exceed that.
+    sample cannot exceed 2²⁴.
     """
 
     def __init__(self) -> None:

@@ -22,8 +22,8 @@ def without_personal_data(text: str, rules: PersonalDataConfig) -> str:
     """Replaces the personal data that the rules select.
 
     Raises:
-        ConfigError: The hook cannot be imported.
-        DataError: The hook fails, or does not return a text.
+        ConfigError: The configured hook function cannot be imported.
+        DataError: The configured hook function fails, or does not return a text.
 
     Example:
     >>> text = "Write to ann@example.com or call +44 20 7946 0958, from 8.8.8.8."

@@ -1,10 +1,10 @@
 """Selects the duplicate documents to drop.
 
 Exact copies share a 64-bit key (`transbeam.pipeline.documents.document.document_key`);
-near duplicates are linked by `lsh.similar_pairs`. Of the training documents in a
-connected component, the one with the smallest key is kept, or none if the component
-contains a validation document. Validation documents form components without regard to
-training documents; in each, the document with the smallest key is kept.
+near duplicates are linked by `lsh.similar_pairs`. In a connected component, the
+training document with the smallest key is kept, or none if the component contains a
+validation document. Validation documents form components without regard to training
+documents; in each, the document with the smallest key is kept.
 
 The result depends only on the set of documents, not on their distribution over document
 parts or the order of the pairs.
@@ -20,7 +20,8 @@ def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
     """Returns one document for each distinct text, in order of precedence.
 
     Texts of validation documents precede all other texts; if a text has copies in both
-    splits, a validation copy is returned. Otherwise the documents are sorted by key.
+    splits, a validation copy is returned. Within the validation texts, and within the
+    other texts, the documents are sorted by key.
 
     Args:
         keys: uint64 `(N,)`, the keys of all documents, in the order of the document
@@ -28,8 +29,8 @@ def distinct(keys: np.ndarray, held_out: np.ndarray) -> np.ndarray:
         held_out: bool `(N,)`, True for validation documents.
 
     Returns:
-        int64, indices into `keys`. The functions below use only these documents, and
-        refer to them by their position in this array.
+        int64, indices into `keys`. These indices are called `first` in the functions
+        below, whose groups and pairs refer to a document by its position in `first`.
 
     Example:
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
@@ -48,7 +49,8 @@ def clusters(pairs: np.ndarray, count: int) -> np.ndarray:
 
     All components grow in parallel: in each round, a component's root is attached to
     the smallest root linked with it, then each document to its new root (Shiloach &
-    Vishkin, 1982). The number of rounds grows with the logarithm of the longest chain.
+    Vishkin, 1982). The number of rounds grows with the logarithm of the longest chain
+    of linked documents.
 
     Args:
         pairs: int64 `(P, 2)`, the pairs of all bands, in any order.
@@ -79,8 +81,9 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
     document only with those that are linked through validation documents alone.
 
     Args:
-        pairs: int64 `(P, 2)`, as for `clusters`.
-        held_out: bool `(N,)`, in the order of `distinct`: all `True` first.
+        pairs: int64 `(P, 2)`, the pairs of linked documents, as for `clusters`.
+        held_out: bool `(N,)`, True for validation documents; in the order of
+            `distinct`, so all validation documents come first.
 
     Returns:
         int64 `(N,)`: for each document, the smallest index in its group.
@@ -99,14 +102,14 @@ def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndar
     """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
     All exact copies of a text except the first are `EXACT`. A group of near duplicates
-    has one document for each distinct text, its first copy: the first of these is
-    `KEPT`, the others are `NEAR`.
+    contains the first copy of each of its distinct texts: the first document of the
+    group is `KEPT`, the others are `NEAR`.
 
     Args:
-        keys: uint64 `(N,)`, as for `distinct`.
+        keys: uint64 `(N,)`, the keys of all documents, as for `distinct`.
         first: `distinct(keys, held_out)`.
-        groups: int64 `(len(first),)`, from `groups_by_split`; `np.arange(len(first))`
-            if near duplicates are kept.
+        groups: int64 `(len(first),)`, the groups of near duplicates from
+            `groups_by_split`; `np.arange(len(first))` if near duplicates are kept.
 
     Returns:
         uint8 `(N,)`.
@@ -127,14 +130,15 @@ def kept_out(
 ) -> np.ndarray:
     """Returns a mask of training documents that duplicate a validation document.
 
-    Such a document has the same text as a validation document, or a text in the same
-    group as a validation text. All training documents with such a text are marked.
+    A training document is marked if its text is also the text of a validation document,
+    or is in the same group as the text of a validation document. All training documents
+    with the same text as a marked document are marked.
 
     Args:
-        keys: uint64 `(N,)`, as for `distinct`.
+        keys: uint64 `(N,)`, the keys of all documents, as for `distinct`.
         held_out: bool `(N,)`, likewise.
         first: `distinct(keys, held_out)`.
-        groups: int64 `(len(first),)`, as for `verdicts`.
+        groups: int64 `(len(first),)`, the groups of near duplicates, as for `verdicts`.
 
     Returns:
         bool `(N,)`.

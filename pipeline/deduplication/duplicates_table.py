@@ -37,10 +37,12 @@ def find_originals(
     """Returns the index of the document that each document duplicates, or its own.
 
     Args:
-        keys: uint64 `(N,)`, as for `duplicate_clusters.distinct`.
+        keys: uint64 `(N,)`, the keys of all documents, as for
+            `duplicate_clusters.distinct`.
         verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
         first: `duplicate_clusters.distinct(keys, held_out)`.
-        groups: int64 `(len(first),)`, as for `duplicate_clusters.verdicts`.
+        groups: int64 `(len(first),)`, the groups of near duplicates, as for
+            `duplicate_clusters.verdicts`.
 
     Returns:
         int64 `(N,)`.

@@ -40,10 +40,10 @@ def choose_bands(similarity: float, num_hashes: int) -> Bands:
     """Chooses the bands whose S-curve best approximates a step at the threshold.
 
     Minimizes a weighted sum of the area above the curve at similarities over the
-    threshold (missed pairs) and the area below the curve at lower ones (needless
-    comparisons). As every candidate pair is verified, false positives cost only time,
-    so the area of their probability has a much smaller weight than that of false
-    negatives.
+    threshold (missed pairs) and the area below the curve at similarities under the
+    threshold (needless comparisons). As every candidate pair is verified, false
+    positives cost only time, so the area of false positives has a much smaller weight
+    than the area of false negatives.
 
     Example:
     >>> choose_bands(0.8, 128)
@@ -86,10 +86,10 @@ def similar_pairs(
     """Finds the pairs of documents in the same bucket that have similar signatures.
 
     In a large bucket not every pair is compared, as a license in a million files would
-    take 10^12 comparisons. Each document is compared with the first document of the
-    bucket and with the `WINDOW` documents before it. A pair of documents that are both
-    more than `WINDOW` positions after the bucket's first document is not compared if
-    both are similar to that document.
+    take 10^12 comparisons. Each document of a bucket is compared with the bucket's
+    first document and with the `WINDOW` documents that precede it in the bucket. A pair
+    of documents that are both more than `WINDOW` positions after the bucket's first
+    document is not compared if both are similar to that document.
 
     Args:
         buckets: uint64 `(N,)`, the row of `buckets(...)` for this band; the documents

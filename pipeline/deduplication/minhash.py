@@ -3,9 +3,9 @@
 A document is the set of its shingles, runs of `shingle_words` words. For a random order
 of all shingles, two documents have the same smallest shingle with a probability equal
 to their Jaccard similarity (Broder, 1997, "On the resemblance and containment of
-documents"). A signature contains the smallest value under each of `num_hashes` such
-orders, so the share of equal entries estimates the similarity, with a standard
-deviation of `sqrt(s * (1 - s) / num_hashes)`.
+documents"). A signature contains the smallest value under each of `num_hashes` random
+orders, so the share of equal entries of two signatures estimates the similarity `s` of
+the documents, with a standard deviation of `sqrt(s * (1 - s) / num_hashes)`.
 
 Each order is defined by a separate hash function. Other schemes compute all values in
 one pass (Shrivastava, 2017, "Optimal densification for fast and accurate minwise
@@ -91,8 +91,8 @@ def shingles(texts: Sequence[str], shingle_words: int) -> Shingles:
     """Hashes every n-gram of `shingle_words` words of each document.
 
     Words are runs of letters, marks and digits, after case folding and NFKC. A document
-    with fewer words is a single shingle of all its words; a document without words is
-    identified by its exact text.
+    with fewer than `shingle_words` words is a single shingle of all its words; a
+    document without words is identified by its exact text.
 
     Example:
     >>> shingles(["a b c", "A, b!", "?"], 2).counts
@@ -167,9 +167,9 @@ def _powers(blocks: int) -> tuple[np.ndarray, np.ndarray]:
 def _smallest(found: Shingles, num_hashes: int) -> np.ndarray:
     """Computes each document's minimum under each hash, uint32 `(N, num_hashes)`.
 
-    The hashes are `a * low + b * high` modulo 2^32 of the two halves of a shingle's 64
-    bits, with odd `a` and `b`, so each is uniform, and two of them are nearly
-    independent.
+    A hash of a shingle is `a * low + b * high` modulo 2^32, where `low` and `high` are
+    the two halves of the shingle's 64 bits and the factors `a` and `b` are odd, so each
+    hash is uniform, and two hashes are nearly independent.
     """
     low = found.hashes.astype(np.uint32)
     high = (found.hashes >> np.uint64(32)).astype(np.uint32)
@@ -197,7 +197,7 @@ def constants(purpose: str, count: int) -> np.ndarray:
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[slice]:
-    """Yields slices of whole documents of about `BLOCK_CHARACTERS`."""
+    """Yields slices of consecutive documents with about `BLOCK_CHARACTERS` in total."""
     begin, size = 0, 0
     for index, text in enumerate(texts):
         if size and size + len(text) > BLOCK_CHARACTERS:

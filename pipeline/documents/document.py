@@ -234,7 +234,8 @@ class Damage:
         reason: The reason in a few words, by which damaged parts are counted.
         detail: Further information for messages.
         offset: The position of the damage in the file, as in `Document`.
-        unread: The number of unread bytes; None for the rest of the file.
+        unread: The number of unread bytes; None if the whole rest of the file is
+            unread.
         doubtful: Whether an unknown further amount of the file may be lost or wrong.
     """
 

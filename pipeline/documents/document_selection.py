@@ -113,7 +113,7 @@ def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.nd
 
 
 def in_validation(keys: np.ndarray, fraction: float) -> np.ndarray:
-    """Returns a mask of validation documents, by their keys alone.
+    """Returns a mask of the validation documents, determined by document keys alone.
 
     Equal documents are in the same split, and a document stays in its split as the
     corpus grows.

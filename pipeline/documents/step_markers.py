@@ -24,7 +24,7 @@ class DocumentPart:
         unit: Index of the work unit that the documents are from.
         number: Index of the part in the work unit; most work units have only one part.
         size: Bytes of text.
-        weight: The number of times that each of its training documents is repeated.
+        weight: The number of times that each training document of the part is repeated.
         held_out: True if the documents are from `data.validation_source`.
         source_bytes: The number of source bytes attributed to the part.
     """

@@ -77,13 +77,14 @@ def make_packed_records(
 
 
 def next_tokens(stream: TokenRows, packed: Packed) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each token's successor in its document, even if in another record.
+    """Returns each token's next token in its document, even if it is in another record.
 
     Each token of a document except the first is thus predicted exactly once.
 
     Args:
         stream: The documents.
-        packed: The documents' records, without special tokens around chunks.
+        packed: The records in which the documents are packed, without special tokens
+            around chunks.
 
     Returns:
         int32 and float32, of the shape of `packed.token_ids`: the targets, and their

@@ -18,6 +18,6 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Makes one record per document, in the order of their keys."""
+    """Makes one record per document, in the order of the documents' keys."""
     assert isinstance(run.objective, ClassificationConfig)
     return class_records(batch, tokenizer, run, run.objective.labels)

@@ -36,7 +36,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Makes one record per image, in the order of their keys."""
+    """Makes one record per image, in the order of the documents' keys."""
     assert isinstance(run.objective, ImageClassificationConfig)
     labels, shape = run.objective.labels, image_shape(run.objective)
     reasons = reasons_against(batch, ["image", "label"], labels)

@@ -1,6 +1,6 @@
 """Records of each kind of objective, made by the module with the kind's name.
 
-None of these modules imports TensorFlow.
+None of the objective modules imports TensorFlow.
 """
 
 from typing import Protocol
@@ -31,7 +31,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 
 class RecordMaker(Protocol):
-    """Interface of the module of each kind."""
+    """Interface of the objective modules, one module per kind."""
 
     def features(self, run: RunConfig) -> tuple[Feature, ...]:
         """Returns the features of a record; needs neither corpus nor tokenizer."""

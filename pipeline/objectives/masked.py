@@ -133,8 +133,10 @@ class Hiding:
     Attributes:
         seed: The run's seed.
         mask_id: The id of `[MASK]`.
-        ordinary_ids: int32 (V',). The ids a random piece is drawn from.
-        starts_word: bool (V,). Whether a piece begins a new word; None: all do.
+        ordinary_ids: int32 (V',). The ids from which a random replacement piece is
+            drawn.
+        starts_word: bool (V,). For each piece of the vocabulary, whether it begins a
+            new word; None if all do.
         copy: Index of the copy of the records; different tokens are masked in each
             copy.
     """

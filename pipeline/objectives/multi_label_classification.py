@@ -27,7 +27,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """One record for each document, in the order of their keys."""
+    """Makes one record per document, in the order of the documents' keys."""
     assert isinstance(run.objective, MultiLabelClassificationConfig)
     config = run.objective
     reasons = reasons_against(batch, ["text", "label"])

@@ -1,7 +1,8 @@
 """Prefix language modeling: a text's end is predicted from its beginning.
 
 The length of the prefix is drawn for each chunk of a document; attention is
-bidirectional within it ([Raffel et al., 2020](https://arxiv.org/abs/1910.10683), 3.2).
+bidirectional within the prefix ([Raffel et al.,
+2020](https://arxiv.org/abs/1910.10683), 3.2).
 """
 
 from dataclasses import replace

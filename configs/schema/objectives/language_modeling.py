@@ -121,7 +121,7 @@ class CausalConfig:
 class PrefixConfig:
     """Prefix language modeling: predicts a document's end from its beginning.
 
-    Attention is bidirectional within the beginning, the prefix.
+    Attention is bidirectional within the prefix, the beginning of the document.
     """
 
     kind: Literal["prefix"] = "prefix"

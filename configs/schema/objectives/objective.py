@@ -2,9 +2,10 @@
 
 Only this module groups the kinds of objectives by the type of their predictions, such
 as a class or a text; each group is a union of config classes. Code that depends on the
-type of predictions checks these unions with `isinstance` and ends in `assert_never`.
-Code that depends on the kind of objective uses a `ByKind` table. When a kind is added
-here, the type checker reports all such code in which the kind is missing.
+type of predictions checks the unions of config classes with `isinstance` and ends in
+`assert_never`. Code that depends on the kind of objective uses a `ByKind` table. When a
+kind of objective is added to this module, the type checker reports all unions and
+tables in which the kind is missing.
 """
 
 from typing import Generic, TypedDict, TypeVar

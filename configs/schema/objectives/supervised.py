@@ -136,7 +136,7 @@ class PairClassificationConfig:
 class RegressionConfig:
     """Regression, such as a rating: predicts the number `label` from `text`.
 
-    Labels are used as written.
+    The numbers in the labels are the targets, without rescaling.
     """
 
     kind: Literal["regression"] = "regression"
@@ -146,8 +146,8 @@ class RegressionConfig:
 class PairRegressionConfig:
     """Text pair regression, such as STS-B: predicts the number `label`.
 
-    `label` is predicted from `text` and `second_text`, and used as written. A pair
-    that is too long is truncated as in `pair_classification`.
+    `label` is predicted from `text` and `second_text`, without rescaling. A pair that
+    is too long is truncated as in `pair_classification`.
     """
 
     kind: Literal["pair_regression"] = "pair_regression"

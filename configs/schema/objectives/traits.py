@@ -36,7 +36,7 @@ class ObjectiveTraits:
         pieces: Special pieces that the tokenizer must have, by the names of
             `SpecialIds`.
         inputs: Inputs of the exported model's default signature.
-        example: One value for each of `inputs`, for an example of a request.
+        example: An example value for each of `inputs`, for an example request.
         has_segments: True if records have two segments; otherwise all tokens belong to
             the first.
         in_buckets: True if records may have `data.layout.kind=bucketed`.
@@ -46,7 +46,7 @@ class ObjectiveTraits:
         activation: Converts scores to probabilities; None for models that predict
             numbers.
         ids_signature: The signature of an export that returns the model's scores for
-            ids or pixels; None if no signature returns all of them.
+            ids or pixels; None if no signature returns all scores.
     """
 
     sentence: str

@@ -24,9 +24,9 @@ from transbeam.model.layers.sequence_info import check_sequence_info
 class Attention(SameShapeLayer):
     """Multi-head attention: base class with projections and heads.
 
-    Each token's output is a mean of values, weighted by the match of its query with the
-    keys, per head. Groups of query heads may share a key-value head, which makes the
-    cache of a decoder smaller.
+    Each token's output is, per head, a mean of values, weighted by how well the token's
+    query matches the values' keys. Groups of query heads may share a key-value head,
+    which makes the cache of a decoder smaller.
 
     A subclass defines in `attend` which keys each query attends to.
 
@@ -62,11 +62,14 @@ class Attention(SameShapeLayer):
         Outputs for padding are finite and have no meaning.
 
     Raises:
-        ConfigError: The heads do not fit the width, or this kind cannot be causal.
-        ValueError: `inputs` is not of rank 3, or `sequence_info` does not fit it.
+        ConfigError: `hidden_dim` is not a multiple of `num_heads` and `head_dim` is
+            None, `num_heads` is not a multiple of `num_key_value_heads`, or this kind
+            of attention cannot be causal.
+        ValueError: `inputs` is not of rank 3, or `sequence_info` does not match its
+            batch size and length.
 
-    Masking: only `sequence_info` is used. A Keras mask on the inputs is ignored, and
-    Keras warns about it.
+    Masking: all masks are read from `sequence_info`. A Keras mask on the inputs is
+    ignored, and Keras warns about it.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2

@@ -40,16 +40,17 @@ class BlockSparseAttention(Attention):
     random blocks. The first and the last block attend to the whole document.
 
     All positions are relative to the document, so packing does not change the result.
-    The blocks used in the computation, however, are those of the row, which may not
-    align with a document's blocks. If a document starts anywhere in the row, a block of
-    the row overlaps two of the document's blocks: it is multiplied with five
-    neighboring blocks instead of three, and with twice as many random ones. A block of
-    the row overlaps at most two documents that are longer than two blocks: the one that
-    contains its first token and the one that contains its last. Keys outside of the
-    window of blocks are gathered for these documents.
+    The computation, however, uses blocks of the row, which may not align with a
+    document's blocks. In packed rows, where a document may start at any position, a
+    block of the row overlaps two of the document's blocks: it is multiplied with five
+    neighboring blocks instead of three, and with twice as many random blocks. A block
+    of the row overlaps at most two documents that are longer than two blocks: the
+    document that contains the first token of the row's block and the document that
+    contains its last token. For these two documents, keys outside of the window of
+    blocks are gathered by index.
 
     Shapes: as in `Attention`; `N` blocks of a row, `b` tokens of a block, `r` random
-    blocks for each.
+    blocks per block.
 
     Args:
         block_size: int. `b`.
@@ -61,9 +62,9 @@ class BlockSparseAttention(Attention):
 
     The other arguments, the call arguments and the errors are those of `Attention`.
     The layer `probabilities` is called twice: for all queries, `(N, B, H, b, keys)`,
-    where the rows of outermost blocks' queries are ignored; then for these queries,
-    `(N, B, H, queries, b)`, where each query's probabilities sum to one over all
-    blocks.
+    where the rows of outermost blocks' queries are ignored; then for the queries of
+    outermost blocks, `(N, B, H, queries, b)`, where each query's probabilities sum to
+    one over all blocks.
 
     Example:
     >>> attention = BlockSparseAttention(hidden_dim=4, num_heads=2, block_size=2)
@@ -143,7 +144,7 @@ class BlockSparseAttention(Attention):
         )
 
     def _far(self, documents, last, window: LocalWindow) -> Far:
-        """The keys of outermost blocks outside of the windows, and of random blocks."""
+        """Keys of random blocks, and of outermost blocks outside of the windows."""
         size = self.block_size
         blocks, last = documents.cut(size), self._cut(last)
         tokens = np.arange(size, dtype="int32")
@@ -176,8 +177,8 @@ class BlockSparseAttention(Attention):
     def _drawn(self, documents, blocks: DocumentMasks, last) -> Far:
         """The random blocks of the document in which a block of the row starts.
 
-        If other documents start in the block of the row, it contains only their first
-        blocks, and a first block has no random blocks.
+        A document that starts later in the block of the row has only its first block
+        there, and first blocks have no random blocks.
         """
         rows, batch, size = ops.shape(blocks.ids)
         all_blocks = rows * batch  # TFLite's flags have four axes at most
@@ -243,7 +244,7 @@ class BlockSparseAttention(Attention):
         return Scattered(look_up(query, index), key, value, index, allowed)
 
     def _outermost(self, documents, blocks: DocumentMasks, last, token):
-        """Finds the first and last block of the document of a token in each block.
+        """Finds the outermost blocks of the document at index `token` of each block.
 
         Returns:
             Two int32 arrays `(N, B, 2 b)`: the indices in the row of the two blocks'

@@ -62,8 +62,8 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
         ids: int32 `(B, T)`, the documents of packed rows; None if each row is one
             document.
         causal: If true, queries do not attend to later keys.
-        sums: float32 `(B, G, F, V)`, the sums over keys before the row, if each row is
-            one document; None if there are none.
+        sums: float32 `(B, G, F, V)`, the sums over the keys of earlier tokens, if each
+            row is one document; None if there are no earlier tokens.
 
     Returns:
         `(B, T, H, V)`, and the sums over keys up to the end of the row; None instead of
@@ -90,7 +90,7 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
 
 
 def seen_in_chunk(size: int, ids, causal: bool):
-    """Marks the keys of its chunk that a query attends to.
+    """Marks the keys that each query attends to within its chunk.
 
     The mask broadcasts to `(N, B, H, C, C)`.
     """
@@ -231,8 +231,8 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
         ids: int32 `(B, T)`, the documents of packed rows; in other rows 1 for a real
             token; 0 for padding.
         packed: True if rows may hold several documents.
-        before: `Sums` of the keys before the row, if the row is one document; None if
-            there are no such keys.
+        before: `Sums` over the keys of earlier tokens, if each row is one document;
+            None if there are no earlier tokens.
 
     Returns:
         `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` over keys
@@ -289,7 +289,7 @@ def _pairs(rows, keys):
 
 
 def _sum_up(keys, values, counts) -> Sums:
-    """Sums over the keys of each chunk that `counts`, bool `(N, B, C)`, marks."""
+    """Sums over each chunk's keys where `counts`, bool `(N, B, C)`, is true."""
     keys = ops.where(_marks(counts), keys, NOTHING)
     peak = ops.stop_gradient(ops.max(keys, axis=3, keepdims=True, initial=LOWEST))
     features = ops.swapaxes(ops.exp(keys - peak), -1, -2)
@@ -303,9 +303,10 @@ def _carry_exponents(own: Sums, first: Sums | None, through) -> tuple[Sums, Sums
 
     Args:
         own: The sums of each chunk.
-        first: The sums over all tokens before the row; None at the start.
+        first: The sums over the tokens that precede the row; None if no tokens precede
+            it.
         through: bool `(N, B, 1)`, true for chunks that also pass the sums of earlier
-            chunks to the next chunk; None if all do.
+            chunks to the next chunk; None if all chunks do.
     """
     if first is None:
         first = Sums(ops.full_like(own.peak[0], LOWEST), ops.zeros_like(own.sums[0]))

@@ -18,7 +18,8 @@ from transbeam.model.layers.sequence_info import (
 class CrossAttention(MultiHeadAttention):
     """Attention whose keys and values come from another sequence, the context.
 
-    There are no relative positions, as the tokens are of two sequences.
+    There are no relative positions, as queries and keys belong to two different
+    sequences.
 
     Shapes: `B` batch, `T` length, `S` length of the context, `D` hidden width.
 
@@ -27,8 +28,9 @@ class CrossAttention(MultiHeadAttention):
         context: float `(B, S, D)`.
         sequence_info: Masks and positions of the inputs; see
             `transbeam.model.layers.sequence_info`.
-        context_info: Masks and positions of the context, in the same format. In packed
-            rows a document attends to the context document with the same index.
+        context_info: Masks and positions of the context, in the format of
+            `sequence_info`. In packed rows a document attends to the context document
+            with the same index.
 
     Returns:
         `(B, T, D)` in the compute dtype.
@@ -83,7 +85,7 @@ class CrossAttention(MultiHeadAttention):
         return self.join(self._attend(query, key, value, row_bias, training=training))
 
     def fill_cache(self, context):
-        """Computes keys and values of a context, once for all steps.
+        """Computes keys and values of a context, once for all decoding steps.
 
         Args:
             context: float `(B, S, D)`.
@@ -102,7 +104,7 @@ class CrossAttention(MultiHeadAttention):
 
         Args:
             inputs: float `(B, Q, D)`.
-            context_info: Has the `padding_mask` `(B, S)` of the context.
+            context_info: dict with the `padding_mask` `(B, S)` of the context.
             cache: The result of `fill_cache`.
 
         Returns:

@@ -1,8 +1,8 @@
 """The document of each token, and the position of each document in its row.
 
-Sparse kinds of attention select keys by their position in a document. Documents are
-contiguous, so a token's index in the row minus its position in the document is the
-index of the document's first token; the other tokens follow it.
+Sparse kinds of attention select keys by their position in a document. The tokens of a
+document are contiguous in the row, so a token's index in the row minus its position in
+the document is the index of the document's first token.
 
 Shapes: `B` batch, `T` length, `N` blocks, `b` tokens of a block, `Q` tokens looked up
 for a block.
@@ -21,10 +21,10 @@ class DocumentMasks(NamedTuple):
 
     Attributes:
         ids: The 1-based index of a token's document in its row; 0 for padding.
-        positions: A token's position in its document; for padding 0, or if `aligned`
-            its index in the row.
-        starts: The index in the row of its document's first token; for padding its own
-            index in the row, or if `aligned` 0.
+        positions: A token's position in its document; for padding, 0, or the index in
+            the row if `aligned`.
+        starts: The index in the row of the first token of a token's document; for
+            padding, the token's own index in the row, or 0 if `aligned`.
         packed: True if rows may hold several documents.
         aligned: True if every row is one document that starts at the row's start.
     """
@@ -62,13 +62,14 @@ def read_documents(sequence_info, length, name: str) -> DocumentMasks:
     """Converts a sequence info to document masks.
 
     Args:
-        sequence_info: See `transbeam.model.layers.sequence_info`; it is not validated
-            again.
+        sequence_info: See `transbeam.model.layers.sequence_info`; this function does
+            not validate it.
         length: `T`.
-        name: The layer's name in an error.
+        name: The layer's name, for error messages.
 
     Raises:
-        ValueError: There is a prefix mask, which only full attention supports.
+        ValueError: `sequence_info` has a prefix mask, which only full attention
+            supports.
 
     Example:
     >>> import numpy as np
@@ -99,12 +100,12 @@ def read_documents(sequence_info, length, name: str) -> DocumentMasks:
 
 
 def look_up(x, index):
-    """Gathers tokens of each row by their index in it.
+    """Gathers tokens of each row by their index in the row.
 
     Args:
         x: `(B, T, ...)`.
-        index: int32 `(N, B, Q)`; an index outside of the row returns an arbitrary token
-            of it.
+        index: int32 `(N, B, Q)`; an index outside of the row yields an arbitrary token
+            of the row.
 
     Returns:
         `(N, B, Q, ...)`.

@@ -95,8 +95,8 @@ class MultiHeadAttention(Attention):
     def _position_bias(self, start, size, num_keys, tables):
         """Computes the score bias of some rows: `(H, size, S)`.
 
-        Only differences of positions matter, and documents are contiguous, so positions
-        can be counted along the row.
+        The bias depends only on differences of positions, and the tokens of a document
+        are contiguous, so indices in the row are used as positions.
         """
         assert self.score_bias is not None
         rows = start + ops.arange(size, dtype="int32")
@@ -120,7 +120,8 @@ class MultiHeadAttention(Attention):
                 tokens including the new ones; `position_ids` `(B, Q)` of the new
                 tokens; and `bias_table`.
             cache: The cache of `make_cache`, whose first `index` slots are filled.
-            index: int32 scalar, the same for all rows.
+            index: int32 scalar, the number of tokens in the cache, the same for all
+                rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.

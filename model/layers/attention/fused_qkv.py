@@ -1,9 +1,9 @@
 """Fused QKV projection: queries, keys and values from one product instead of three.
 
-The time of a generated token is dominated by reading the weights, and one large matrix
+The time to generate a token is dominated by reading the weights, and one large matrix
 is read faster than three small ones. The three matrices are concatenated once per
-generated text, outside of the decoding loop; in training that would cost more than it
-saves.
+generated text, outside of the decoding loop; in training, concatenating them in every
+step would cost more time than it saves.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
 
 
 def joined_projections(joined: Mapping[int, Joined]) -> AbstractContextManager[None]:
-    """A context in which attention layers use fused projections, by layer `id`."""
+    """A context in which attention layers use the given fused projections."""
     return setting(_joined, joined)
 
 

@@ -1,8 +1,8 @@
 """Attention of a few queries to all keys of their document, in packed rows too.
 
-The keys of such a query are in many blocks, and a block has keys of many documents. So
-each block of keys is multiplied with the queries that attend to it, and the results of
-each query are combined in a softmax over all blocks.
+A query attends to keys in many blocks, and a block has keys of many documents. So each
+block of keys is multiplied with the queries that attend to it, and the results of each
+query are combined in a softmax over all blocks.
 
 Shapes are those of `transbeam.model.layers.attention.blockwise`; `Q` queries attend to
 a block.
@@ -86,7 +86,8 @@ def _softmax_by_token(scores, tokens, num_tokens):
 
     Args:
         scores: float32 `(N, B, H, Q, b)`.
-        tokens: int32 `(N, B, Q)`, the index of each query's token among all tokens.
+        tokens: int32 `(N, B, Q)`, the index of each query's token among all tokens of
+            the batch.
         num_tokens: Number of tokens.
 
     Returns:

@@ -27,7 +27,7 @@ from transbeam.model.layers.sequence_info import check_sequence_info
 
 @keras.saving.register_keras_serializable(package="transbeam")
 class GlobalWindowAttention(SlidingWindowAttention):
-    """A sliding window, and global tokens: the first of each document (Longformer).
+    """Sliding window attention; each document's first tokens are global (Longformer).
 
     A global token attends to its whole document, with separate projections, and all
     tokens of the document attend to it. So information about the whole text, such as
@@ -125,8 +125,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
         """The global tokens before a block's window.
 
-        These tokens belong to the document in which the block starts: any other
-        document with tokens in the block starts inside the block.
+        All global tokens before the window belong to the document in which the block
+        starts: any other document with tokens in the block starts inside the block.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)

@@ -67,11 +67,12 @@ class KernelAttention(Attention):
     times values can be summed over the keys first, and each query is multiplied with
     the sums: a decoder caches these sums instead of the keys.
 
-    The softmax's exponential is approximated by products of random features
-    `exp(w q - |q|^2 / 2)` for normal vectors `w`: unbiased, with a variance that
-    decreases with their number, and further with orthogonal vectors, as here. The
-    features are shifted in log space so that the largest one a query attends to is 1.
-    The shift cancels out, and prevents sums from vanishing or overflowing.
+    The softmax's exponential is approximated by products of random features `exp(w q -
+    |q|^2 / 2)` for normal vectors `w`: the estimate is unbiased, and its variance
+    decreases with the number of features, and further because the vectors are
+    orthogonal. The features are shifted in log space so that the largest one a query
+    attends to is 1. The shift cancels out, and prevents sums from vanishing or
+    overflowing.
 
     Shapes: as in `Attention`, and `F` features.
 
@@ -88,7 +89,7 @@ class KernelAttention(Attention):
     `score_bias`.
 
     Raises:
-        ConfigError: An argument is not supported by this kind.
+        ConfigError: An argument is not supported by kernel attention.
 
     Example:
     >>> attention = KernelAttention(hidden_dim=4, num_heads=2, num_features=8)
@@ -258,7 +259,7 @@ class KernelAttention(Attention):
         return query, ops.where(_marks(real), key, 0.0)
 
     def make_cache(self, batch_size, length):
-        """Makes empty sums of keys and values, of a size independent of the length.
+        """Makes an empty cache, whose size does not depend on the sequence length.
 
         Returns:
             dict of float32 tensors: `sums` `(B, G, F, K + 1)`; and for softmax features
@@ -279,7 +280,8 @@ class KernelAttention(Attention):
             inputs: float `(B, Q, D)`, the new tokens.
             sequence_info: As in `MultiHeadAttention.step`.
             cache: The cache of `make_cache`, with `index` tokens in it.
-            index: int32 scalar, the same for all rows.
+            index: int32 scalar, the number of tokens in the cache, the same for all
+                rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.
@@ -315,7 +317,7 @@ def _marks(real):
 
 
 def with_ones(value):
-    """Appends a 1 to each value; its weighted sum is the sum of the weights.
+    """Appends a 1 to each value; the weighted sum of the 1s is the sum of the weights.
 
     Args:
         value: `(B, T, G, K)`.

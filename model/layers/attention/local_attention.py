@@ -54,7 +54,7 @@ class LocalWindow(NamedTuple):
     def visible(self, documents: DocumentMasks):
         """Marks real columns of the query's document: bool `(N, B, 1|b, W b)`.
 
-        The third axis is 1 if all queries of a row have the same mask.
+        The third axis has length 1 if all queries of a row have the same mask.
         """
         queries = ops.expand_dims(cut_ids(documents.ids, self.size), 3)
         return documents.visible(self.around(documents.ids), queries)
@@ -216,7 +216,7 @@ def pair_bias(attention, ahead, length, bias_table=None):
     Args:
         attention: The `Attention` layer.
         ahead: int32 `(N, B, 1|H, Q, S)`, key position minus query position.
-        length: `T`; keys farther away are not used.
+        length: `T`; larger distances are clipped, as keys at such distances are masked.
         bias_table: The score bias's table, if it has one.
 
     Returns:

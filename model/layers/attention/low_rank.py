@@ -19,7 +19,8 @@ class LowRankAttention(Attention):
     """Attention to `rank` projections of all keys and values (Linformer).
 
     The cost is linear in the length. A projection is a weighted sum with a learned
-    weight for each position, shared by all heads. So the maximum length is fixed.
+    weight for each position, shared by all heads. As there is one weight per position,
+    the maximum length is fixed.
 
     In a packed row each document is projected separately. At most `max_documents`
     documents are supported, and the cost is proportional to this number; the outputs of
@@ -39,7 +40,7 @@ class LowRankAttention(Attention):
     for packed rows.
 
     Raises:
-        ConfigError: An argument is invalid for this kind.
+        ConfigError: An argument is invalid for low-rank attention.
         ValueError: There are more tokens than `max_sequence_length`.
 
     Example:
@@ -124,8 +125,8 @@ class LowRankAttention(Attention):
     def _sum_up(self, x, summary, documents: DocumentMasks):
         """Projects each document: `(B, T, G, K)` to `(B, S, G, K)`.
 
-        `S` is `r`. In packed rows it is `M r`: each of the `M` documents is projected
-        separately, and the results are concatenated in order.
+        `S` is `r`. In packed rows `S` is `M r`: each of the `M` documents is projected
+        separately, and the projections are concatenated in the order of the documents.
         """
         batch, length, groups, width = ops.shape(x)
         x = ops.reshape(x, (batch, length, groups * width))

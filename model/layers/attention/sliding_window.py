@@ -27,21 +27,21 @@ SMALLEST_BLOCK = 32
 class SlidingWindowAttention(Attention):
     """Attention to the nearest tokens only, linear in time and memory.
 
-    In an encoder half of the window is on each side of a token; in a decoder it ends at
-    the token. The row is split into blocks of an eighth of the window, and a block of
-    queries is multiplied with the nine blocks of keys that overlap its window: `1.125
-    window_size` scores per query. Each layer extends a token's receptive field by a
-    window.
+    In an encoder half of the window is on each side of a token; in a decoder the window
+    ends at the token. The row is split into blocks of an eighth of the window, and a
+    block of queries is multiplied with the nine blocks of keys that overlap its window:
+    `1.125 window_size` scores per query. Each layer extends a token's receptive field
+    by a window.
 
-    Distances are measured along the row. Documents are contiguous, so packing does not
-    change them.
+    Distances are measured along the row. The tokens of a document are contiguous in the
+    row, so packing does not change the distances between them.
 
     Shapes: as in `Attention`.
 
     Args:
         window_size: int, even. In an encoder a token attends to itself and to
-            `window_size / 2` tokens on each side; in a decoder to itself and the
-            `window_size - 1` before it.
+            `window_size / 2` tokens on each side; in a decoder to itself and to the
+            `window_size - 1` tokens before it.
 
     The other arguments, the call arguments and the errors are those of `Attention`.
     The layer `probabilities` is called with `(blocks, B, H, queries, keys)`: the
@@ -109,7 +109,8 @@ class SlidingWindowAttention(Attention):
             inputs: float `(B, Q, D)`, the new tokens.
             sequence_info: As in `MultiHeadAttention.step`.
             cache: The cache of `make_cache`, whose first `index` slots are filled.
-            index: int32 scalar, the same for all rows.
+            index: int32 scalar, the number of tokens in the cache, the same for all
+                rows.
 
         Returns:
             `(B, Q, D)`, and the cache with the new tokens in it.

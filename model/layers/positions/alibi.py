@@ -23,21 +23,22 @@ class LinearBias(ConfiguredLayer):
 
     In an encoder, the distance alone does not determine if a key is before or after the
     query. With `directed`, heads form pairs of equal slopes, in which one head favors
-    keys on the left and the other keys on the right. Such an encoder attends to
-    neighboring tokens from the first training step on; an encoder with learned
-    positions has to learn this.
+    keys on the left and the other keys on the right. An encoder with `directed` biases
+    attends to neighboring tokens from the first training step on; an encoder with
+    learned positions must learn to do so.
 
     Shapes: `H` heads, `Q` queries, `S` keys.
 
     Args:
         num_heads: int. `H`; must be even if `directed` is true.
-        directed: bool. If true, each head favors keys on one side.
+        directed: bool. If true, each head favors the keys on one side of the query.
 
     Call arguments:
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the leading axes broadcast with those of
             `query_positions`.
-        bias_table: Ignored; other score biases use it.
+        bias_table: Ignored, as ALiBi has no learned table; accepted for the interface
+            of score biases.
 
     Returns:
         float32 `(..., H, Q, S)` for every dtype policy, to be added to the scores.

@@ -22,7 +22,8 @@ class LearnedPositionEmbedding(TokenwiseLayer):
     Args:
         max_sequence_length: int. Number of positions.
         offset: int. Number of rows of the table before the row of the first position.
-            These rows are never used; RoBERTa has 2 of them.
+            Rows before the row of the first position are never used; RoBERTa's table
+            has 2 such rows.
         embeddings_initializer: Keras initializer of the table; None for BERT's.
         seed: int or None. Seed of the initial table.
 

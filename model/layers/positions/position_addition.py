@@ -22,7 +22,7 @@ def add_position_rows(inputs, table, position_ids, name: str, offset: int = 0):
         inputs: float `(B, T, D)`.
         table: float `(offset + P, D)`, of the dtype of `inputs`.
         position_ids: int `(B, T)`, or None for 0, 1, 2, ... in every row.
-        name: The table's name in an error.
+        name: The table's name, for error messages.
         offset: Index of the table's row for position 0.
 
     Returns:

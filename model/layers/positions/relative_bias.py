@@ -168,8 +168,9 @@ def relative_buckets(
 ) -> np.ndarray:
     """Computes the bucket of each distance.
 
-    The first half of a direction's buckets are single distances. The remaining buckets
-    divide the distances up to `max_distance` in equal steps of the logarithm.
+    In each direction, the first half of the buckets hold a single distance each. The
+    remaining buckets divide the distances up to `max_distance` in equal steps of the
+    logarithm.
 
     Args:
         ahead: int. Key position minus query position.

@@ -18,9 +18,9 @@ STRETCHES = ("none", "linear", "ntk", "yarn")
 class RotaryEmbedding(TokenwiseLayer):
     """Rotates queries and keys by an angle proportional to their position (RoPE).
 
-    The dot product of two rotated vectors depends only on their distance, so attention
-    is relative without a table of weights. The i-th number of a head's first half and
-    the i-th of its second half form a pair, which is rotated by
+    The positions affect the dot product of two rotated vectors only by their
+    difference, so attention is relative without a table of weights. The i-th number of
+    a head's first half and the i-th of its second half form a pair, which is rotated by
     `position / base ** (2 i / K)`: the layout of LLaMA's published weights.
 
     A model can process texts longer than in training if the frequencies are scaled,
@@ -29,16 +29,18 @@ class RotaryEmbedding(TokenwiseLayer):
     Shapes: `B` batch, `T` length, `H` heads, `K` head width, even.
 
     Args:
-        base: float above 1. The last pairs have wavelengths of about `2 pi base`.
+        base: float above 1. Without scaling, the longest wavelength is about `2 pi
+            base` positions.
         stretch: `"none"`, `"linear"` (all frequencies divided by the factor),
             `"ntk"` (the highest kept, the lowest divided, by a larger base) or `"yarn"`
             (high frequencies kept, low ones divided, and the softmax sharpened).
         factor: float, at least 1. Target length divided by training length.
         original_length: int. The training length in tokens; for `"yarn"` only.
-        beta_fast: float. Frequencies with more rotations than this in the training
-            length are kept; for `"yarn"` only.
-        beta_slow: float. Frequencies with fewer rotations than this are divided by the
-            factor; frequencies between `beta_slow` and `beta_fast` are interpolated.
+        beta_fast: float. Frequencies with more rotations than this number in the
+            training length are kept; for `"yarn"` only.
+        beta_slow: float. Frequencies with fewer rotations than this number in the
+            training length are divided by the factor; frequencies between `beta_slow`
+            and `beta_fast` are interpolated.
 
     Call arguments:
         inputs: float `(B, T, H, K)`.
@@ -49,7 +51,7 @@ class RotaryEmbedding(TokenwiseLayer):
         `(B, T, H, K)` in the compute dtype. Computed in float32.
 
     Raises:
-        ConfigError: The arguments define no valid frequencies.
+        ConfigError: An argument is out of range, or `stretch` is unknown.
         ValueError: `inputs` or `position_ids` has a wrong rank, width or dtype.
 
     Example:
@@ -65,8 +67,8 @@ class RotaryEmbedding(TokenwiseLayer):
         - [Su et al., 2021](https://arxiv.org/abs/2104.09864), equations 14 and 15
         - [Chen et al., 2023](https://arxiv.org/abs/2306.15595), section 2.3 (linear)
         - [Peng et al., 2023](https://arxiv.org/abs/2309.00071), sections 3.1 (NTK),
-          3.2 and 3.4 (YaRN). The interpolation is linear in the index of the pair, as
-          in the authors' code, not in the number of rotations.
+          3.2 and 3.4 (YaRN). YaRN's interpolation is linear in the index of the pair,
+          as in the authors' code, not in the number of rotations.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ def keys_ahead(query_positions, key_positions, name: str):
         query_positions: int `(..., Q)`.
         key_positions: int `(..., S)`; the leading axes broadcast with those of the
             queries' positions.
-        name: The layer's name in an error.
+        name: The layer's name, for error messages.
 
     Returns:
         int `(..., Q, S)`.

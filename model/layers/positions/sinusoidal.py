@@ -12,8 +12,8 @@ from transbeam.model.layers.positions.position_addition import add_position_rows
 class SinusoidalPositionEmbedding(TokenwiseLayer):
     """Adds fixed sines and cosines, whose wavelengths grow along the vector.
 
-    A given distance between two positions corresponds to the same rotation of the
-    vectors everywhere, so a linear layer can determine distances. Nothing is learned.
+    A given distance between two positions corresponds to the same rotation at every
+    position, so a linear layer can determine distances. Nothing is learned.
 
     Shapes: `B` batch, `T` length, `D` hidden width.
 
@@ -31,8 +31,8 @@ class SinusoidalPositionEmbedding(TokenwiseLayer):
 
     Raises:
         ValueError: `inputs` or `position_ids` has a wrong rank, length or dtype; or a
-            position is beyond the last one. Positions are checked in eager execution;
-            without `position_ids`, whenever `T` is known.
+            position is not below `max_sequence_length`. Positions are checked in eager
+            execution; without `position_ids`, whenever `T` is known.
 
     Example:
     >>> positions = SinusoidalPositionEmbedding(max_sequence_length=8)

@@ -110,7 +110,8 @@ class Checkpoint:
     def left_out(self, shapes: Shapes) -> list[str]:
         """Lists tensors of heads and poolers that a model with the given weights lacks.
 
-        An example is the next-sentence head, for a masked language model.
+        For example, a masked language model lacks the tensors of the next-sentence
+        head.
         """
         links = link(self.rows, shapes, self.description.sizes, self.where)
         taken = {found.theirs for found in links} | set(self.copies)

@@ -93,7 +93,7 @@ class HFConfig:
         return value
 
     def choice(self, key: str, known: Mapping[str, T], default: str | None = None) -> T:
-        """Maps a value of a Hugging Face config to ours."""
+        """Maps a value in a Hugging Face config to the value in our config."""
         value = self._value(key, default, f"one of {', '.join(known)}")
         if not isinstance(value, str) or value not in known:
             raise self.refusal(key, f"one of {', '.join(known)}")

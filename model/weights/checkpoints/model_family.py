@@ -114,13 +114,13 @@ def _pattern(row: MappingRow) -> re.Pattern[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """A model family: its table of names and its `config.json`, in both directions.
+    """A model family: its weight mapping table and the conversion of `config.json`.
 
     Attributes:
         model_type: The family's name in `config.json`.
         prefix: Prefix of the backbone's names in a model with a head; None for
             `model_type` and a dot.
-        rows: Returns the table of names for a description.
+        rows: Returns the rows of the weight mapping table for a model's description.
         read: Returns a description from `config.json` and the tensor names.
         write: Returns `config.json` from a description.
         copies: Maps names of duplicate tensors, which only some checkpoints contain, to
@@ -139,7 +139,7 @@ class Family:
     def short_names(
         self, names: Iterable[str], where: str, inner: str = ""
     ) -> dict[str, str]:
-        """Maps tensor names as in the table to the checkpoint's tensor names.
+        """Maps the tensor names of the mapping table to the checkpoint's tensor names.
 
         Args:
             names: Names of the checkpoint's tensors.

@@ -29,7 +29,7 @@ class Sizes:
 
 
 class Transform(Protocol):
-    """Transforms one tensor of another library to one or several of ours, and back."""
+    """Converts one tensor of another library to one or more of ours, and back."""
 
     def to_theirs(self, ours: Sequence[np.ndarray], sizes: Sizes) -> np.ndarray:
         """Converts our tensors to one tensor of the other library."""
@@ -43,7 +43,7 @@ class Transform(Protocol):
 
 
 class _Reshaped:
-    """Base of transforms that are undone by a reshape."""
+    """Base of transforms whose inverse is a reshape."""
 
     def to_ours(self, theirs, shapes, sizes):
         [shape] = shapes
@@ -72,7 +72,7 @@ class Same(_Reshaped):
 
 @dataclass(frozen=True)
 class Transposed:
-    """Transposes a kernel: ours is (in, out), as in Keras; the other one (out, in).
+    """Transposes a kernel: (in, out) in Keras, (out, in) in the other library.
 
     Example:
     >>> sizes = Sizes(vocabulary_size=5, head_dim=2)
@@ -90,7 +90,7 @@ class Transposed:
 
 @dataclass(frozen=True)
 class VocabularyRows:
-    """A table with a row for each token; ours may have more rows than tokens.
+    """A table with one row per token; our table may have padding rows at the end.
 
     The padding rows after the vocabulary are not written, and are zero when read.
 

@@ -25,10 +25,11 @@ Part = Literal["body", "pooler", "head"]
 
 @dataclass(frozen=True)
 class MappingRow:
-    """A row of a mapping table; in both names `{i}` is the index of a block.
+    """A row of a mapping table; in paths and tensor names `{i}` is a block's index.
 
     Attributes:
-        ours: Path of our weight, or of several that correspond to one tensor.
+        ours: Path of our weight, or the paths of several weights that correspond to one
+            tensor.
         theirs: Name of the tensor in the checkpoint.
         transform: The transform between our weights and the checkpoint's tensor.
         part: The part of the model to which the tensor belongs, such as the backbone or

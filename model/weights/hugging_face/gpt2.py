@@ -36,7 +36,7 @@ _QUERY_KEY_VALUE = [
 
 
 def _dense(ours: str, theirs: str) -> list[MappingRow]:
-    """Rows of a dense layer; GPT-2's kernels are (in, out), as ours are."""
+    """Mapping rows of a dense layer; GPT-2's kernels are (in, out), as in Keras."""
     return [
         MappingRow(f"{ours}/kernel", f"{theirs}.weight"),
         MappingRow(f"{ours}/bias", f"{theirs}.bias"),

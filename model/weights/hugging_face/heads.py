@@ -48,7 +48,7 @@ def read_objective(settings: HFConfig, heads: Heads) -> Objective | None:
 def sequence_head(labels: tuple[str, ...]) -> Objective:
     """The objective of a `ForSequenceClassification`: with one label, regression.
 
-    This is the default of transformers if `problem_type` is missing.
+    transformers uses the same rule if `problem_type` is missing.
 
     Example:
     >>> sequence_head(("LABEL_0",)).kind, sequence_head(("no", "yes")).kind
@@ -132,7 +132,7 @@ def write_objective(objective: Objective | None, heads: Heads) -> dict[str, Any]
     """Writes the keys of `config.json` that `read_objective` reads.
 
     Raises:
-        ArtifactError: The family has no such head.
+        ArtifactError: The family has no head for this objective.
     """
     labels = ("LABEL_0",) if is_estimator(objective) else ()
     labels = getattr(objective, "labels", labels)

@@ -1,4 +1,4 @@
-"""LLaMA in Hugging Face's format (Touvron et al., 2023), including grouped queries."""
+"""LLaMA in Hugging Face's format (Touvron et al., 2023), with grouped queries (GQA)."""
 
 from collections.abc import Container
 from typing import Any

@@ -47,7 +47,7 @@ HEADS: Heads = {
 
 
 def read(settings: HFConfig, names: Container[str]) -> Description:
-    """Reads `config.json`. Positions start after the row of the padding id."""
+    """Reads `config.json`. Position 0's row follows the padding id's row."""
     offset = settings.integer("pad_token_id", 1, minimum=0) + 1
     is_classifier = "classifier.dense.weight" in names
     pooled = {"pooler.dense.weight"} if is_classifier else names
@@ -68,7 +68,7 @@ def write(description: Description) -> dict[str, Any]:
 
 
 def rows(description: Description) -> tuple[MappingRow, ...]:
-    """The rows of the table of names, which depend on the head."""
+    """The rows of the weight mapping table, which depend on the head."""
     # Our pooler is the first layer of their classifier; their own pooler belongs to a
     # model without a head.
     objective = description.objective

@@ -85,7 +85,7 @@ def _stack(kind: str, *, gated: bool) -> list[MappingRow]:
 
 
 def rows(description: Description) -> tuple[MappingRow, ...]:
-    """The rows of the table of names, with or without gated feed-forwards."""
+    """The rows of the weight mapping table, with or without gated feed-forwards."""
     gated = isinstance(description.config.feedforward, GatedFeedForwardConfig)
     return (
         MappingRow("token_embedding/embeddings", "shared.weight", VOCABULARY),
@@ -142,10 +142,11 @@ def read(settings: HFConfig, names: Container[str]) -> Description:
 
 
 def _read_scores(settings: HFConfig, names: Container[str]) -> tuple[bool, bool]:
-    """Reads if the output matrix is tied, and if the decoder's output is scaled.
+    """Returns if the output matrix is tied, and if the decoder's output is scaled.
 
-    In transformers 4, one key determines both; transformers 5 always declares tying,
-    and ties only if there is no separate output matrix.
+    In transformers 4, one key determines both settings; the configs of transformers 5
+    always declare the matrix tied, but it is tied only if the checkpoint has no
+    separate output matrix.
     """
     if "scale_decoder_outputs" in settings:
         return "lm_head.weight" not in names, settings.flag(

@@ -1,4 +1,4 @@
-"""Names of weights in KerasHub, a table for each of its classes of backbones.
+"""Names of weights in KerasHub, with one mapping table per backbone class.
 
 KerasHub's attention weights have a separate axis for attention heads. A backbone has no
 task heads.

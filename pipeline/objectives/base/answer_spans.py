@@ -2,8 +2,8 @@
 
 `tokenize` reports no character offsets. But the tokens of a prefix of a text are the
 first tokens of the whole text, unless the prefix ends inside a token: so the text
-before an answer and the text up to its end are tokenized too, and compared with the
-tokens of the whole text.
+before an answer and the text up to the answer's end are tokenized too, and compared
+with the tokens of the whole text.
 """
 
 from dataclasses import dataclass
@@ -50,8 +50,10 @@ class AnswerSpans:
     """The tokens of answers; all arrays (D,).
 
     Attributes:
-        first: int64. Index in the text of the first token.
-        last: int64. Index of the last token, inclusive; -1: no answer.
+        first: int64. The index of the answer's first token among the tokens of the
+            text.
+        last: int64. The index of the answer's last token among the tokens of the text;
+            -1 if there is no answer.
         exact: bool. False if the answer begins or ends inside a token.
     """
 
@@ -115,8 +117,8 @@ def _tokens_before(
         texts: The texts, N.
         places: Character offsets, N.
         rows: int64 (N,). The index of each text's row in `tokens`.
-        tokens: The tokens of at least these texts, one row per text.
-        tokenizer: The tokenizer that made them.
+        tokens: The tokens of the texts, and possibly of other texts, one row per text.
+        tokenizer: The tokenizer that produced `tokens`.
     """
     # Without a trailing space: for some tokenizers it belongs to the next word.
     beginnings = [

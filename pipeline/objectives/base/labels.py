@@ -82,7 +82,7 @@ def as_number(label: str) -> float:
 
 
 def usable_rows(batch: DocumentBatch, reasons: Sequence[str | None]) -> np.ndarray:
-    """Returns the usable rows, int64, in the order of their keys."""
+    """Returns the usable documents' row indices, int64, in the order of their keys."""
     by_key = np.argsort(batch.keys, kind="stable")
     return by_key[np.array([reasons[row] is None for row in by_key], np.bool_)]
 

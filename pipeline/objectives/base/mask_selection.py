@@ -1,8 +1,9 @@
 """Selects the tokens to mask in a record: single ones, whole words or n-grams.
 
-Tokens that are masked together are a *unit*: a word, or several. Units are selected in
-random order up to the requested number of tokens; units that would exceed it are
-skipped. `transbeam.trainer.input.dynamic_masking` does the same in TensorFlow.
+Tokens that are masked together are a *unit*: a word, or several adjacent words. Units
+are selected in random order up to the requested number of tokens; units that would
+exceed this number are skipped. `transbeam.trainer.input.dynamic_masking` does the same
+in TensorFlow.
 """
 
 import numpy as np
@@ -30,7 +31,7 @@ class TokenBits:
         self._by_chunk = mix(packed.chunks.keys ^ np.uint64(key)) + places
 
     def select(self, rows: slice, columns: np.ndarray | None = None) -> np.ndarray:
-        """Returns the bits of some records' tokens, uint64; arbitrary at padding.
+        """Returns random bits of some records' tokens, uint64; arbitrary at padding.
 
         Args:
             rows: The records.
@@ -146,8 +147,8 @@ def choose(
 ) -> np.ndarray:
     """Selects units in random order, up to the requested number of tokens per record.
 
-    The first unit is selected even if it exceeds this number, so that each record has a
-    masked token.
+    In each record the first unit is selected even if it has more tokens than requested,
+    so that each record has a masked token.
 
     Args:
         units: int32 (records, L). The unit of each token, from 1; 0: not maskable.

@@ -4,8 +4,8 @@
     [CLS] text [SEP] second text [SEP]
 
 Texts that are too long are truncated; the removed tokens are counted. A pair is
-truncated longest-first: at the end of its longer text until both are equally long, then
-at the ends of both in turn, the second text first ([Devlin et al.,
+truncated longest-first: at the end of its longer text until both texts are equally
+long, then alternately at the ends of both texts, the second text first ([Devlin et al.,
 2019](https://arxiv.org/abs/1810.04805), in the code of `_truncate_seq_pair`).
 """
 
@@ -109,7 +109,7 @@ def pooled_records(
         batch: The documents.
         tokenizer: The run's tokenizer.
         run: The configuration of a run whose records have a text or a pair of texts.
-        reasons: Why each document cannot be used; None if it can be.
+        reasons: For each document, the reason why it cannot be used; None if it can be.
         targets: Maps usable documents to their targets.
     """
     length = run.data.sequence_length

@@ -47,21 +47,23 @@ def choose_pairs(
 ) -> SegmentPairs:
     """Samples pairs from the documents.
 
-    As many sentences as fit are taken and split into two segments at random. If the
-    second segment is drawn from another document, the sentences that it replaces are
-    used again. Documents of a single sentence are skipped.
+    For each pair, as many consecutive sentences as fit into the pair's length are taken
+    from a document and split into two segments at random. If the second segment is
+    drawn from another document, the sentences that it replaces are used again.
+    Documents of a single sentence are skipped.
 
     Args:
         sentences: The sentences of all documents; any two together have at most
             `capacity` tokens.
         keys: uint64 (D,). The documents' hashes, which seed all random numbers.
-        config: The task and the share of short pairs.
+        config: Configuration with the pair-labeling task and the share of short pairs.
         seed: The run's seed.
         capacity: The maximum number of tokens of a pair.
         identities: uint64 (D,). An identifier per document; copies of a document have
             the same identifier and are never paired as negatives.
-        num_negatives: The number of documents at the end that serve only as a source of
-            negative second segments, if the others are too few.
+        num_negatives: The number of documents at the end of `sentences` that serve only
+            as a source of negative second segments, if there are too few other
+            documents.
     """
     walk = _Walk(sentences, keys, config, seed, capacity, identities, num_negatives)
     for document in walk.documents:
@@ -89,14 +91,15 @@ def _copy_ranges(identities: np.ndarray, ordered: np.ndarray) -> list[tuple[int,
 
 
 class _Walk:
-    """Samples pairs while it iterates over the documents in the order of their keys.
+    """Samples pairs while iterating over the documents in the order of their keys.
 
     Attributes:
         documents: The documents with two or more sentences, which can begin a pair.
         rows: For each pair: the index of the first segment's document, the pair's
             position in the document, the segment's start and length; then document,
             start and length of the second segment; then the label.
-        left_out: The number of tokens of single sentences at the ends of documents.
+        left_out: The number of tokens in last sentences of documents that are in no
+            pair.
     """
 
     def __init__(
@@ -171,7 +174,7 @@ class _Walk:
         return after
 
     def _other_than(self, document: int, here: int) -> int | None:
-        """Draws another document that is not a copy of this one, or None."""
+        """Draws a document that is not a copy of the given one, or returns None."""
         begin, end = self._ranges[document]
         number = len(self._others) - (end - begin)
         if not number:

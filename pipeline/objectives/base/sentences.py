@@ -24,7 +24,8 @@ _END = {
 def split_sentences(text: str, rule: str = "punctuation") -> list[str]:
     """Splits a text into sentences, whose concatenation is the text.
 
-    The period of an abbreviation ends a sentence too, which does no harm here.
+    The period of an abbreviation also ends a sentence; the objectives do not need exact
+    sentence boundaries.
 
     Example:
     >>> split_sentences('He left. "Why?" Nobody knew')
@@ -52,7 +53,8 @@ def sample_excerpt(text: str, rule: str, share: float, characters: int) -> str:
         text: A text.
         rule: The kind of sentence end, a key of `_END`.
         share: A number from 0 to 1: the relative position in the text.
-        characters: The maximum length; a single sentence is cut there.
+        characters: The maximum length of the result in characters; a longer first
+            sentence is truncated.
 
     Example:
     >>> sample_excerpt("One. Two. Three. Four.", "punctuation", 0.1, 12)

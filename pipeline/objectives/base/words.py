@@ -68,7 +68,7 @@ def reasons_against_tags(
 
     Args:
         batch: The documents, with the columns `words` and `tags`.
-        reason_against: Returns what is wrong with one tag, or None.
+        reason_against: Returns the reason why a tag is invalid, or None.
     """
     reasons = reasons_against(batch, ["words", "tags"])
     tagged = zip(batch.values("words"), batch.values("tags"), strict=True)
@@ -94,7 +94,7 @@ def word_records(
         batch: The documents.
         tokenizer: The run's tokenizer.
         run: The configuration of a run whose records have words.
-        reasons: Why each document cannot be used; None if it can be.
+        reasons: For each document, the reason why it cannot be used; None if it can be.
         name: Name of the feature with the targets.
         targets: Maps the tags of all words of usable documents to their targets.
     """
@@ -162,7 +162,7 @@ class _Cuts:
 def _cut_between_words(
     per_sentence: np.ndarray, word_lengths: np.ndarray, most: int
 ) -> _Cuts:
-    """Splits each sentence into parts as long as possible, between words."""
+    """Splits sentences between words into parts that are as long as a record allows."""
     word_ends = np.cumsum(word_lengths)
     edges = np.concatenate([[0], word_ends])[np.cumsum([0, *per_sentence])]
     found: list[tuple[int, int, int]] = []
