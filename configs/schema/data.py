@@ -72,8 +72,8 @@ class DeduplicationConfig:
     """Removal of exact and near-duplicate documents.
 
     One document of each group of duplicates is kept: a validation document, if the
-    group contains one. Among several eligible documents, the one with the smallest hash
-    is kept.
+    group contains one. Among several, the first in the order of the sources is kept of
+    exact duplicates, and the one with the smallest hash of near duplicates.
     """
 
     exact: bool = True
