@@ -56,14 +56,13 @@ class ImageParityChecker(PooledParityChecker):
 
 
 def parity_images(
-    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
+    trained: TrainedRun, run_folder: Path
 ) -> Iterator[tuple[bytes, np.ndarray]]:
     """Yields `export.examples`, edge cases, and validation records as PNG.
 
     Args:
         trained: Has the configuration.
         run_folder: Contains the validation records; they may be missing.
-        from_records: The maximum number of validation records.
 
     Yields:
         Image files with their pixels, uint8 (S, S, P).
@@ -87,7 +86,7 @@ def parity_images(
         yield content, pixels_of(raw)
     for content in _awkward():
         yield content, pixels_of(decode_image(content, size, channels))
-    for record in islice(records(run_folder, "validation"), from_records):
+    for record in islice(records(run_folder, "validation"), FROM_RECORDS):
         pixels = record["image"].reshape(size, size, channels)
         yield _file(Image.fromarray(pixels.squeeze()), "PNG"), pixels
 

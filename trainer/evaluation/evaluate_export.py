@@ -73,13 +73,7 @@ def build_exported(path: Path, config: RunConfig, vocabulary_size: int) -> Forwa
 def outputs_by(path: Path, config: RunConfig, vocabulary_size: int) -> Outputs:
     """Builds the function from a batch of records to the outputs of the run's model.
 
-    Args:
-        path: The result of `find_export`.
-        config: The run that was exported.
-        vocabulary_size: Vocabulary size of the run's tokenizer.
-
-    Raises:
-        ArtifactError: As in `build_exported`.
+    Arguments and errors are those of `build_exported`.
     """
     objective, name = config.objective, traits(config.objective).ids_signature
     if name is None:

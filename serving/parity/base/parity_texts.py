@@ -27,15 +27,12 @@ BUILT_IN = (
 FROM_RECORDS = 24
 
 
-def masked_texts(
-    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
-) -> list[str]:
+def masked_texts(trained: TrainedRun, run_folder: Path) -> list[str]:
     """Returns `export.examples`, fixed texts, and masked validation documents.
 
     Args:
         trained: Has the configuration and the tokenizer.
         run_folder: Contains the validation records; they may be missing.
-        from_records: The maximum number of validation documents.
     """
     tokenizer = trained.tokenizer
     found = (
@@ -44,19 +41,17 @@ def masked_texts(
         if tokenizer.special.mask in ids
     )
     examples = trained.config.export.examples
-    return [*examples, *BUILT_IN, *islice(found, from_records)]
+    return [*examples, *BUILT_IN, *islice(found, FROM_RECORDS)]
 
 
-def labelled_texts(
-    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
-) -> list[tuple[str, ...]]:
+def labelled_texts(trained: TrainedRun, run_folder: Path) -> list[tuple[str, ...]]:
     """Returns `export.examples`, fixed texts and documents, as tuples of texts."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if len(input_names(config.objective)) == 1:
         records = ((_text(tokenizer, ids),) for ids, _ in documents(run_folder))
         fixed = [(text,) for text in BUILT_IN]
-        return [*examples, *fixed, *islice(records, from_records)]
+        return [*examples, *fixed, *islice(records, FROM_RECORDS)]
     fixed = list(zip(BUILT_IN, reversed(BUILT_IN), strict=True))
     fixed.append((BUILT_IN[-1], BUILT_IN[-1]))
     pairs = (
@@ -65,12 +60,10 @@ def labelled_texts(
     )
     if isinstance(config.objective, SpanQAConfig):  # its records begin with questions
         pairs = ((context, question) for question, context in pairs)
-    return [*examples, *fixed, *islice(pairs, from_records)]
+    return [*examples, *fixed, *islice(pairs, FROM_RECORDS)]
 
 
-def written_texts(
-    trained: TrainedRun, run_folder: Path, from_records: int = FROM_RECORDS
-) -> list[tuple[str, ...]]:
+def written_texts(trained: TrainedRun, run_folder: Path) -> list[tuple[str, ...]]:
     """Returns prompts or source texts: `export.examples`, fixed texts and documents."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
@@ -81,7 +74,7 @@ def written_texts(
     else:
         found = (ids for ids, _ in documents(run_folder, "encoder_"))
         ends = 1
-    records = [_text(tokenizer, ids, 0, ends) for ids in islice(found, from_records)]
+    records = [_text(tokenizer, ids, 0, ends) for ids in islice(found, FROM_RECORDS)]
     fixed = list(BUILT_IN)
     if isinstance(config.objective, SpanCorruptionConfig):
         fixed = [_with_gaps(text) for text in BUILT_IN]

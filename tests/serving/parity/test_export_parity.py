@@ -13,6 +13,7 @@ from tests.serving.signatures.parity_scenario import remembered
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.schema.export import ToleranceConfig
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
+from transbeam.serving.parity.base import parity_texts
 from transbeam.serving.parity.base.parity_checks import ParityCheck, agreement
 from transbeam.serving.parity.base.parity_texts import masked_texts
 from transbeam.serving.parity.export_parity import check_parity, require_passed
@@ -30,13 +31,16 @@ def failed(rows):
     return [row.check for row in rows if not row.passed]
 
 
-def test_texts_cover_examples_edges_and_validation_documents(trained, run_folder):
+def test_texts_cover_examples_edges_and_validation_documents(
+    trained, run_folder, monkeypatch
+):
     texts = masked_texts(trained, run_folder)
     assert texts[:2] == list(trained.config.export.examples)
     assert "" in texts
     assert any(len(text) > 10_000 for text in texts)
     assert texts[-2:] == ["the [MASK] of a list", "[MASK] true , raise"]
-    assert masked_texts(trained, run_folder, from_records=1)[-1] == texts[-2]
+    monkeypatch.setattr(parity_texts, "FROM_RECORDS", 1)
+    assert masked_texts(trained, run_folder)[-1] == texts[-2]
 
 
 def test_texts_do_without_records(trained, tmp_path):
