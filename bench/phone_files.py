@@ -29,7 +29,7 @@ from transbeam.configs.schema.block import (  # noqa: E402
 )
 from transbeam.configs.schema.objectives.language_modeling import CausalConfig  # noqa: E402
 from transbeam.configs.schema.objectives.supervised import ClassificationConfig  # noqa: E402
-from transbeam.configs.system.native_output import output_held_back  # noqa: E402
+from transbeam.configs.system.native_output import output_on_error  # noqa: E402
 from transbeam.model.build import build_model  # noqa: E402
 from transbeam.model.generation.external_kv_cache import ExternalCacheModel  # noqa: E402
 from transbeam.serving.phone.conversion.tflite_converter import convert  # noqa: E402
@@ -119,7 +119,7 @@ def keras_hubs(name: str, folder: Path) -> None:
     )
     model: Any = keras_hub.models.BertTextClassifier(backbone, num_classes=2)
     disturb(model)
-    with output_held_back():
+    with output_on_error():
         file = folder / "KerasHub float32.tflite"
         model.export(str(file), format="litert", verbose=False)
         saved = folder / "saved"

@@ -15,7 +15,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.export_support import check_export, check_tokenizer
 from transbeam.configs.loader.objective_requirements import check_needs
 from transbeam.configs.loader.resolved_file import (
-    key_places,
+    key_origins,
     resolved_file,
     takes_from_elsewhere,
 )
@@ -110,7 +110,7 @@ def _check(arguments: CheckArguments) -> dict[str, Any]:
     memory = {"training": need, "found": found and asdict(found)}
     machine = {"machine": {"matmul": asdict(choice)}} if choice else {}
     compared = {"differences": other} if run_folder else {}
-    places = {"places": key_places(resolved)}
+    places = {"places": key_origins(resolved)}
     return {**plain(config), **places, "memory": memory, **machine, **compared}
 
 

@@ -216,13 +216,13 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
             "Lengths of the training records",
             "Tokens that are not padding.",
             [],
-            bars(train["lengths"], "tokens", "records"),
+            draw_bars(train["lengths"], "tokens", "records"),
         ),
         CardSection(
             "Documents in a training record",
             "Or stretches of a document that is longer than a record.",
             [],
-            bars(train["documents"], "documents", "records"),
+            draw_bars(train["documents"], "documents", "records"),
         ),
         CardSection(
             "Pieces",
@@ -233,7 +233,7 @@ def _distributions(statistics: Mapping[str, Any]) -> Sequence[CardSection]:
     )
 
 
-def bars(counts: Sequence[int], what: str, of: str) -> Markup:
+def draw_bars(counts: Sequence[int], what: str, of: str) -> Markup:
     """Draws a bar chart of the number of items with each value.
 
     Args:

@@ -50,7 +50,7 @@ MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ValidationDocuments:
     """The documents from which the validation records were made.
 
     Attributes:
@@ -99,7 +99,9 @@ class HeldOut:
         }
 
 
-def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
+def read_validation_documents(
+    manifest: Manifest, data: DataConfig
+) -> ValidationDocuments:
     """Reads the documents of the validation split, or of the shard that replaces it.
 
     Args:
@@ -131,7 +133,7 @@ def read_held_out(manifest: Manifest, data: DataConfig) -> HeldOut:
         parts.append(batch)
         rows.append(held_out[used])
         before += len(used)
-    return HeldOut(tuple(parts), tuple(rows), placements)
+    return ValidationDocuments(tuple(parts), tuple(rows), placements)
 
 
 def _by_part(shards: Sequence[Shard]) -> dict[str, list[Shard]]:

@@ -8,7 +8,7 @@ from transbeam.configs.base.atomic_files import write_atomically
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.runtimes.litert_interpreter import TFLiteRunner
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.golden_requests import write_golden
@@ -37,7 +37,7 @@ from transbeam.serving.phone.conversion.tflite_converter import (
     rounded_weights,
     write_tflite,
 )
-from transbeam.serving.runtimes.saved_model import AskTexts, ask_saved_model
+from transbeam.serving.runtimes.saved_model import AskTexts, load_saved_model_function
 from transbeam.serving.signatures.task_factory import make_signature_task
 
 SAVED_MODEL = "saved_model"
@@ -66,10 +66,12 @@ def export(invocation: Invocation) -> dict[str, Any]:
     stage = Stage(run_folder, "export", invocation.command("export"))
 
     def make(trained: TrainedRun, building: Path, published: Path) -> dict[str, Any]:
-        with output_held_back():  # oneDNN logs missing CPU features
+        with output_on_error():  # oneDNN logs missing CPU features
             checker = make_parity_checker(with_tolerance(trained), run_folder)
         # Loading takes seconds: the same instance is compared and timed.
-        ask = ask_saved_model(building / SAVED_MODEL / str(config.export.version))
+        ask = load_saved_model_function(
+            building / SAVED_MODEL / str(config.export.version)
+        )
         rows, scores = _build(
             trained, checker, ask, run_folder, building, invocation.console
         )
@@ -97,7 +99,7 @@ def _build(
     saved_model = building / SAVED_MODEL / str(export.version)
     rounded = in_dtype(trained)
     write_saved_model(rounded, saved_model)
-    with output_held_back():  # oneDNN logs missing CPU features
+    with output_on_error():  # oneDNN logs missing CPU features
         task = make_signature_task(rounded)
         write_warm_up(saved_model, task)
         write_golden(saved_model, golden_questions(task, export.dtype))
@@ -113,7 +115,7 @@ def _build(
     console.say(
         f"comparing each form with Keras on {checker.size} {input_kind(trained)}s"
     )
-    with output_held_back():
+    with output_on_error():
         rows = check_parity(with_tolerance(trained), checker, saved_model, ask, tflite)
         scores, metric = {}, make_task_metric(trained, run_folder) if tflite else None
         if metric is not None:

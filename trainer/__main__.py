@@ -22,7 +22,7 @@ from transbeam.trainer.arguments import (
     TrainArguments,
     TrimArguments,
 )
-from transbeam.trainer.distribution.process_info import find_place, one_process_only
+from transbeam.trainer.distribution.process_info import find_rank, require_one_process
 from transbeam.trainer.distribution.rendezvous import SECONDS
 from transbeam.trainer.distribution.rendezvous_sides import open_rendezvous
 
@@ -45,7 +45,7 @@ def train(invocation: Invocation, *, seconds: int = SECONDS) -> dict[str, Any]:
 
 def _train(arguments: TrainArguments) -> dict[str, Any] | None:
     invocation = read_invocation(arguments, with_model=True)
-    if not find_place(os.environ).is_chief:
+    if not find_rank(os.environ).is_chief:
         # Of several workers only the chief locks the folder and prints progress.
         alike = replace(invocation, console=Console(quiet=True))
         train(alike, seconds=arguments.worker_timeout)
@@ -64,7 +64,7 @@ def _evaluate(arguments: EvaluateArguments) -> dict[str, Any]:
 
 
 def _sweep(arguments: SweepArguments) -> dict[str, Any]:
-    one_process_only(
+    require_one_process(
         os.environ,
         "transbeam sweep",
         "For each of its runs make the records once, by `transbeam data`, then call "

@@ -16,7 +16,7 @@ from transbeam.configs.loader.run_folder import Stage, fingerprint, save_config
 from transbeam.configs.loader.warmup import STEPS, WARMUP_STEPS
 from transbeam.configs.schema.training import ModelParallelConfig
 from transbeam.configs.system.memory import peak_memory
-from transbeam.pipeline.evaluation_set import read_held_out
+from transbeam.pipeline.evaluation_set import read_validation_documents
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.stage import finished_data
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
@@ -329,7 +329,7 @@ def _samples(
         context = EvaluationContext(
             config,
             manifest,
-            read_held_out(manifest, config.data),
+            read_validation_documents(manifest, config.data),
             load_tokenizer(manifest.folder / TOKENIZER),
             model,
             invocation.console,

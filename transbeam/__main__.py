@@ -33,9 +33,9 @@ from transbeam.configs.loader.run_folder import lock
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.schedules import ENDLESS
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.configs.system.keras_backend import backend_for, chosen_backend
-from transbeam.trainer.distribution.process_info import one_process_only
+from transbeam.trainer.distribution.process_info import require_one_process
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -217,7 +217,7 @@ def _do_there(
 ) -> None:
     os.environ["KERAS_BACKEND"] = backend
     if parent := multiprocessing.parent_process():
-        begin_aside(partial(_end_with, parent), "end with the command")
+        run_in_background(partial(_end_with, parent), "end with the command")
     try:
         sender.send(getattr(_room(stage), stage)(invocation))
     except (UserError, OSError, KeyboardInterrupt) as error:
@@ -235,7 +235,7 @@ def _end_with(parent: "BaseProcess") -> None:
 
 def _refuse_workers(invocation: Invocation) -> None:
     """Rejects `transbeam run` with several workers: each would make all records."""
-    one_process_only(
+    require_one_process(
         os.environ,
         "transbeam run",
         "Take one stage after another: the records at one of them,\n"

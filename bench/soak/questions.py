@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import urllib3
 
-from transbeam.serving.base.stream_events import Whole
+from transbeam.serving.base.stream_events import FinalEvent
 from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import RemoteClient
 
@@ -130,7 +130,7 @@ class Questions:
     def stream(self, client: RemoteClient, chance: Random) -> Found:
         place = chance.randrange(len(TEXTS))
         *parts, whole = client.stream(self._wishes(place))
-        require(isinstance(whole, Whole), whole)
+        require(isinstance(whole, FinalEvent), whole)
         require(0 < len(parts) <= NEW, len(parts))
         answer = {name: np.array(value) for name, value in vars(whole).items()}
         return (self.model, "stream", place), answer

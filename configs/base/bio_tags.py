@@ -38,15 +38,15 @@ def marks_entities(labels: tuple[str, ...]) -> bool:
     return bool(_parts(labels))
 
 
-def odd_among_entities(labels: tuple[str, ...]) -> tuple[str, ...]:
+def invalid_entity_tags(labels: tuple[str, ...]) -> tuple[str, ...]:
     """Labels that prevent a set of labels from being read as entity tags.
 
     Example:
-    >>> odd_among_entities(("O", "B-PER", "I-PER", "X"))
+    >>> invalid_entity_tags(("O", "B-PER", "I-PER", "X"))
     ('X',)
-    >>> odd_among_entities(("o", "b-per", "i-per"))
+    >>> invalid_entity_tags(("o", "b-per", "i-per"))
     ('o', 'b-per', 'i-per')
-    >>> odd_among_entities(("O", "B-PER")), odd_among_entities(("NOUN", "X"))
+    >>> invalid_entity_tags(("O", "B-PER")), invalid_entity_tags(("NOUN", "X"))
     ((), ())
     """
     looking = [m for label in labels if (m := _LIKE_A_PREFIX.fullmatch(label))]

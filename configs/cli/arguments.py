@@ -24,7 +24,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.warmup import settle_warmup
 from transbeam.configs.loader.yaml_config import Rule, load_run
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.system.daemon_threads import any_left
+from transbeam.configs.system.daemon_threads import any_running
 from transbeam.configs.system.keras_backend import take_backend
 
 CONFIG_HELP = "the YAML file of a run, or a run's folder"
@@ -201,7 +201,7 @@ def run_main(
     code = _run(function, sys.argv[1:] if argv is None else argv)
     # A normal exit would clean up libraries that side threads still use, so the process
     # ends at once. If `argv` is given, the caller's process continues instead.
-    if argv is None and any_left():
+    if argv is None and any_running():
         _end_process(code)
     return code
 

@@ -10,7 +10,7 @@ from transbeam.configs.loader.yaml_nodes import (
     YamlSection,
     complain,
     compose,
-    found,
+    describe_node,
     read_text,
 )
 from transbeam.configs.schema.inheritance import FileInheritanceConfig
@@ -43,7 +43,9 @@ def read_root(
         )
     if not isinstance(root, YamlSection):
         raise complain(
-            root.where, "", f"expected a section (keys and values), found {found(root)}"
+            root.where,
+            "",
+            f"expected a section (keys and values), found {describe_node(root)}",
         )
     given = {name: node for name, node in root.nodes.items() if name in _KEYS}
     taken = bind_section(FileInheritanceConfig, replace(root, nodes=given), path="")

@@ -53,11 +53,11 @@ PURPOSES = {
 }
 
 
-def fields_given(source: SingleSource) -> tuple[str, ...]:
+def source_fields(source: SingleSource) -> tuple[str, ...]:
     """The fields that the documents of a source have.
 
     Example:
-    >>> fields_given(TextSourceConfig(path="a.txt"))
+    >>> source_fields(TextSourceConfig(path="a.txt"))
     ('text',)
     """
     match source:
@@ -113,7 +113,7 @@ def _check_fields(run: RunConfig) -> None:
     }
     for key, given in sources.items():
         for source in _parts(given):
-            missing = [field for field in needed if field not in fields_given(source)]
+            missing = [field for field in needed if field not in source_fields(source)]
             if not missing:
                 continue
             if hasattr(source, "columns") and not {"image", "answers"} & {*missing}:
@@ -124,7 +124,7 @@ def _check_fields(run: RunConfig) -> None:
             raise ConfigError(
                 f"objective.kind={run.objective.kind} needs {' and '.join(missing)} of "
                 f"each document, and {key}.kind={source.kind} as configured gives "
-                f"{' and '.join(fields_given(source))} alone. {remedy}"
+                f"{' and '.join(source_fields(source))} alone. {remedy}"
             )
 
 
@@ -143,7 +143,7 @@ def pieces_needed(objective: Objective) -> tuple[str, ...]:
     return traits(objective).pieces
 
 
-def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
+def known_special_pieces(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
     """The special pieces a tokenizer will have; None if they depend on its files."""
     match tokenizer:
         case WordPieceConfig():
@@ -160,7 +160,7 @@ def pieces_given(tokenizer: TokenizerConfig) -> tuple[str, ...] | None:
 
 
 def _check_pieces(run: RunConfig) -> None:
-    given = pieces_given(run.tokenizer)
+    given = known_special_pieces(run.tokenizer)
     if given is None:
         return
     for piece in pieces_needed(run.objective):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, make_room
+from transbeam.configs.loader.yaml_merge import MODEL_SOURCES, remove_replaced_model
 from transbeam.configs.loader.yaml_nodes import (
     Node,
     YamlList,
@@ -11,7 +11,7 @@ from transbeam.configs.loader.yaml_nodes import (
     YamlSection,
     complain,
     compose,
-    found,
+    describe_node,
     is_blank,
 )
 
@@ -56,7 +56,7 @@ def _override(root: YamlSection, text: str) -> YamlSection:
     alone = value
     for name in reversed(names):
         alone = YamlSection(where, {name: alone})
-    root = make_room(root, cast(YamlSection, alone))
+    root = remove_replaced_model(root, cast(YamlSection, alone))
     return cast(YamlSection, _put(root, names, value, where, path=""))
 
 
@@ -83,7 +83,9 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
         return YamlList(node.where, tuple(nodes))
     if not isinstance(node, YamlSection):
         raise complain(
-            where, path, f"{found(node)} stands there ({node.where}), not a section"
+            where,
+            path,
+            f"expected a section, found {describe_node(node)} ({node.where})",
         )
     inner = node.nodes.get(name)
     if inner is None or is_blank(inner):

@@ -36,7 +36,7 @@ from transbeam.configs.loader.yaml_nodes import (
     YamlScalar,
     YamlSection,
     complain,
-    found,
+    describe_node,
     is_blank,
 )
 from transbeam.configs.schema.run import RunConfig
@@ -70,10 +70,10 @@ def bind_section(section: type, node: YamlSection, path: str) -> Any:
                 _join(path, key.name),
                 f"this required key is missing. {key.doc}".strip(),
             )
-    return hold_rules(lambda: section(**values), node, path)
+    return apply_rules(lambda: section(**values), node, path)
 
 
-def hold_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
+def apply_rules(rules: Callable[[], T], node: YamlSection, path: str) -> T:
     """Applies rules between keys, and adds the position of a named key to errors.
 
     Args:
@@ -166,7 +166,7 @@ def _bind_kind(
         # If all keys of a section are commented out, only `section:` remains.
         node = YamlSection(node.where, {})
     if not isinstance(node, YamlSection):
-        what = f"expected a section (keys and values), found {found(node)}."
+        what = f"expected a section (keys and values), found {describe_node(node)}."
         if isinstance(node, YamlScalar) and node.text in kinds:
             what += f" Write {{kind: {node.text}}}."
         raise complain(node.where, path, what)
@@ -193,7 +193,7 @@ def _selected_kind(
         raise complain(
             given.where,
             _join(path, "kind"),
-            f"no such kind: {found(given)}.{near} Known here: {listed}.{doc}",
+            f"no such kind: {describe_node(given)}.{near} Known here: {listed}.{doc}",
         )
     if len(kinds) == 1:
         return listed
@@ -244,7 +244,7 @@ def _refuse_keys_of_other_kinds(
 def _bind_items(annotation: Any, node: Node, path: str) -> tuple[Any, ...]:
     element = typing.get_args(annotation)[0]
     if not isinstance(node, YamlList):
-        what = f"expected a {type_text(annotation)}, found {found(node)}."
+        what = f"expected a {type_text(annotation)}, found {describe_node(node)}."
         if isinstance(node, YamlScalar) and node.text:
             what += f" Write [{node.text}]."
         raise complain(node.where, path, what)
@@ -262,7 +262,7 @@ def _bind_literal(annotation: Any, node: Node, path: str) -> Any:
     raise complain(
         node.where,
         path,
-        f"expected {type_text(annotation)}, found {found(node)}.{near}",
+        f"expected {type_text(annotation)}, found {describe_node(node)}.{near}",
     )
 
 
@@ -272,12 +272,13 @@ def _bind_value(annotation: type, node: Node, path: str) -> Any:
         value = float(value) if abs(value) < 2**1023 else math.inf
     if type(value) is not annotation:
         article = "a " if annotation in (int, float) else ""
-        what = f"expected {article}{type_text(annotation)}, found {found(node)}."
+        expected = f"{article}{type_text(annotation)}"
+        what = f"expected {expected}, found {describe_node(node)}."
         raise complain(node.where, path, what + _type_hint(annotation, node))
     if isinstance(value, float) and not math.isfinite(value):
-        raise complain(node.where, path, f"{found(node)} is not finite")
+        raise complain(node.where, path, f"{describe_node(node)} is not finite")
     if type(value) is int and abs(value) >= 2**63:
-        raise complain(node.where, path, f"{found(node)} does not fit 64 bits")
+        raise complain(node.where, path, f"{describe_node(node)} does not fit 64 bits")
     return value
 
 

@@ -39,13 +39,13 @@ def resolved_file(run: ResolvedRun) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def key_places(run: ResolvedRun) -> dict[str, str]:
+def key_origins(run: ResolvedRun) -> dict[str, str]:
     r"""Returns the origin of each written key: `file:line`, or the `--set` override.
 
     Example:
     >>> from transbeam.configs.loader.yaml_config import parse_resolved
     >>> text = "name: a\ndata: {source: {kind: text, path: b.txt}}\n"
-    >>> key_places(parse_resolved(text, "a.yaml"))["data.source.path"]
+    >>> key_origins(parse_resolved(text, "a.yaml"))["data.source.path"]
     'a.yaml:2'
     """
     return _places(_written(plain(run.config), run.root), run.root)
@@ -56,7 +56,7 @@ def takes_from_elsewhere(run: ResolvedRun) -> bool:
     own = run.root.where.rpartition(":")[0]
     return any(
         place.rpartition(":")[0] != own and not place.startswith("--set ")
-        for place in key_places(run).values()
+        for place in key_origins(run).values()
     )
 
 

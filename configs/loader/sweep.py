@@ -26,7 +26,7 @@ from transbeam.configs.loader.yaml_nodes import (
     YamlSection,
     complain,
     compose,
-    found,
+    describe_node,
     read_text,
 )
 from transbeam.configs.schema.run import FOLDER_NAME
@@ -115,7 +115,7 @@ def _text(root: YamlSection, key: str) -> str:
     if node is None:
         raise complain(root.where, key, "is missing; a sweep needs it")
     if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
-        raise complain(node.where, key, f"expected a text, found {found(node)}")
+        raise complain(node.where, key, f"expected a text, found {describe_node(node)}")
     return node.value
 
 
@@ -127,7 +127,7 @@ def _section(root: YamlSection, key: str) -> Mapping[str, Node]:
         raise complain(
             node.where,
             key,
-            f"expected dotted keys and their values, found {found(node)}",
+            f"expected dotted keys and their values, found {describe_node(node)}",
         )
     return node.nodes
 
@@ -137,7 +137,7 @@ def _values(key: str, node: Node) -> tuple[str, ...]:
         raise complain(
             node.where,
             f"grid.{key}",
-            f"expected a list of values, such as [1, 2], found {found(node)}",
+            f"expected a list of values, such as [1, 2], found {describe_node(node)}",
         )
     return tuple(map(_flow, node.nodes))
 

@@ -17,7 +17,7 @@ from transbeam.configs.loader.compatibility import check_model
 from transbeam.configs.loader.extends import read_root
 from transbeam.configs.loader.model_source import with_model_source
 from transbeam.configs.loader.overrides import override
-from transbeam.configs.loader.parse_dataclasses import bind_section, hold_rules
+from transbeam.configs.loader.parse_dataclasses import apply_rules, bind_section
 from transbeam.configs.loader.run_file import run_file
 from transbeam.configs.loader.yaml_nodes import YamlSection, read_text
 from transbeam.configs.schema.run import RunConfig
@@ -129,7 +129,7 @@ def parse_resolved(
     config = bind_section(RunConfig, root, path="")
     of_model = (check_model,) if with_model else ()
     for rule in (*of_source, *of_model, *rules):
-        hold_rules(partial(rule, config), root, path="")
+        apply_rules(partial(rule, config), root, path="")
     return ResolvedRun(config, root)
 
 

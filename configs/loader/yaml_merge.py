@@ -55,7 +55,7 @@ def put_over(under: YamlSection, over: YamlSection) -> YamlSection:
     key is dropped. Other keys in the `model` section of `under` modify the new model,
     and are kept, if both configurations name a preset, or if both name a run.
     """
-    return merge_sections(make_room(under, over), over)
+    return merge_sections(remove_replaced_model(under, over), over)
 
 
 def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:
@@ -65,7 +65,7 @@ def merge_sections(under: YamlSection, over: YamlSection) -> YamlSection:
     return merged
 
 
-def make_room(under: YamlSection, over: YamlSection) -> YamlSection:
+def remove_replaced_model(under: YamlSection, over: YamlSection) -> YamlSection:
     """Removes the model from a configuration if another configuration replaces it."""
     named = find_model_source(over)
     if named is None:

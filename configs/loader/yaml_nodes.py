@@ -105,7 +105,7 @@ def is_blank(node: Node) -> bool:
     return isinstance(node, YamlScalar) and node.text == "" and not node.quoted
 
 
-def found(node: Node) -> str:
+def describe_node(node: Node) -> str:
     """Describes a node, as the text after "found" in an error message."""
     if isinstance(node, YamlSection):
         return "a section"
@@ -214,7 +214,8 @@ class _Composer:
         while not isinstance(self._events[0], yaml.MappingEndEvent):
             key = self.node(path, None, depth + 1)
             if not isinstance(key, YamlScalar) or not isinstance(key.value, str):
-                raise complain(key.where, path, f"a key must be text, not {found(key)}")
+                found = describe_node(key)
+                raise complain(key.where, path, f"a key must be text, not {found}")
             dotted = f"{path}.{key.text}" if path else key.text
             if key.text == "<<" and not key.quoted:
                 raise complain(key.where, path, "merge keys (<<) are not used here")

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class SideThread(threading.Thread):
+class BackgroundThread(threading.Thread):
     """A daemon thread: the process does not wait for it at exit.
 
     Args:
@@ -20,7 +20,7 @@ class SideThread(threading.Thread):
         super().__init__(target=work, name=name, daemon=True)
 
 
-def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
+def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
     """Runs a function in a daemon thread.
 
     Args:
@@ -31,7 +31,7 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
         A future of the function's result.
 
     Example:
-    >>> begin_aside(lambda: 6 * 7, "an example").result(10)
+    >>> run_in_background(lambda: 6 * 7, "an example").result(10)
     42
     """
     found: Future[T] = Future()
@@ -44,10 +44,10 @@ def begin_aside(work: Callable[[], T], name: str) -> Future[T]:
         except BaseException as error:  # raised again by `result`
             found.set_exception(error)
 
-    SideThread(run, name).start()
+    BackgroundThread(run, name).start()
     return found
 
 
-def any_left() -> bool:
-    """Returns whether a `SideThread` is still running."""
-    return any(isinstance(thread, SideThread) for thread in threading.enumerate())
+def any_running() -> bool:
+    """Returns whether a `BackgroundThread` is still running."""
+    return any(isinstance(thread, BackgroundThread) for thread in threading.enumerate())

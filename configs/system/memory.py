@@ -69,7 +69,7 @@ def give_back_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def settle() -> None:
+def freeze_garbage_collection() -> None:
     """Excludes all existing objects from Python's garbage collection.
 
     TensorFlow and a model's graph are a million permanent objects. Each time the

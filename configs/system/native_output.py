@@ -11,7 +11,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 @contextlib.contextmanager
-def output_held_back(*, stdout: bool = True) -> Generator[None, None, None]:
+def output_on_error(*, stdout: bool = True) -> Generator[None, None, None]:
     """Discards output to the process's stdout and stderr; shows it on an error.
 
     The TFLite converter and interpreter write messages to stdout and stderr that cannot
@@ -21,7 +21,7 @@ def output_held_back(*, stdout: bool = True) -> Generator[None, None, None]:
         stdout: If true, the output to stdout is discarded too.
 
     Example:
-    >>> with output_held_back():
+    >>> with output_on_error():
     ...     _ = os.write(2, b"INFO: Created a delegate for CPU")
     """
     _flush()

@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 
 from transbeam.configs.system.cpu_features import processor_environment
 from transbeam.configs.system.keras_backend import chosen_backend
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2", "GRPC_VERBOSITY": "ERROR"}
 
@@ -67,7 +67,7 @@ def _import_quietly(modules: Sequence[str]) -> None:
     with (
         _garbage_ignored(),
         # Started with stderr closed, there is nothing to redirect.
-        output_held_back(stdout=False) if sys.stderr else contextlib.nullcontext(),
+        output_on_error(stdout=False) if sys.stderr else contextlib.nullcontext(),
         _root_logger_untouched(),
         _hidden(*needless),
     ):

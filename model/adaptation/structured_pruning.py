@@ -86,7 +86,7 @@ def part_widths(weights: Mapping[str, Any], model: Model) -> dict[str, int]:
     return found
 
 
-def choose(
+def select_most_important(
     importance: Mapping[str, np.ndarray], old: Model, new: Model
 ) -> dict[str, list[int]]:
     """Selects the most important heads and units of each sub-layer.
@@ -112,7 +112,7 @@ def choose(
     >>> from transbeam.model.adaptation.pruned_config import pruned_config
     >>> old = DecoderConfig()
     >>> scores = {"decoder_layer_0/self_attention": np.array([3.0, 1.0, 2.0, 4.0])}
-    >>> choose(scores, old, pruned_config(old, heads=2))
+    >>> select_most_important(scores, old, pruned_config(old, heads=2))
     {'decoder_layer_0/self_attention': [0, 3]}
     """
     if isinstance(old.position, RelativeBiasPositionConfig):
@@ -130,14 +130,14 @@ def choose(
     return kept
 
 
-def of_some_parts(
+def slice_weights(
     weights: Mapping[str, np.ndarray], kept: Mapping[str, Sequence[int]], model: Model
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Slices the weights of pruned sub-layers; other weights are returned unchanged.
 
     Args:
         weights: Weights by path.
-        kept: The result of `choose`: the indices to keep, by sub-layer.
+        kept: The result of `select_most_important`: the indices to keep, by sub-layer.
         model: The `model` section of the run in which the weights were trained.
 
     Returns:
@@ -147,7 +147,7 @@ def of_some_parts(
     >>> from transbeam.configs.schema.model import EncoderConfig
     >>> weights = {"encoder_layer_0/feedforward/gate/bias": np.array([1.0, 2.0, 3.0])}
     >>> kept = {"encoder_layer_0/feedforward": [0, 2]}
-    >>> ((_, bias),) = of_some_parts(weights, kept, EncoderConfig())
+    >>> ((_, bias),) = slice_weights(weights, kept, EncoderConfig())
     >>> bias
     array([1., 3.])
     """

@@ -26,7 +26,7 @@ CHUNK = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class AttentionCost:
     """The cost of a self-attention for one sequence, without its projections.
 
     Attributes:
@@ -54,7 +54,9 @@ class Reach:
         return 2 * self.scores * attention.num_heads * head_dim + self.products
 
 
-def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> Reach:
+def attention_cost(
+    attention: Attention, head_dim: int, length: int, *, causal: bool
+) -> AttentionCost:
     """Computes the cost of an attention for one sequence.
 
     Args:
@@ -64,14 +66,14 @@ def reach(attention: Attention, head_dim: int, length: int, *, causal: bool) -> 
         causal: True for a decoder.
 
     Example:
-    >>> reach(FullAttentionConfig(), 64, 128, causal=False).scores
+    >>> attention_cost(FullAttentionConfig(), 64, 128, causal=False).scores
     16384
     """
     match attention:
         case FullAttentionConfig():
-            return Reach(scores=length**2)
+            return AttentionCost(scores=length**2)
         case SlidingWindowAttentionConfig(window_size=window):
-            return Reach(scores=_window_scores(window, length, causal=causal))
+            return AttentionCost(scores=_window_scores(window, length, causal=causal))
         case GlobalWindowAttentionConfig():
             return _global_window(attention, length)
         case BlockSparseAttentionConfig():
@@ -103,25 +105,29 @@ def _width(seen: tuple[int, int], size: int, length: int) -> int:
     return 1 + sum(math.ceil(min(tokens, length - 1) / size) for tokens in seen)
 
 
-def _global_window(attention: GlobalWindowAttentionConfig, length: int) -> Reach:
+def _global_window(
+    attention: GlobalWindowAttentionConfig, length: int
+) -> AttentionCost:
     """Cost of a sliding window with global tokens."""
     number, size = attention.num_global_tokens, _window_block(attention.window_size)
     half = attention.window_size // 2
     keys = _width((half, max(half, number - 1)), size, length) * size + 2 * number
-    return Reach(scores=_blocks(length, size) * size * keys)
+    return AttentionCost(scores=_blocks(length, size) * size * keys)
 
 
-def _block_sparse(attention: BlockSparseAttentionConfig, length: int) -> Reach:
+def _block_sparse(attention: BlockSparseAttentionConfig, length: int) -> AttentionCost:
     """Cost of block sparse attention, including the queries of outermost blocks."""
     size = attention.block_size
     seen = _width((size, size), size, length) + 2 + attention.num_random_blocks
-    return Reach(scores=_blocks(length, size) * size**2 * (seen + 2))
+    return AttentionCost(scores=_blocks(length, size) * size**2 * (seen + 2))
 
 
-def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> Reach:
+def _low_rank(
+    attention: LowRankAttentionConfig, head_dim: int, length: int
+) -> AttentionCost:
     """Cost of projecting keys and values to `rank` vectors and attending to them."""
     width = attention.key_value_heads * head_dim
-    return Reach(
+    return AttentionCost(
         scores=length * attention.rank,
         products=2 * length * attention.rank * width,
         kept=2 * attention.rank * width,
@@ -130,7 +136,7 @@ def _low_rank(attention: LowRankAttentionConfig, head_dim: int, length: int) -> 
 
 def _kernel(
     attention: KernelAttentionConfig, head_dim: int, length: int, *, causal: bool
-) -> Reach:
+) -> AttentionCost:
     """Cost of kernel attention: sums of key-value products, multiplied by queries.
 
     A decoder computes the sums of key-value products in chunks; within a chunk, queries
@@ -147,7 +153,7 @@ def _kernel(
     # A one is appended to each value, for the sum of the weights.
     size = min(CHUNK, length)
     pairs = heads * _blocks(length, size) * size**2 if causal else 0
-    return Reach(
+    return AttentionCost(
         scores=0,
         products=projected * (head_dim + 1) + pairs * (width + head_dim + 1),
         drawn_products=projected * head_dim if is_drawn else 0,

@@ -25,10 +25,10 @@ from transbeam.configs.schema.objectives.language_modeling import (
     SentencePairsConfig,
 )
 from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
-from transbeam.model.cost.attention import reach
+from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import Work, elementwise, products
 from transbeam.model.cost.parameters import as_trained, scored_dim, scored_rows
-from transbeam.model.cost.stacks import Lengths, Side, model_stacks
+from transbeam.model.cost.stacks import CostedStack, Lengths, model_stacks
 from transbeam.model.cost.weight_shapes import head_shapes
 
 # FLOPs per element of operations other than matrix products, forward and backward.
@@ -77,7 +77,7 @@ def count_work(
     return work + products("logits", tokens * width * rows)
 
 
-def _stack(side: Side) -> Work:
+def _stack(side: CostedStack) -> Work:
     """FLOPs from the ids to the last block's output."""
     config = side.config
     width = side.tokens * config.hidden_dim
@@ -112,7 +112,7 @@ def _around(config: StackConfig, tokens: int) -> Work:
     return around
 
 
-def self_attention(side: Side) -> Work:
+def self_attention(side: CostedStack) -> Work:
     """FLOPs of one self-attention for one sequence.
 
     Example:
@@ -125,7 +125,7 @@ def self_attention(side: Side) -> Work:
     """
     attention, config = side.attention, side.config
     head_dim = config.head_dim(attention)
-    reached = reach(attention, head_dim, side.tokens, causal=side.causal)
+    reached = attention_cost(attention, head_dim, side.tokens, causal=side.causal)
     work = _projections(side, side.tokens)
     work += products("attention", reached.multiply_adds(attention, head_dim))
     work += products("attention", reached.drawn_products, gradients=1)
@@ -142,14 +142,14 @@ def self_attention(side: Side) -> Work:
     return work
 
 
-def _cross_attention(side: Side) -> Work:
+def _cross_attention(side: CostedStack) -> Work:
     pairs = side.tokens * side.context
     work = _projections(side, side.context)
     work += products("attention", 2 * pairs * side.queries)
     return work + elementwise(pairs * side.attention.num_heads, SCORE)
 
 
-def _projections(side: Side, context: int) -> Work:
+def _projections(side: CostedStack, context: int) -> Work:
     """FLOPs of projections: of queries, outputs, and a context's keys and values."""
     queries, keys = side.tokens * side.queries, context * side.keys
     width = side.config.hidden_dim

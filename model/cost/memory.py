@@ -44,9 +44,9 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.configs.schema.objectives.objective import Objective
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.model.cost.attention import kernel_features, reach
+from transbeam.model.cost.attention import attention_cost, kernel_features
 from transbeam.model.cost.parameters import scored_dim
-from transbeam.model.cost.stacks import Lengths, Side, model_stacks
+from transbeam.model.cost.stacks import CostedStack, Lengths, model_stacks
 
 FLOAT32, BFLOAT16 = 4, 2
 # State per weight. Muon has two only for weights that Adam updates, so this is an upper
@@ -207,7 +207,7 @@ def activation_bytes(config: StackConfig, number: int) -> int:
     return KEPT_BY_ACTIVATION[name] * each
 
 
-def _kept_by_block(side: Side, number: int) -> dict[str, int]:
+def _kept_by_block(side: CostedStack, number: int) -> dict[str, int]:
     config, tokens = side.config, side.tokens
     width = tokens * config.hidden_dim
     # ReZero also stores the sub-layer's output, which it multiplies by a scale.
@@ -233,16 +233,16 @@ def _kept_by_block(side: Side, number: int) -> dict[str, int]:
     }
 
 
-def probabilities(side: Side, number: int) -> int:
+def probabilities(side: CostedStack, number: int) -> int:
     """Bytes that one self-attention stores for its scores or features."""
     attention = side.attention
     head_dim = side.config.head_dim(attention)
-    reached = reach(attention, head_dim, side.tokens, causal=side.causal)
+    reached = attention_cost(attention, head_dim, side.tokens, causal=side.causal)
     scores = reached.scores * attention.num_heads
     return scores * bytes_of_a_score(side, number) + reached.kept * FLOAT32
 
 
-def bytes_of_a_score(side: Side, number: int) -> int:
+def bytes_of_a_score(side: CostedStack, number: int) -> int:
     """Counts the bytes stored for each attention score.
 
     Full attention without dropout stores nothing: its probabilities are recomputed.
@@ -252,7 +252,7 @@ def bytes_of_a_score(side: Side, number: int) -> int:
     return 0 if isinstance(side.attention, FullAttentionConfig) else FLOAT32
 
 
-def _kept_around(side: Side, number: int) -> int:
+def _kept_around(side: CostedStack, number: int) -> int:
     """Bytes stored by the norms outside of the blocks."""
     config = side.config
     width = config.has_embeddings_norm * config.table_dim

@@ -10,7 +10,7 @@ from transbeam.configs.schema.adaptation import AllWeightsConfig
 from transbeam.configs.schema.attention import Attention, FullAttentionConfig
 from transbeam.configs.schema.model import EncoderConfig
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.cost.attention import reach
+from transbeam.model.cost.attention import attention_cost
 from transbeam.model.cost.flop_count import PARTS, Work
 from transbeam.model.cost.flops import count_work
 from transbeam.model.cost.memory import (
@@ -30,7 +30,12 @@ from transbeam.model.cost.parameters import (
     count_trained,
     scored_rows,
 )
-from transbeam.model.cost.stacks import Lengths, Side, model_stacks, record_lengths
+from transbeam.model.cost.stacks import (
+    CostedStack,
+    Lengths,
+    model_stacks,
+    record_lengths,
+)
 from transbeam.model.cost.vocabulary_size import count_pieces
 from transbeam.model.cost.weight_shapes import Shapes, backbone_shapes, head_shapes
 
@@ -184,7 +189,7 @@ def _flops(work: Work, lengths: Lengths) -> dict[str, Any]:
     return {"per_sequence": per_sequence, "per_token": per_token}
 
 
-def _attention_by_length(side: Side) -> list[dict[str, int]]:
+def _attention_by_length(side: CostedStack) -> list[dict[str, int]]:
     """Tabulates the attention's cost by length, next to that of full attention."""
     return [
         {
@@ -197,11 +202,11 @@ def _attention_by_length(side: Side) -> list[dict[str, int]]:
 
 
 def _of_all_layers(
-    side: Side, kind: Attention, length: int, prefix: str
+    side: CostedStack, kind: Attention, length: int, prefix: str
 ) -> dict[str, int]:
     """Forward FLOPs and bytes of float32 scores, of one sequence."""
     attention, head_dim = side.attention, side.config.head_dim(side.attention)
-    done = reach(kind, head_dim, length, causal=side.causal)
+    done = attention_cost(kind, head_dim, length, causal=side.causal)
     multiply_adds = done.multiply_adds(attention, head_dim) + done.drawn_products
     numbers = done.scores * attention.num_heads + done.kept
     return {

@@ -76,7 +76,7 @@ def record_lengths(run: RunConfig, tokens: int | None = None) -> Lengths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class CostedStack:
     """A stack of identically configured blocks, with its sequence lengths.
 
     Attributes:
@@ -106,7 +106,7 @@ class Side:
         return self.attention.key_value_heads * self.config.head_dim(self.attention)
 
 
-def model_stacks(config: Model, lengths: Lengths) -> list[Side]:
+def model_stacks(config: Model, lengths: Lengths) -> list[CostedStack]:
     """The stacks of a model: one, or an encoder and a decoder.
 
     Example:
@@ -117,7 +117,7 @@ def model_stacks(config: Model, lengths: Lengths) -> list[Side]:
     >>> [side.keys for side in model_stacks(config, lengths)]
     [64, 64]
     """
-    first = Side(
+    first = CostedStack(
         config=config,
         attention=config.attention,
         num_layers=config.num_layers,
@@ -126,7 +126,7 @@ def model_stacks(config: Model, lengths: Lengths) -> list[Side]:
     )
     if not isinstance(config, Seq2SeqModelConfig):
         return [first]
-    second = Side(
+    second = CostedStack(
         config=config,
         attention=decoder_attention(config),
         num_layers=config.decoder_layers,

@@ -7,7 +7,7 @@ from keras import ops
 from transbeam.configs.schema.generation import BeamConfig, GenerationConfig
 from transbeam.model.generation.cache_rows import repeat_rows, take_rows
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import NEVER, LogitsRules
+from transbeam.model.generation.logits_processors import NEVER, ConfigLogitsProcessors
 from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
 
@@ -121,7 +121,7 @@ def search(
     history = TokenBuffer.allocate(*prompt, room=room)
     logits, cache = steps.prefill(*prompt, ops.shape(history.token_ids)[1])
     history = history.take(ops.repeat(ops.arange(batch, dtype="int32"), width))
-    rules = LogitsRules(config, logits.shape[-1])
+    rules = ConfigLogitsProcessors(config, logits.shape[-1])
     step = _Step(rules, searches, room, width, early_stopping)
 
     finished = Finished(

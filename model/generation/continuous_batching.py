@@ -23,7 +23,11 @@ from transbeam.model.generation.cache_rows import (
 )
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.logits_processors import GeneratedRows
-from transbeam.model.generation.request_batch import RequestBatch, choose, map_requests
+from transbeam.model.generation.request_batch import (
+    RequestBatch,
+    map_requests,
+    select_next_tokens,
+)
 
 # Free columns that are added at once, since each time all keys and values are copied.
 ROOM = 32
@@ -167,7 +171,9 @@ def _append(running: Running, logits: Any) -> Running:
         return GeneratedRows(running.token_ids, real, running.length)
 
     requests = running.requests
-    token = choose(logits, requests, running.num_new, read, requests.adjusted())
+    token = select_next_tokens(
+        logits, requests, running.num_new, read, requests.adjusted()
+    )
     here = ops.expand_dims(ops.equal(columns, running.length), 0)
     return running._replace(
         token_ids=ops.where(here, ops.expand_dims(token, 1), running.token_ids),

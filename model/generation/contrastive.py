@@ -8,7 +8,7 @@ from transbeam.configs.schema.generation import ContrastiveConfig, GenerationCon
 from transbeam.model.generation.beam import flat_rows, pick
 from transbeam.model.generation.cache_rows import repeat_rows, take_rows
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import LogitsRules
+from transbeam.model.generation.logits_processors import ConfigLogitsProcessors
 from transbeam.model.generation.sampling import highest
 from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.model.kernels.cache_update import loop_with_cache
@@ -43,7 +43,7 @@ def search_contrastively(
             "method.kind=contrastive compares hidden states, and the cache has none "
             "under 'hidden'; make the steps with keep_hidden=True"
         )
-    rules = LogitsRules(config, logits.shape[-1])
+    rules = ConfigLogitsProcessors(config, logits.shape[-1])
     number = min(number, logits.shape[-1])
 
     def body(cache, logits, history, finished, lengths):

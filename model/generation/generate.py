@@ -16,10 +16,10 @@ from transbeam.configs.schema.generation import (
 from transbeam.model.generation.beam import search_beams
 from transbeam.model.generation.contrastive import search_contrastively
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import LogitsRules
+from transbeam.model.generation.logits_processors import ConfigLogitsProcessors
 from transbeam.model.generation.prompt_checks import (
+    check_length,
     check_prompts,
-    check_room,
     check_seeds,
 )
 from transbeam.model.generation.sampling import CHOICE, draw, highest, shape_scores
@@ -90,7 +90,7 @@ def generate(
     check_prompts(token_ids, padding_mask)
     token_ids = ops.cast(token_ids, "int32")
     padding_mask = ops.cast(padding_mask, "int32")
-    check_room(steps, config, token_ids.shape[1])
+    check_length(steps, config, token_ids.shape[1])
     prompt = (token_ids, padding_mask)
     steps = steps.begin() if steps.begin else steps
     match config.method:
@@ -114,7 +114,7 @@ def generate(
                     "draft is None; method.kind=speculative needs a small model that "
                     "writes ahead"
                 )
-            check_room(draft, config, token_ids.shape[1])
+            check_length(draft, config, token_ids.shape[1])
             draft = draft.begin() if draft.begin else draft
             if method.sample:
                 seeds = check_seeds(seeds, token_ids)
@@ -131,7 +131,7 @@ def _write(
     history = TokenBuffer.allocate(*prompt, room=config.max_new_tokens)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(*prompt, slots)
-    rules = LogitsRules(config, logits.shape[-1])
+    rules = ConfigLogitsProcessors(config, logits.shape[-1])
 
     def extend(logits, history, finished, lengths):
         token = choose(rules.adjust(logits, history), history)

@@ -17,7 +17,7 @@ from transbeam.model.generation.token_buffer import TokenBuffer
 NEVER = -1e30
 
 
-class LogitsRules:
+class ConfigLogitsProcessors:
     """The logits processors and stop conditions of a generation config.
 
     Args:

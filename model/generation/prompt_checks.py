@@ -63,7 +63,7 @@ def _check_mask(real: np.ndarray) -> None:
         )
 
 
-def check_room(
+def check_length(
     steps: DecodeFunctions, config: GenerationConfig, prompt_length: Any
 ) -> None:
     """Checks that prompt and new tokens fit the model's maximum length.

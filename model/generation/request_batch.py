@@ -13,8 +13,8 @@ from keras import ops
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.logits_processors import (
+    ConfigLogitsProcessors,
     GeneratedRows,
-    LogitsRules,
     RowLogitsProcessor,
     adjust,
 )
@@ -139,14 +139,14 @@ def write_requests(
     history = TokenBuffer.allocate(token_ids, padding_mask, room=room)
     slots = ops.shape(history.token_ids)[1]
     logits, cache = steps.prefill(token_ids, padding_mask, slots)
-    rules = LogitsRules(config, logits.shape[-1])
+    rules = ConfigLogitsProcessors(config, logits.shape[-1])
     adjusted = requests.adjusted()
 
     def extend(logits, history, closed, finished, lengths):
         def read():
             return GeneratedRows(history.token_ids, history.filled, history.length)
 
-        token = choose(logits, requests, history.num_new, read, adjusted)
+        token = select_next_tokens(logits, requests, history.num_new, read, adjusted)
         token = ops.where(closed, pad_token_id, token)
         open_rows = ops.logical_not(closed)
         lengths = lengths + ops.cast(open_rows, "int32")
@@ -177,7 +177,7 @@ def write_requests(
     return GenerationResult(new, lengths, finished)
 
 
-def choose(
+def select_next_tokens(
     logits: Any,
     requests: RequestBatch,
     place: Any,

@@ -6,7 +6,7 @@ from keras import ops
 
 from transbeam.configs.schema.generation import GenerationConfig, SpeculativeConfig
 from transbeam.model.generation.decode_functions import DecodeFunctions
-from transbeam.model.generation.logits_processors import LogitsRules
+from transbeam.model.generation.logits_processors import ConfigLogitsProcessors
 from transbeam.model.generation.sampling import (
     ACCEPTANCE,
     CHOICE,
@@ -63,7 +63,7 @@ def write_ahead(
     logits, cache = steps.prefill(*prompt, slots)
     draft_logits, draft_cache = draft.prefill(*prompt, slots)
     _check(steps, draft, logits, draft_logits)
-    rules = LogitsRules(config, logits.shape[-1])
+    rules = ConfigLogitsProcessors(config, logits.shape[-1])
     chooser = _Drawn(method, seeds) if method.sample else _Greedy()
 
     def body(caches, history, finished, lengths):

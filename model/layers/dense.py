@@ -16,7 +16,7 @@ from transbeam.model.kernels.dense import dense
 WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
 
 
-def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
+def inner_dense_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
     """Returns the dtype options of a layer for a dense layer inside it.
 
     Args:
@@ -27,7 +27,8 @@ def part_options(layer: keras.layers.Layer, name: str) -> dict[str, Any]:
         Options of `keras.layers.Dense`: name, dtype policy, and quantization config.
 
     Example:
-    >>> options = part_options(keras.layers.Layer(dtype="mixed_bfloat16"), "query")
+    >>> outer = keras.layers.Layer(dtype="mixed_bfloat16")
+    >>> options = inner_dense_options(outer, "query")
     >>> keras.layers.Dense(2, **options).dtype_policy.name
     'mixed_bfloat16'
     """
@@ -43,7 +44,7 @@ def policy_config(layer: keras.layers.Layer) -> dict[str, Any]:
     """Returns the `dtype` entry of `get_config`.
 
     Args:
-        layer: Any layer; its dense layers have the options from `part_options`.
+        layer: Any layer; its dense layers have the options from `inner_dense_options`.
 
     Returns:
         The serialized dtype policy; if inner layers are quantized, a map with their

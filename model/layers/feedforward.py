@@ -10,7 +10,7 @@ from transbeam.model.base.initializers import (
 )
 from transbeam.model.layers.activations import ACTIVATIONS
 from transbeam.model.layers.base_layer import TokenwiseLayer
-from transbeam.model.layers.dense import Dense, part_options
+from transbeam.model.layers.dense import Dense, inner_dense_options
 from transbeam.model.layers.dropout import Dropout
 
 
@@ -105,7 +105,7 @@ class FeedForward(TokenwiseLayer):
             activation=ACTIVATIONS[self.activation] if name == self.bent else None,
             use_bias=self.use_bias,
             kernel_initializer=seeded(initializer, self.seed, name),
-            **part_options(self, name),
+            **inner_dense_options(self, name),
         )
 
     def build(self, inputs_shape):

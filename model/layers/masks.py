@@ -115,9 +115,9 @@ def mask_bias(mask):
     >>> ops.convert_to_numpy(mask_bias(ops.array([[[True, False]]]))).tolist()
     [[[[0.0, -10000.0]]]]
     """
-    return ops.expand_dims(ops.where(mask, 0.0, forbidden()), axis=1)
+    return ops.expand_dims(ops.where(mask, 0.0, masked_score()), axis=1)
 
 
-def forbidden() -> float:
+def masked_score() -> float:
     """Returns the constant subtracted from masked scores; it differs in int8 models."""
     return FORBIDDEN_IN_INT8 if is_in_int8() else FORBIDDEN

@@ -13,7 +13,7 @@ from transbeam.model.base.initializers import (
 )
 from transbeam.model.base.tensor_checks import check_rank, check_rows
 from transbeam.model.layers.base_layer import ConfiguredLayer
-from transbeam.model.layers.masks import forbidden
+from transbeam.model.layers.masks import masked_score
 
 KINDS = ("first", "mean", "max", "attention")
 
@@ -114,7 +114,7 @@ class Pooling(ConfiguredLayer):
         """Computes the pooling weight of each token: `(B, T, 1)`, 0 for padding."""
         scores = ops.matmul(x, ops.expand_dims(self.query, -1))  # (B, T, 1)
         scores = scores / ops.shape(x)[-1] ** 0.5
-        scores = ops.where(real, scores, forbidden())
+        scores = ops.where(real, scores, masked_score())
         # `ops.softmax` warns for texts of one token. The largest weight is 1 before the
         # division, so only the sum of a row without real tokens is below 1.
         highest = ops.max(scores, axis=1, keepdims=True)

@@ -37,8 +37,8 @@ def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) 
 
 
 def begin_with(model: keras.Model, path: Path) -> list[str]:
-    """Loads the weights of a file into a model; see `read_weights` and `take_over`."""
-    return take_over(model, read_weights(path), str(path))
+    """Loads the weights of a file into a model; see `load_matching_weights`."""
+    return load_matching_weights(model, read_weights(path), str(path))
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:
@@ -65,7 +65,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def take_over(
+def load_matching_weights(
     model: keras.Model, weights: Mapping[str, np.ndarray], where: str
 ) -> list[str]:
     """Assigns weights by path; a head that `weights` lacks keeps its initialization.

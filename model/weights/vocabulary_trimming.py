@@ -10,7 +10,7 @@ AXES = {"token_embedding/embeddings": 0, "logits/kernel": 1, "head_bias/bias": 0
 _ROUNDED_UP = "token_embedding/embeddings"
 
 
-def of_some_tokens(
+def slice_vocabulary(
     weights: Mapping[str, np.ndarray], old_ids: Sequence[int], rows: int
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Slices weights along their token axis; keeps weights without a token axis.
@@ -26,7 +26,7 @@ def of_some_tokens(
 
     Example:
     >>> weights = {"token_embedding/embeddings": np.array([[1.0], [2.0], [3.0]])}
-    >>> ((_, table),) = of_some_tokens(weights, old_ids=[0, 2], rows=4)
+    >>> ((_, table),) = slice_vocabulary(weights, old_ids=[0, 2], rows=4)
     >>> table.ravel()
     array([1., 3., 0., 0.])
     """

@@ -147,7 +147,7 @@ def _lost_bytes(file: UnreadFile) -> str:
     return f"{file.unread:,} of {file.size:,} bytes of {file.name}{rest}"
 
 
-def check_whole(files: Iterable[UnreadFile], most: int = 5) -> None:
+def check_complete(files: Iterable[UnreadFile], most: int = 5) -> None:
     """Raises an error if an unknown amount of a file is lost or wrong.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 from transbeam.configs.base.errors import DataError
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import (
-    check_whole,
+    check_complete,
     named,
     unread_files,
 )
@@ -159,7 +159,7 @@ def check_quarantine(config: RunConfig, folder: Path) -> None:
     """
     files = unread_files(read_states(folder, "documents"))
     if not config.data.accept_incomplete_files:
-        check_whole(files)
+        check_complete(files)
     counts = sum_document_counts(folder)
     quarantined = sum(counts["quarantined"].values())
     bytes_ = counts["bytes"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from transbeam.configs.base.bio_tags import odd_among_entities
+from transbeam.configs.base.bio_tags import invalid_entity_tags
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.objectives.supervised import (
     SpanQAConfig,
@@ -53,7 +53,7 @@ def _nothing_held_out(config: RunConfig, result: Mapping[str, Any]) -> Iterator[
 def _tags(config: RunConfig) -> Iterator[str]:
     if not isinstance(config.objective, TokenClassificationConfig):
         return
-    if odd := odd_among_entities(config.objective.labels):
+    if odd := invalid_entity_tags(config.objective.labels):
         yield (
             f"objective.labels look like tags of entities, but for {', '.join(odd)}: "
             "no precision, recall and F1 of entities will be computed. Write them as "

@@ -10,7 +10,7 @@ from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.data import DataConfig
 from transbeam.pipeline.accounting.byte_accounting import (
     UnreadFile,
-    check_whole,
+    check_complete,
     named,
     unread_files,
     unread_json,
@@ -54,7 +54,7 @@ def check_reading(data: DataConfig, reading: Mapping[str, Any]) -> None:
             incomplete files.
     """
     if not data.accept_incomplete_files:
-        check_whole(_unread(reading))
+        check_complete(_unread(reading))
 
 
 def not_read(reading: Mapping[str, Any]) -> str:

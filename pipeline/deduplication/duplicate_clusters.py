@@ -98,7 +98,9 @@ def groups_by_split(pairs: np.ndarray, held_out: np.ndarray) -> np.ndarray:
     return np.where(held_out, clusters(among_held_out, count), clusters(pairs, count))
 
 
-def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def classify_duplicates(
+    keys: np.ndarray, first: np.ndarray, groups: np.ndarray
+) -> np.ndarray:
     """Classifies each document as `KEPT`, `EXACT` or `NEAR`.
 
     All exact copies of a text except the first are `EXACT`. A group of near duplicates
@@ -117,7 +119,7 @@ def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndar
     Example:
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
     >>> first = distinct(keys, np.zeros(4, np.bool_))
-    >>> verdicts(keys, first, np.array([0, 1, 1]))
+    >>> classify_duplicates(keys, first, np.array([0, 1, 1]))
     array([2, 0, 1, 0], dtype=uint8)
     """
     result = np.full(len(keys), EXACT)
@@ -125,7 +127,7 @@ def verdicts(keys: np.ndarray, first: np.ndarray, groups: np.ndarray) -> np.ndar
     return result
 
 
-def kept_out(
+def mark_validation_duplicates(
     keys: np.ndarray, held_out: np.ndarray, first: np.ndarray, groups: np.ndarray
 ) -> np.ndarray:
     """Returns a mask of training documents that duplicate a validation document.
@@ -138,7 +140,8 @@ def kept_out(
         keys: uint64 `(N,)`, the keys of all documents, as for `distinct`.
         held_out: bool `(N,)`, likewise.
         first: `distinct(keys, held_out)`.
-        groups: int64 `(len(first),)`, the groups of near duplicates, as for `verdicts`.
+        groups: int64 `(len(first),)`, the groups of near duplicates, as for
+            `classify_duplicates`.
 
     Returns:
         bool `(N,)`.
@@ -147,7 +150,7 @@ def kept_out(
     >>> keys = np.array([7, 3, 7, 5], np.uint64)
     >>> held_out = np.array([False, False, True, False])
     >>> first = distinct(keys, held_out)  # 7, 3, 5
-    >>> kept_out(keys, held_out, first, np.array([0, 1, 0]))
+    >>> mark_validation_duplicates(keys, held_out, first, np.array([0, 1, 0]))
     array([ True, False, False,  True])
     """
     in_validation = held_out[first][groups]

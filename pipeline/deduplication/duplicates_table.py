@@ -39,10 +39,10 @@ def find_originals(
     Args:
         keys: uint64 `(N,)`, the keys of all documents, as for
             `duplicate_clusters.distinct`.
-        verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
+        verdict: uint8 `(N,)`, from `duplicate_clusters.classify_duplicates`.
         first: `duplicate_clusters.distinct(keys, held_out)`.
         groups: int64 `(len(first),)`, the groups of near duplicates, as for
-            `duplicate_clusters.verdicts`.
+            `duplicate_clusters.classify_duplicates`.
 
     Returns:
         int64 `(N,)`.
@@ -75,7 +75,7 @@ def write_duplicates(
         parts: All parts.
         held_out: bool `(N,)`, True for validation documents, in the same order as
             `keys` of `distinct`.
-        verdict: uint8 `(N,)`, from `duplicate_clusters.verdicts`.
+        verdict: uint8 `(N,)`, from `duplicate_clusters.classify_duplicates`.
         original: int64 `(N,)`, from `find_originals`.
 
     Returns:

@@ -19,7 +19,7 @@ from transbeam.pipeline.documents.step_markers import (
 
 
 @dataclass(frozen=True)
-class Kept:
+class SelectedDocuments:
     """The documents of a document part that are used, by split.
 
     Attributes:
@@ -38,7 +38,9 @@ class Kept:
     dropped: int
 
 
-def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
+def select_documents(
+    folder: Path, part: DocumentPart, config: RunConfig
+) -> SelectedDocuments:
     """Selects the documents of a document part for each split.
 
     A training document is repeated as often as its source's weight; a fractional weight
@@ -51,7 +53,7 @@ def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
     left_out = int(np.sum(copies == 0))
     sizes = batch.sizes()
     used = np.concatenate([rows["train"][copies > 0], rows["validation"]])
-    return Kept(
+    return SelectedDocuments(
         {"train": train.with_copies(copies), "validation": validation},
         {"train": len(train) - left_out, "validation": len(validation)},
         left_out,
@@ -60,7 +62,7 @@ def kept_documents(folder: Path, part: DocumentPart, config: RunConfig) -> Kept:
     )
 
 
-def kept_rows(
+def select_rows(
     keys: np.ndarray, folder: Path, part: DocumentPart, config: RunConfig
 ) -> dict[Split, np.ndarray]:
     """Finds the documents of a document part that are used in each split.
@@ -87,14 +89,14 @@ def _rows(
     if is_done(folder, "duplicates", part.name):
         dropped = read_state(folder, "duplicates", part.name)
         keep[dropped["exact"] + dropped["near"]] = False
-    held_out = is_held_out(keys, part, config.data)
+    held_out = is_validation(keys, part, config.data)
     return {
         "train": np.flatnonzero(keep & ~held_out),
         "validation": np.flatnonzero(keep & held_out),
     }
 
 
-def is_held_out(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.ndarray:
+def is_validation(keys: np.ndarray, part: DocumentPart, data: DataConfig) -> np.ndarray:
     """Returns a mask of a document part's validation documents.
 
     If there is a `validation_source`, exactly its documents are validation documents.

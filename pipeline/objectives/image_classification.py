@@ -9,7 +9,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import (
     label_feature,
     label_ids,
-    one_each,
+    one_per_record,
     reasons_against,
     rejected_rows,
     usable_rows,
@@ -51,7 +51,7 @@ def make_records(
             "image": pixels.reshape(-1, *shape),
             "label": label_ids(usable, labels),
         },
-        placement=one_each(rows),
+        placement=one_per_record(rows),
         lengths=np.zeros(len(rows), np.int64),  # an image has no tokens
         counts={},
         rejected=rejected_rows(reasons),

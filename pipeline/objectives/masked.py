@@ -20,11 +20,11 @@ from transbeam.pipeline.documents.randomness import stage_key, to_unit
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.mask_selection import (
     TokenBits,
-    choose,
     first_columns,
     join_words,
+    mask_counts,
     random_order,
-    wanted_tokens,
+    select_units,
     word_ids,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
@@ -222,7 +222,7 @@ class _Choosing:
         """Returns the result of `mask_selection.choose`, int64 (rows, slots)."""
         packed, config = self._packed, self._config
         content = np.count_nonzero(packed.is_content[rows], axis=1)
-        wanted = wanted_tokens(content, config.masking_fraction, self._slots)
+        wanted = mask_counts(content, config.masking_fraction, self._slots)
         bits = self._choose.select(rows)
         if config.ngram == 1 and self._starts_word is None:
             order = random_order(packed.is_content[rows], bits)
@@ -231,4 +231,4 @@ class _Choosing:
         if config.ngram > 1:
             draws = to_unit(self._join.select(rows))
             units = join_words(units, packed.document_ids[rows], draws, config.ngram)
-        return choose(units, bits, wanted, self._slots)
+        return select_units(units, bits, wanted, self._slots)

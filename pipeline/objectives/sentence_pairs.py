@@ -33,8 +33,8 @@ from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
 from transbeam.pipeline.records.token_rows import (
     Grid,
     segment_feature,
+    slice_rows,
     split_rows,
-    stretches,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -106,8 +106,8 @@ def make_records(
 
     everything = split_rows(sentences.ids, np.array([len(sentences.ids)]))
     only_row = np.zeros(len(pairs.labels), np.int64)
-    one = stretches(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
-    two = stretches(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
+    one = slice_rows(everything, only_row, pairs.starts[:, 0], pairs.lengths[:, 0])
+    two = slice_rows(everything, only_row, pairs.starts[:, 1], pairs.lengths[:, 1])
     framed = frame_texts(one, two, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     packed = _packed(grid, framed.ids, pairs, tokenizer.special.pad)

@@ -32,8 +32,8 @@ from transbeam.pipeline.records.packing.pair_packing import pack_pairs
 from transbeam.pipeline.records.token_rows import (
     Grid,
     TokenRows,
-    beside,
-    stretches,
+    join_rows,
+    slice_rows,
     token_features,
     tokenize_column,
 )
@@ -83,7 +83,7 @@ class TextPairs:
         """Selects pairs by index; truncates their sources and targets."""
 
         def sides(rows: TokenRows, most: int) -> TokenRows:
-            return stretches(rows, which, 0, np.minimum(rows.lengths[which], most))
+            return slice_rows(rows, which, 0, np.minimum(rows.lengths[which], most))
 
         return TextPairs(
             self.documents[which],
@@ -197,14 +197,14 @@ def frame_pairs(
     """
     end, pad = needed(tokenizer, run, "end"), tokenizer.special.pad
     begin = pad if tokenizer.special.begin is None else tokenizer.special.begin
-    encoder, decoder = beside(sources, end), beside(begin, targets)
+    encoder, decoder = join_rows(sources, end), join_rows(begin, targets)
     encoder_grid = Grid.from_lengths(encoder.lengths, lengths[0], record)
     decoder_grid = Grid.from_lengths(decoder.lengths, lengths[1], record)
     return FramedPairs(
         arrays={
             **encoder_grid.token_arrays(encoder.ids, pad, "encoder_"),
             **decoder_grid.token_arrays(decoder.ids, pad, "decoder_"),
-            "target_ids": decoder_grid.put(beside(targets, end).ids, fill=pad),
+            "target_ids": decoder_grid.put(join_rows(targets, end).ids, fill=pad),
             "target_weights": decoder_grid.put(1.0, np.float32),
         },
         lengths=np.bincount(record, encoder.lengths + decoder.lengths).astype(np.int64),

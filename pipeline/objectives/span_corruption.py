@@ -28,12 +28,12 @@ from transbeam.pipeline.records.packing.sequence_packing import (
     Chunks,
     by_content,
     cut_documents,
-    in_records,
+    order_by_record,
 )
 from transbeam.pipeline.records.token_rows import (
     TokenRows,
+    slice_rows,
     split_rows,
-    stretches,
     tokenize_column,
 )
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -58,14 +58,14 @@ def make_records(
     rows = tokenize_column(batch, tokenizer)
     chunks = by_content(cut_documents(rows.row_splits, batch.keys, longest))
     source, target = corrupt(rows.ids, chunks, np.array(sentinels), config, run.seed)
-    order, record = in_records(
+    order, record = order_by_record(
         fill_pairs(source.lengths + 1, target.lengths + 1, sides)
         if run.data.layout.kind == "packed"
         else np.arange(len(chunks))
     )
     chunks = chunks.take(order)
-    source = stretches(source, order, 0, source.lengths[order])
-    target = stretches(target, order, 0, target.lengths[order])
+    source = slice_rows(source, order, 0, source.lengths[order])
+    target = slice_rows(target, order, 0, target.lengths[order])
     framed = frame_pairs(source, target, record, sides, tokenizer, run)
     return Records(
         arrays=framed.arrays,
@@ -123,7 +123,7 @@ def _corrupt(
 ) -> tuple[TokenRows, TokenRows]:
     everything = TokenRows(ids, np.array([0, len(ids)]))
     only_row = np.zeros(len(chunks), np.int64)
-    rows = stretches(everything, only_row, chunks.starts, chunks.lengths)
+    rows = slice_rows(everything, only_row, chunks.starts, chunks.lengths)
     noise = noise_mask(chunks, config, seed)
     starts = noise.copy()
     starts[1:] &= ~noise[:-1]

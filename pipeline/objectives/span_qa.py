@@ -34,7 +34,7 @@ from transbeam.pipeline.records.token_rows import (
     TokenRows,
     ranges,
     segment_feature,
-    stretches,
+    slice_rows,
     token_features,
     tokenize_column,
     tokenize_texts,
@@ -90,8 +90,8 @@ def make_records(
     filled = (texts.lengths > 0) & (question_lengths > 0)
     windows = _windows(texts.lengths, room, config.stride, filled)
     which = windows.document
-    question = stretches(questions, which, 0, question_lengths[which])
-    context = stretches(texts, which, windows.start, windows.length)
+    question = slice_rows(questions, which, 0, question_lengths[which])
+    context = slice_rows(texts, which, windows.start, windows.length)
     framed = frame_texts(question, context, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
     column = question_lengths[which] + 2  # of the window's first token
@@ -132,7 +132,7 @@ def _tokenize_each_once(texts: np.ndarray, tokenizer: Tokenizer) -> TokenRows:
     """Tokenizes each distinct text once, as many texts have several questions."""
     different, which = np.unique(texts, return_inverse=True)
     rows = tokenize_texts(different, tokenizer)
-    return stretches(rows, which, 0, rows.lengths[which])
+    return slice_rows(rows, which, 0, rows.lengths[which])
 
 
 @dataclass(frozen=True)

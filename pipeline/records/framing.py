@@ -5,7 +5,7 @@ the exported graph, and `transbeam.serving.parity.base.framing` in the parity ch
 24).
 """
 
-from transbeam.pipeline.records.token_rows import TokenRows, beside
+from transbeam.pipeline.records.token_rows import TokenRows, join_rows
 
 
 def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
@@ -23,4 +23,4 @@ def frame_texts(*texts: TokenRows, begin: int, end: int) -> TokenRows:
     >>> frame_texts(text, begin=1, end=2).ids
     array([1, 5, 6, 2, 1, 7, 2], dtype=int32)
     """
-    return beside(begin, *(part for text in texts for part in (text, end)))
+    return join_rows(begin, *(part for text in texts for part in (text, end)))

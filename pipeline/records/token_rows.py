@@ -83,7 +83,7 @@ def split_rows(ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
     return TokenRows(ids.astype(np.int32, copy=False), row_splits)
 
 
-def stretches(
+def slice_rows(
     rows: TokenRows, which: np.ndarray, starts: np.ndarray | int, lengths: np.ndarray
 ) -> TokenRows:
     """Extracts slices of rows as new rows.
@@ -97,19 +97,19 @@ def stretches(
 
     Example:
     >>> rows = split_rows(np.array([5, 6, 7, 8]), np.array([3, 1]))
-    >>> stretches(rows, np.array([1, 0]), np.array([0, 1]), np.array([1, 2])).ids
+    >>> slice_rows(rows, np.array([1, 0]), np.array([0, 1]), np.array([1, 2])).ids
     array([8, 6, 7], dtype=int32)
     """
     first = rows.row_splits[:-1][which] + starts
     return split_rows(rows.ids[np.repeat(first, lengths) + ranges(lengths)], lengths)
 
 
-def beside(*parts: TokenRows | int) -> TokenRows:
+def join_rows(*parts: TokenRows | int) -> TokenRows:
     """Concatenates sets of rows row by row; an int is an id to insert in each row.
 
     Example:
     >>> rows = split_rows(np.array([5, 6, 7]), np.array([2, 1]))
-    >>> beside(1, rows, 2).ids
+    >>> join_rows(1, rows, 2).ids
     array([1, 5, 6, 2, 1, 7, 2], dtype=int32)
     """
     count = next(len(part.lengths) for part in parts if isinstance(part, TokenRows))

@@ -9,7 +9,7 @@ import numpy as np
 from ai_edge_litert.interpreter import InterpreterWithCustomOps, OpResolverType
 
 from transbeam.configs.base.errors import ArtifactError, DataError
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 
 
 def load_interpreter(
@@ -43,7 +43,7 @@ def load_interpreter(
         else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     )
     try:
-        with output_held_back():
+        with output_on_error():
             return InterpreterWithCustomOps(
                 custom_op_registerers=list(custom_ops),
                 experimental_op_resolver_type=resolver,
@@ -92,7 +92,7 @@ class TFLiteRunner:
         interpreter = load_interpreter(
             file, delegate=delegate, num_threads=num_threads, custom_ops=custom_ops
         )
-        with output_held_back():
+        with output_on_error():
             self._runners = {
                 name: interpreter.get_signature_runner(name)
                 for name in interpreter.get_signature_list()
@@ -164,7 +164,7 @@ class TFLiteRunner:
                     "Shorten a longer text"
                 )
         # The first call creates the delegate, which logs a message.
-        quiet = nullcontext() if signature in self._called else output_held_back()
+        quiet = nullcontext() if signature in self._called else output_on_error()
         self._called.add(signature)
         with quiet:
             return self._runners[signature](**inputs)

@@ -14,7 +14,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.accounting.byte_accounting import shared_out
 from transbeam.pipeline.documents.document import Rejected, Split, excerpt
 from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
-from transbeam.pipeline.documents.document_selection import kept_documents
+from transbeam.pipeline.documents.document_selection import select_documents
 from transbeam.pipeline.documents.step_markers import DocumentPart, is_done, mark_done
 from transbeam.pipeline.objectives.kinds import contract, make_records
 from transbeam.pipeline.records.features import Records
@@ -51,7 +51,7 @@ def build_part(
     built = Built()
     quarantine: list[Rejected] = []
     num_unused_bytes = 0
-    kept = kept_documents(folder, part, config)
+    kept = select_documents(folder, part, config)
     built.left_out = kept.left_out
     if getattr(tokenizer, "strip_accents", False):
         batches = kept.splits.values()

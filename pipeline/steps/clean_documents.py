@@ -28,7 +28,7 @@ from transbeam.pipeline.documents.document import (
     rejected,
 )
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.document_selection import is_held_out
+from transbeam.pipeline.documents.document_selection import is_validation
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
     documents_path,
@@ -93,7 +93,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
             if near := config.data.deduplication.near:
                 save_signatures(folder, part, [d.text for d in kept], near)
             batch.save(documents_path(folder, part))
-            held_out = is_held_out(batch.keys, part, config.data)
+            held_out = is_validation(batch.keys, part, config.data)
             prepared.documents["validation"] += int(held_out.sum())
             prepared.documents["train"] += int((~held_out).sum())
             prepared.parts.append(asdict(part))

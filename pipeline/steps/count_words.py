@@ -18,7 +18,7 @@ from transbeam.pipeline.accounting.byte_accounting import UnreadFiles
 from transbeam.pipeline.accounting.reading_summary import check_reading, sum_reading
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.document_selection import kept_documents
+from transbeam.pipeline.documents.document_selection import select_documents
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
     is_done,
@@ -42,7 +42,7 @@ def count_part(
     """Counts the words of the training documents in a document part."""
     if is_done(folder, "words", part.name):
         return Counter(read_state(folder, "words", part.name))
-    documents = kept_documents(folder, part, config).splits["train"]
+    documents = select_documents(folder, part, config).splits["train"]
     words: Counter[str] = Counter()
     for texts in countable_texts(documents, config):
         words.update(count_words(texts, splitter))

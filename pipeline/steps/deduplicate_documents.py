@@ -22,7 +22,7 @@ from transbeam.pipeline.deduplication.duplicates_table import (
 )
 from transbeam.pipeline.deduplication.minhash import signatures
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.document_selection import is_held_out
+from transbeam.pipeline.documents.document_selection import is_validation
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
     all_parts,
@@ -102,8 +102,10 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
         paths = sorted((folder / "state").glob("edges-*.npy"))
         pairs = np.concatenate([np.load(path) for path in paths])
         groups = duplicate_clusters.groups_by_split(pairs, held_out[first])
-    verdict = duplicate_clusters.verdicts(keys, first, groups)
-    prevented = duplicate_clusters.kept_out(keys, held_out, first, groups)
+    verdict = duplicate_clusters.classify_duplicates(keys, first, groups)
+    prevented = duplicate_clusters.mark_validation_duplicates(
+        keys, held_out, first, groups
+    )
     _refuse_nothing_left(prevented, held_out, config.data)
     left = _leaks_left(folder, corpus, verdict == duplicate_clusters.KEPT)
     original = find_originals(keys, verdict, first, groups)
@@ -174,7 +176,7 @@ class _Documents:
         self.parts = all_parts(folder)
         keys = [DocumentBatch.load(documents_path(folder, p)).keys for p in self.parts]
         held_out = [
-            is_held_out(k, p, data) for k, p in zip(keys, self.parts, strict=True)
+            is_validation(k, p, data) for k, p in zip(keys, self.parts, strict=True)
         ]
         self.keys = np.concatenate(keys)
         self.held_out = np.concatenate(held_out)

@@ -17,7 +17,7 @@ from transbeam.configs.schema.objectives.language_modeling import SentencePairsC
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.document import SPLITS, Document, Split, document_hash
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.document_selection import kept_rows
+from transbeam.pipeline.documents.document_selection import select_rows
 from transbeam.pipeline.documents.randomness import mix, stage_key, uniform
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
@@ -166,7 +166,7 @@ def _drawn(run: RunConfig, folder: Path, split: Split, most: int) -> list[_Posit
     least: list[tuple[float, DocumentPart, int]] = []
     for part in all_parts(folder):
         batch = DocumentBatch.load(documents_path(folder, part))
-        rows = kept_rows(batch.keys, folder, part, run)[split]
+        rows = select_rows(batch.keys, folder, part, run)[split]
         drawn = uniform(key, batch.keys[rows], np.zeros(1, np.int64))
         here = zip(drawn.tolist(), [part] * len(rows), rows.tolist(), strict=True)
         least = heapq.nsmallest(most, [*least, *here])

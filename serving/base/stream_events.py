@@ -17,7 +17,7 @@ class StreamPart:
 
 
 @dataclass(frozen=True)
-class Whole:
+class FinalEvent:
     """The final event of a streamed generation.
 
     Attributes:

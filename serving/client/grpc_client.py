@@ -14,7 +14,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.client.interface import (
     Connection,
     Inputs,
@@ -102,7 +102,7 @@ class RpcClient(RemoteClient):
         outputs = self._call(self._stub.Predict, request).outputs
         return {name: tf.make_ndarray(proto) for name, proto in outputs.items()}
 
-    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | FinalEvent]:
         request = predict_pb2.PredictRequest(model_spec=self._spec)
         for name, value in inputs.items():
             dtype = _SAMPLING_DTYPES.get(name, tf.string)
@@ -149,12 +149,12 @@ def _tensor(name: str, values: Any, dtype: Any) -> Any:
         raise ServerError("INVALID_ARGUMENT", f"{name}: {error}") from None
 
 
-def _part(response: predict_pb2.PredictResponse) -> StreamPart | Whole:
+def _part(response: predict_pb2.PredictResponse) -> StreamPart | FinalEvent:
     fields = {n: tf.make_ndarray(value).item() for n, value in response.outputs.items()}
     for name in ("text", "generated_text"):
         if name in fields:
             fields[name] = fields[name].decode()
-    return Whole(**fields) if "generated_text" in fields else StreamPart(**fields)
+    return FinalEvent(**fields) if "generated_text" in fields else StreamPart(**fields)
 
 
 def _types(tensors: Any) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from transbeam.configs.base.errors import UserError
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 
 Inputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
@@ -115,7 +115,7 @@ class Client(Protocol):
 class RemoteClient(Client, Protocol):
     """Calls one model of a server that may run on another machine."""
 
-    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | FinalEvent]:
         """Generates a text and yields each new part of the text when it arrives.
 
         Supported by our server only. The request is retried only until the first part
@@ -128,7 +128,7 @@ class RemoteClient(Client, Protocol):
                 `"11:2.5"`, and `stop`, a list of strings.
 
         Yields:
-            The parts of the text, then a `Whole` with the whole text.
+            The parts of the text, then a `FinalEvent` with the whole text.
 
         Raises:
             ServerError: The server is unreachable, or rejects the request.

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 import urllib3
 
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.client.interface import (
     NUMBERS,
     Connection,
@@ -83,14 +83,14 @@ class RestClient(RemoteClient):
             answer = dict.fromkeys(types, answer)
         return {name: _array(answer[name], types[name]) for name in types}
 
-    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | Whole]:
+    def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | FinalEvent]:
         body = _jsonable(dict(inputs))
         response = self._opened("POST", f"{self._model}:stream", body, preload=False)
         try:
             for kind, fields in _events(response):
                 if kind == "error":
                     raise ServerError("INTERNAL", fields["error"])
-                yield Whole(**fields) if kind == "done" else StreamPart(**fields)
+                yield FinalEvent(**fields) if kind == "done" else StreamPart(**fields)
                 if kind == "done":
                     return
         except urllib3.exceptions.HTTPError as error:

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from transbeam.configs.base.saved_models import find_version
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.runtimes.saved_model import SavedModelRunner
 from transbeam.serving.base.graph_errors import plain_message
 from transbeam.serving.client.interface import (
@@ -40,7 +40,7 @@ class LocalClient(Client):
         }
 
     def ask(self, signature: str, inputs: Inputs) -> dict[str, np.ndarray]:
-        with output_held_back():
+        with output_on_error():
             try:
                 return self._model.run(signature, inputs)
             except tf.errors.InvalidArgumentError as error:

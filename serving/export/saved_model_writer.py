@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from transbeam.configs.base.atomic_files import writing
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.model.kernels.dispatch import plain
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.id_checks import check_ids
@@ -109,7 +109,7 @@ def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
     """
     if not methods:
         return
-    with output_held_back():  # it logs that a file was replaced
+    with output_on_error():  # it logs that a file was replaced
         updater = MethodNameUpdater(str(folder))
         for signature, method in methods.items():
             name = f"tensorflow/serving/{method}"

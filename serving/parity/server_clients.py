@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.client.connect import connect
 from transbeam.serving.client.interface import Client, RemoteClient, ServerError
 from transbeam.serving.runtimes.saved_model import AskTexts, Texts
@@ -156,20 +156,22 @@ def _streamed(client: RemoteClient) -> AskTexts:
     return ask
 
 
-def _written(client: RemoteClient, params: dict[str, Any]) -> tuple[list[int], Whole]:
+def _written(
+    client: RemoteClient, params: dict[str, Any]
+) -> tuple[list[int], FinalEvent]:
     """Returns the token ids of a streamed text, and its concatenated parts."""
     *parts, whole = client.stream({**params, "stop": []})
     streamed = [part for part in parts if isinstance(part, StreamPart)]
-    if not isinstance(whole, Whole):
+    if not isinstance(whole, FinalEvent):
         raise ArtifactError(f"a text has no end: {params}")
     together = "".join(part.text for part in streamed)
-    return [part.token_id for part in streamed], Whole(
+    return [part.token_id for part in streamed], FinalEvent(
         together, whole.num_tokens, whole.finished, whole.truncated
     )
 
 
 def _in_columns(
-    written: list[tuple[list[int], Whole]],
+    written: list[tuple[list[int], FinalEvent]],
 ) -> Mapping[str, np.ndarray]:
     lengths = [len(tokens) for tokens, _ in written]
     ids = np.zeros((len(written), max(lengths)), np.int32)

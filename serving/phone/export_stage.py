@@ -16,7 +16,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
 from transbeam.serving.export.atomic_publish import input_kind, publish
@@ -142,7 +142,7 @@ def _write_optional_files(
     export, rows = trained.config.export, []
     if export.tflite_text:
         console.say("converting with the tokenizer inside")
-        with output_held_back():
+        with output_on_error():
             made = write_text_models(trained, run_folder, building, rounded)
             rows += text_rows(trained, run_folder, files, made)
     if export.mediapipe:
@@ -150,7 +150,7 @@ def _write_optional_files(
         made = write_mediapipe(trained, run_folder, building, rounded)
         if warning := advice(read_tokenizer(run_folder / TOKENIZER).model):
             console.warn(warning)
-        with output_held_back():
+        with output_on_error():
             rows += mediapipe_rows(trained, run_folder, files, made)
     return rows
 
@@ -167,12 +167,12 @@ def _compare_with_keras(
         ArtifactError: A check failed.
     """
     run_folder, console = invocation.run_folder, invocation.console
-    with output_held_back():  # oneDNN logs missing CPU features
+    with output_on_error():  # oneDNN logs missing CPU features
         checker = make_parity_checker(trained, run_folder)
     console.say(
         f"comparing each file with Keras on {checker.size} {input_kind(trained)}s"
     )
-    with output_held_back():
+    with output_on_error():
         rows = check_phone_files(checker, files) + others
         metric: TaskMetric | None = make_task_metric(trained, run_folder)
         scores: dict[str, float] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
-from transbeam.serving.base.stream_events import Whole
+from transbeam.serving.base.stream_events import FinalEvent
 from transbeam.serving.client.interface import Client, RemoteClient, ServerError
 from transbeam.serving.images.files import read_image
 from transbeam.serving.predict.formatting import (
@@ -151,7 +151,7 @@ def stream(
         named = dict(zip(names, row, strict=True))
         listen("\n".join(row) + "\n  → ")
         for part in client.stream(named):
-            if isinstance(part, Whole):
+            if isinstance(part, FinalEvent):
                 found.append({**named, **asdict(part)})
             else:
                 listen(part.text)

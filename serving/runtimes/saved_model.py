@@ -13,7 +13,7 @@ Texts = SignatureInputs
 AskTexts = Callable[[str, Texts], Mapping[str, np.ndarray]]
 
 
-def ask_saved_model(folder: Path) -> AskTexts:
+def load_saved_model_function(folder: Path) -> AskTexts:
     """Returns a function that calls a SavedModel, which is loaded at the first call."""
 
     @cache

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import grpc
 
-from transbeam.configs.system.daemon_threads import begin_aside
-from transbeam.configs.system.memory import settle
+from transbeam.configs.system.daemon_threads import run_in_background
+from transbeam.configs.system.memory import freeze_garbage_collection
 from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.connections.addresses import (
@@ -100,7 +100,7 @@ def run(
                 loading.cancel()  # the loading thread goes on, but is not awaited
                 return False
             loading.result()
-            settle()
+            freeze_garbage_collection()
             ready()
             await stopped
             return True
@@ -170,7 +170,7 @@ async def open_servers(
 
         async def begin() -> None:
             await asyncio.wrap_future(
-                begin_aside(partial(bring_up, catalog, settings), "first models")
+                run_in_background(partial(bring_up, catalog, settings), "first models")
             )
             catalog.start()
             if polled is not None:

@@ -5,9 +5,9 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    concatenate_ragged,
+    filter_rows,
     is_before,
-    kept_of_each,
-    side_by_side,
     with_piece_behind,
 )
 from transbeam.serving.signatures.base.interface import TARGET, TEXT, Endpoint, ids_spec
@@ -73,15 +73,15 @@ class PrefixTask(CausalTask):
         both: Any = self.tokenizer.tokenize(tf.strings.join([text, target]))
         given = _common(both, self.tokenizer.tokenize(text))
         is_given = is_before(both, given)
-        before = beginnings(kept_of_each(both, is_given), self.tokenizer)
+        before = beginnings(filter_rows(both, is_given), self.tokenizer)
         after = with_piece_behind(
-            kept_of_each(both, tf.logical_not(is_given)), special.end
+            filter_rows(both, tf.logical_not(is_given)), special.end
         )
         cut = after.row_lengths() > self.most
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)
         prompts = EncodedPrompt.from_tokens(before, room, self.max_length, special.pad)
-        whole = side_by_side(prompts.tokens, after)
+        whole = concatenate_ragged(prompts.tokens, after)
         token_ids, length, _ = right_padded(whole, self.max_length, special.pad)
         prefix_length = tf.cast(prompts.tokens.row_lengths(), tf.int32)
         return {

@@ -8,7 +8,7 @@ from transbeam.configs.schema.objectives.supervised import SpanQAConfig
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import Endpoint, ids_spec
-from transbeam.serving.text_ops.char_offsets import Stretch, character_spans
+from transbeam.serving.text_ops.char_offsets import CharSpan, character_spans
 from transbeam.serving.text_ops.doc_stride import TextWindows
 from transbeam.serving.text_ops.row_blocks import in_blocks
 from transbeam.serving.text_ops.text_encoder import TextEncoder
@@ -129,12 +129,14 @@ class SpanQATask:
         best = tf.math.unsorted_segment_min(
             tf.where(is_best, rows, tf.size(rows)), text, batch
         )
-        stretch = Stretch(tf.gather(found.first, best), tf.gather(found.last, best) + 1)
+        stretch = CharSpan(
+            tf.gather(found.first, best), tf.gather(found.last, best) + 1
+        )
         some = score > NEVER / 2
         nothing = tf.zeros([batch], tf.int32)
-        stretch = Stretch(*(tf.where(some, edge, nothing) for edge in stretch))
+        stretch = CharSpan(*(tf.where(some, edge, nothing) for edge in stretch))
         places = character_spans(context, texts, stretch, self.tokenizer)
-        places = Stretch(*(tf.where(some, edge, nothing) for edge in places))
+        places = CharSpan(*(tf.where(some, edge, nothing) for edge in places))
         span = tf.strings.substr(
             context, places.begin, places.end - places.begin, unit="UTF8_CHAR"
         )

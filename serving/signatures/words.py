@@ -7,9 +7,9 @@ import tensorflow as tf
 from transbeam.configs.schema.objectives.objective import WordsObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    place_of_each,
+    flatten_rows,
+    positions_in_rows,
     row_of_each,
-    rows_in_one,
     split_rows,
     with_piece_before,
 )
@@ -129,9 +129,9 @@ class WordsTask:
         """The signature `tokenize`."""
         words = split_words(text).texts
         pieces = self._pieces_of_words(words)
-        numbers = place_of_each(words)  # of words in their texts
+        numbers = positions_in_rows(words)  # of words in their texts
         word_ids = tf.repeat(numbers, pieces.row_lengths())
-        of_texts = rows_in_one(words.with_values(pieces))
+        of_texts = flatten_rows(words.with_values(pieces))
         return {
             "token_ids": of_texts.to_tensor(self.tokenizer.special.pad),
             "word_ids": of_texts.with_values(tf.cast(word_ids, tf.int32)).to_tensor(),
@@ -140,7 +140,7 @@ class WordsTask:
 
     def _looked_at(self, text: tf.Tensor) -> Any:
         words = split_words(text).texts
-        of_texts = rows_in_one(words.with_values(self._pieces_of_words(words)))
+        of_texts = flatten_rows(words.with_values(self._pieces_of_words(words)))
         encoded = self.encoder.shorter(LONGEST).text(of_texts)
         return {name: getattr(encoded, name) for name in _INPUTS}, encoded.truncated
 

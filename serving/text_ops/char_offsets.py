@@ -16,10 +16,10 @@ import tensorflow_text as tf_text
 from transbeam.pipeline.tokenizers.analysis.bytes_per_piece import piece_bytes
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    kept_of_each,
-    place_of_each,
+    filter_rows,
+    flatten_rows,
+    positions_in_rows,
     row_of_each,
-    rows_in_one,
 )
 
 _Ragged: Any = tf.RaggedTensor
@@ -30,7 +30,7 @@ _LONGEST = 64  # characters of a word that are searched for boundaries
 _NOTHING = -1
 
 
-class Stretch(NamedTuple):
+class CharSpan(NamedTuple):
     """A character span of each text.
 
     Attributes:
@@ -45,9 +45,9 @@ class Stretch(NamedTuple):
 def character_spans(
     texts: tf.Tensor,
     tokens: tf.RaggedTensor,
-    of_tokens: Stretch,
+    of_tokens: CharSpan,
     tokenizer: Tokenizer,
-) -> Stretch:
+) -> CharSpan:
     """Converts token spans to character spans, without white space at both ends.
 
     Args:
@@ -64,7 +64,7 @@ def character_spans(
     if table is not None:
         sizes = tf.gather(tf.constant(table, tf.int32), tokens.values)
         counted, exact = _by_bytes(texts, tokens, of_tokens, sizes, tokenizer)
-        found = Stretch(
+        found = CharSpan(
             tf.where(exact, counted.begin, found.begin),
             tf.where(exact, counted.end, found.end),
         )
@@ -74,10 +74,10 @@ def character_spans(
 def _by_bytes(
     texts: tf.Tensor,
     tokens: tf.RaggedTensor,
-    of_tokens: Stretch,
+    of_tokens: CharSpan,
     sizes: tf.Tensor,
     tokenizer: Tokenizer,
-) -> tuple[Stretch, tf.Tensor]:
+) -> tuple[CharSpan, tf.Tensor]:
     """Computes byte spans from token sizes, and whether they are exact: bool (B,)."""
     ends = tf.cumsum(tokens.with_values(sizes), axis=1)
     length = tf.strings.length(texts)
@@ -87,12 +87,12 @@ def _by_bytes(
     same = _without_leading_spaces(decoded) == _without_leading_spaces(texts)
     begin = tf.maximum(_at(ends, of_tokens.begin - 1) - added, 0)
     end = tf.maximum(_at(ends, of_tokens.end - 1) - added, 0)
-    return Stretch(begin, end), same & (added >= 0)
+    return CharSpan(begin, end), same & (added >= 0)
 
 
 def _by_words(
-    texts: tf.Tensor, tokens: tf.RaggedTensor, of_tokens: Stretch, tokenizer: Tokenizer
-) -> Stretch:
+    texts: tf.Tensor, tokens: tf.RaggedTensor, of_tokens: CharSpan, tokenizer: Tokenizer
+) -> CharSpan:
     """Computes byte spans by tokenizing the words one by one."""
     # `regex_split_with_offsets` treats a zero byte as the end of the text.
     words, begins, ends = tf_text.regex_split_with_offsets(
@@ -104,7 +104,7 @@ def _by_words(
     alone = tokenizer.tokenize(_inside_texts(words, tokenizer))  # (N, None)
     per_word = words.with_values(tf.cast(alone.row_lengths(), tf.int32))
     behind = tf.cumsum(per_word, axis=1)  # tokens up to each word's end
-    joined = rows_in_one(words.with_values(alone))
+    joined = flatten_rows(words.with_values(alone))
 
     def edge(token: tf.Tensor, *, is_end: bool) -> tf.Tensor:
         number = tf.reduce_sum(tf.cast(behind <= token[:, None], tf.int32), axis=1)
@@ -117,7 +117,7 @@ def _by_words(
     begin = edge(of_tokens.begin, is_end=False)
     end = edge(of_tokens.end - 1, is_end=True)
     nothing = tf.zeros_like(begin)
-    return Stretch(
+    return CharSpan(
         tf.where(same, begin, nothing), tf.where(same, end, tf.strings.length(texts))
     )
 
@@ -126,7 +126,7 @@ def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
     """Returns the words (N,), with the prefix they need to tokenize as in the text."""
     if not tokenizer.word_prefix:
         return words.values
-    first = place_of_each(words) == 0
+    first = positions_in_rows(words) == 0
     prefixed = tf.strings.join([tokenizer.word_prefix, words.values])
     return tf.where(first, words.values, prefixed)
 
@@ -180,7 +180,7 @@ def _edge(
     )
 
 
-def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
+def _in_characters(texts: tf.Tensor, of_bytes: CharSpan) -> CharSpan:
     """Converts byte spans to spans of whole characters."""
     begin, end = (
         tf.strings.length(
@@ -192,10 +192,10 @@ def _in_characters(texts: tf.Tensor, of_bytes: Stretch) -> Stretch:
     amid = (tf.strings.length(rest) > 0) & (
         tf.strings.length(rest, unit="UTF8_CHAR") == 0
     )
-    return Stretch(begin, tf.maximum(end - tf.cast(amid, tf.int32), begin))
+    return CharSpan(begin, tf.maximum(end - tf.cast(amid, tf.int32), begin))
 
 
-def _stripped(texts: tf.Tensor, found: Stretch) -> Stretch:
+def _stripped(texts: tf.Tensor, found: CharSpan) -> CharSpan:
     """Strips white space from both ends of the spans."""
     size = found.end - found.begin
     spanned = tf.strings.substr(texts, found.begin, size, unit="UTF8_CHAR")
@@ -203,7 +203,7 @@ def _stripped(texts: tf.Tensor, found: Stretch) -> Stretch:
     early = tf.strings.regex_replace(late, f"{_SPACE}+$", "")
     late, early = (tf.strings.length(x, unit="UTF8_CHAR") for x in (late, early))
     begin = found.begin + size - late
-    return Stretch(begin, begin + early)
+    return CharSpan(begin, begin + early)
 
 
 def _without_leading_spaces(texts: tf.Tensor) -> tf.Tensor:
@@ -242,7 +242,7 @@ def _equal_rows(one: tf.RaggedTensor, other: tf.RaggedTensor) -> tf.Tensor:
     alike = one.row_lengths() == other.row_lengths()
     # Rows of equal length only, so that their values are aligned.
     left, right = (
-        kept_of_each(x, tf.gather(alike, row_of_each(x))) for x in (one, other)
+        filter_rows(x, tf.gather(alike, row_of_each(x))) for x in (one, other)
     )
     differs = tf.cast(left.values != right.values, tf.int32)
     count = tf.math.unsorted_segment_sum(differs, row_of_each(left), left.nrows())

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    place_of_each,
+    positions_in_rows,
     split_rows,
 )
 from transbeam.serving.text_ops.framing import frame_texts
@@ -96,7 +96,7 @@ class TextWindows:
         before = tf.cast(question.row_lengths(), tf.int32) + 2  # of its first token
         first = tf.gather(tf.cast(self.texts.row_starts(), tf.int32), text) + start
         window = split_rows(tf.repeat(first, size), tf.cast(size, tf.int64))
-        cells = window.values + tf.cast(place_of_each(window), tf.int32)
+        cells = window.values + tf.cast(positions_in_rows(window), tf.int32)
         window = window.with_values(tf.gather(self.texts.values, cells))
         framed = frame_texts(question, window, special=self.special)
         token_ids, lengths, _ = right_padded(framed, self.length, self.special.pad)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    side_by_side,
+    concatenate_ragged,
     with_piece_before,
     with_piece_behind,
 )
@@ -33,5 +33,5 @@ def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
     first, *further = (with_piece_behind(text, special.end) for text in texts)
     framed = with_piece_before(first, special.begin)
     for text in further:
-        framed = side_by_side(framed, text)
+        framed = concatenate_ragged(framed, text)
     return framed

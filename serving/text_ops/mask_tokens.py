@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    place_of_each,
-    rows_in_one,
-    side_by_side,
+    concatenate_ragged,
+    flatten_rows,
+    positions_in_rows,
 )
 from transbeam.pipeline.tokenizers.base.vocabulary import CONTINUATION, MASK
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
@@ -64,7 +64,7 @@ def tokenize_with_marks(
     # A literal is added in front, so that an empty text has a part, too.
     texts_of_one = tf.strings.regex_replace(texts, any_mark, one)
     parts: Any = tf.strings.split(tf.strings.join([one, texts_of_one]), one)[:, 1:]
-    index = place_of_each(parts)
+    index = positions_in_rows(parts)
     is_last = index == tf.repeat(parts.row_lengths() - 1, parts.row_lengths())
     stripped = tf.strings.regex_replace(parts.values, r" +$", "")
     tokens = tokenizer.tokenize(tf.where(is_last, parts.values, stripped))
@@ -74,8 +74,8 @@ def tokenize_with_marks(
     which = tf.where(written == list(marks))[:, 1]
     ids = tf.gather(list(marks.values()), which)
     marked = _Ragged.from_row_lengths(ids, tf.cast(index > 0, tf.int64))
-    framed = side_by_side(marked, tokens)
-    return rows_in_one(parts.with_values(framed))
+    framed = concatenate_ragged(marked, tokens)
+    return flatten_rows(parts.with_values(framed))
 
 
 def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    filter_rows,
     is_before,
-    kept_of_each,
     with_piece_before,
 )
 from transbeam.serving.text_ops.length_buckets import bucket
@@ -50,7 +50,7 @@ class EncodedPrompt(NamedTuple):
         flat = tf.pad(tokens.values, [[0, 1]])  # never empty, for `tf.gather`
         ids = tf.gather(flat, tf.where(real, starts[:, None] + index, 0))
         return cls(
-            kept_of_each(tokens, tf.logical_not(is_before(tokens, lengths - kept))),
+            filter_rows(tokens, tf.logical_not(is_before(tokens, lengths - kept))),
             tf.where(real, ids, pad),
             tf.cast(real, tf.int32),
             kept < lengths,
@@ -87,7 +87,7 @@ def without_special(
         if piece is not None
     ]
     shown = tf.reduce_all(tf.expand_dims(tokens.values, 1) != silent, axis=1)
-    return kept_of_each(tokens, shown)
+    return filter_rows(tokens, shown)
 
 
 def written_text(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor:

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    filter_rows,
     is_before,
-    kept_of_each,
 )
 from transbeam.serving.text_ops.framing import frame_texts
 from transbeam.serving.text_ops.length_buckets import bucket
@@ -123,4 +123,4 @@ def right_padded(
 
 def _heads(tokens: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """Returns the first tokens of each row."""
-    return kept_of_each(tokens, is_before(tokens, lengths))
+    return filter_rows(tokens, is_before(tokens, lengths))

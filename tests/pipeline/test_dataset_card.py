@@ -2,7 +2,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from transbeam.pipeline.dataset_card import bars, write_card
+from transbeam.pipeline.dataset_card import draw_bars, write_card
 from transbeam.pipeline.pages.pictures import COLORS
 
 MANIFEST = {
@@ -162,25 +162,25 @@ def heights(picture: str) -> list[float]:
 
 
 def test_histogram_bars_are_as_tall_as_their_share() -> None:
-    picture = bars([0, 4, 2, 0, 1], "tokens", "records")
+    picture = draw_bars([0, 4, 2, 0, 1], "tokens", "records")
     assert heights(picture) == [0.0, 1.0, 0.5, 0.0, 0.25]
     assert "aria-label='records by tokens'" in picture
-    assert bars([0, 0], "tokens", "records") == ""
-    assert bars([], "tokens", "records") == ""
+    assert draw_bars([0, 0], "tokens", "records") == ""
+    assert draw_bars([], "tokens", "records") == ""
 
 
 def test_many_values_share_bars() -> None:
     # 57 bars of nine values each
-    assert heights(bars([1] * 513, "tokens", "records")) == [1.0] * 57
-    assert heights(bars([1] * 65, "tokens", "records")) == [1.0] * 32 + [0.5]
+    assert heights(draw_bars([1] * 513, "tokens", "records")) == [1.0] * 57
+    assert heights(draw_bars([1] * 65, "tokens", "records")) == [1.0] * 32 + [0.5]
 
 
 def test_the_same_picture_has_the_same_bytes() -> None:
-    assert len({bars([0, 4, 2], "tokens", "records") for _ in range(2)}) == 1
+    assert len({draw_bars([0, 4, 2], "tokens", "records") for _ in range(2)}) == 1
 
 
 def test_a_picture_needs_nothing_else() -> None:
-    picture = bars([0, 4, 2], "<b>", "records")
+    picture = draw_bars([0, 4, 2], "<b>", "records")
     assert picture.startswith("<svg ")
     assert not re.search("http|<b>|<script|<image", picture)
     named = re.findall(r' id="(\w+)"', picture)

@@ -10,7 +10,10 @@ from transbeam.configs.schema.model import EncoderConfig, PatchesConfig
 from transbeam.configs.schema.objectives.supervised import ImageClassificationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import ArraysSourceConfig
-from transbeam.pipeline.evaluation_set import make_evaluation_set, read_held_out
+from transbeam.pipeline.evaluation_set import (
+    make_evaluation_set,
+    read_validation_documents,
+)
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_tokenizer import (
     WordPieceTokenizer,
@@ -40,7 +43,7 @@ def test_images_stay_on_the_disk(tmp_path: Path) -> None:
     tokenizer = WordPieceTokenizer(SPECIAL_PIECES)
     made = make_evaluation_set(config, config.data.source, tokenizer, tmp_path / "set")
     before = pa.total_allocated_bytes()
-    held_out = read_held_out(made.manifest, made.config.data)
+    held_out = read_validation_documents(made.manifest, made.config.data)
     assert held_out.values("label") == ["0", "1"] * (COUNT // 2)
     kept = pa.total_allocated_bytes() - before
     assert kept < SIDE * SIDE * 3  # not even one of them

@@ -65,7 +65,8 @@ def run(exported, tmp_path, monkeypatch):
     monkeypatch.setattr("transbeam.serving.export_stage.write_warm_up", lambda *_: None)
     monkeypatch.setattr("transbeam.serving.export_stage.write_golden", lambda *_: None)
     monkeypatch.setattr(
-        "transbeam.serving.export_stage.ask_saved_model", lambda _: lambda *_: None
+        "transbeam.serving.export_stage.load_saved_model_function",
+        lambda _: lambda *_: None,
     )
     return folder
 

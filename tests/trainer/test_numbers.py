@@ -20,7 +20,7 @@ from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.training import TrainingConfig
 from transbeam.model.weights.assign import variables_by_path
-from transbeam.model.weights.safetensors_store import take_over
+from transbeam.model.weights.safetensors_store import load_matching_weights
 from transbeam.pipeline.stage import data
 from transbeam.trainer.distillation.distillation_loss import DistillationLoss
 from transbeam.trainer.evaluation.evaluate_command import evaluate_run
@@ -115,7 +115,7 @@ def test_begins_with_a_body_that_was_trained_for_something_else() -> None:
         path: ops.convert_to_numpy(weight.value)
         for path, weight in variables_by_path(masked).items()
     }
-    new = take_over(rated, weights, "runs/bert")
+    new = load_matching_weights(rated, weights, "runs/bert")
     assert new == ["regressor/kernel", "regressor/bias"]
     table = variables_by_path(rated)["token_embedding/embeddings"].value
     expected = weights["token_embedding/embeddings"]

@@ -29,8 +29,8 @@ from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import (
     begin_with,
+    load_matching_weights,
     read_weights,
-    take_over,
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import tokenizer_fingerprint
@@ -149,7 +149,7 @@ def begin(
         values = origin.values()
         if _answers(origin.config) != _answers(config):
             values = {path: x for path, x in values.items() if not gives_scores(path)}
-        new = take_over(model, values, where)
+        new = load_matching_weights(model, values, where)
         if origin.tokenizer is None:
             where += ", which came without a tokenizer: ids may mean something else"
         return where, new

@@ -35,7 +35,10 @@ from transbeam.configs.loader.yaml_dump import dump_run
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
-from transbeam.model.weights.safetensors_store import save_weights_by_path, take_over
+from transbeam.model.weights.safetensors_store import (
+    load_matching_weights,
+    save_weights_by_path,
+)
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.stage import data_inputs
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
@@ -162,7 +165,7 @@ def build_smaller(
         dtype="float32",
         seed=config.seed,
     )
-    new = take_over(model, weights, where)
+    new = load_matching_weights(model, weights, where)
     return DerivedModel(
         model, weights, sum(values.size for values in old.values()), new
     )

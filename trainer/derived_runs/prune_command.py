@@ -31,13 +31,13 @@ from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.adaptation.pruned_config import pruned_config
 from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,
-    choose,
     importances,
-    of_some_parts,
     part_widths,
+    select_most_important,
+    slice_weights,
 )
 from transbeam.model.weights.assign import variables_by_path
-from transbeam.model.weights.safetensors_store import take_over
+from transbeam.model.weights.safetensors_store import load_matching_weights
 from transbeam.pipeline.objectives.kinds import contract
 from transbeam.pipeline.records.manifest import FILE, Manifest, read_manifest
 from transbeam.pipeline.stage import data_stage
@@ -119,9 +119,9 @@ def prune_run(
         return done
     old = origin.values()
     importance = _importance(origin, old, records, batches, console)
-    kept = choose(importance, origin.config.model, config.model)
+    kept = select_most_important(importance, origin.config.model, config.model)
     # Built first, so that a mismatch is reported before anything is written or moved.
-    weights = dict(of_some_parts(old, kept, origin.config.model))
+    weights = dict(slice_weights(old, kept, origin.config.model))
     pieces, where = records.vocabulary["size"], str(find_model_weights(folder))
     smaller = build_smaller(config, pieces, old, weights, where)
     reads_images = isinstance(config.objective, ImageObjective)
@@ -203,7 +203,7 @@ def _importance(
     measured = dataclasses.replace(config, training=training)
     model = build_trainable(measured, records.vocabulary["size"])
     where = str(find_model_weights(origin.folder))
-    if new := take_over(model, values, where):
+    if new := load_matching_weights(model, values, where):
         raise ArtifactError(
             f"{where}: has no {', '.join(new)}, without which the loss says nothing of "
             f"the rest. Train {origin.folder} first"

@@ -19,7 +19,7 @@ from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.tokenizer import PretrainedConfig
 from transbeam.model.cost.weight_shapes import table_rows
-from transbeam.model.weights.vocabulary_trimming import of_some_tokens
+from transbeam.model.weights.vocabulary_trimming import slice_vocabulary
 from transbeam.pipeline.accounting.reading_summary import not_read, show_reading
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.steps.count_words import words_of_corpus
@@ -114,7 +114,7 @@ def _smaller(origin: Origin, trimmed: Trimmed, config: RunConfig) -> DerivedMode
     pieces = len(trimmed.old_ids)
     old = origin.values()
     weights = dict(
-        of_some_tokens(old, trimmed.old_ids, table_rows(config.model, pieces))
+        slice_vocabulary(old, trimmed.old_ids, table_rows(config.model, pieces))
     )
     return build_smaller(
         config, pieces, old, weights, str(find_model_weights(origin.folder))

@@ -14,7 +14,7 @@ from transbeam.configs.loader.model_files import IMPORTED, TOKENIZER, find_model
 from transbeam.configs.schema.distillation import DistillationConfig
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.weights.assign import variable_shapes, variables_by_path
-from transbeam.model.weights.safetensors_store import take_over
+from transbeam.model.weights.safetensors_store import load_matching_weights
 from transbeam.trainer.base.training_stage import build_trainable
 from transbeam.trainer.base.warm_start import Origin, find_origin
 
@@ -61,7 +61,7 @@ def load_teacher(
         ) from None
     model = build_trainable(as_teacher, vocabulary["size"])
     path = find_model_weights(origin.folder)
-    if missing := take_over(model, origin.values(), str(path)):
+    if missing := load_matching_weights(model, origin.values(), str(path)):
         raise ArtifactError(
             f"{path}: a teacher has to answer, and {', '.join(missing)} are missing. "
             "Train it for the objective first"

@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.training import Distribution, ModelParallelConfig
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.trainer.distribution.process_info import ProcessInfo
 from transbeam.trainer.distribution.workers import Workers
 
@@ -57,7 +57,7 @@ def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
     if jax.device_count() == 1:
         return Workers()
     workers = MeshWorkers(place, model_devices=spread)
-    with output_held_back():  # Gloo prints a line to stdout when it first connects
+    with output_on_error():  # Gloo prints a line to stdout when it first connects
         workers.wait()
     return workers
 

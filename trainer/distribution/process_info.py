@@ -38,7 +38,7 @@ class ProcessInfo:
         return self.number == 0
 
 
-def find_place(environment: Mapping[str, str]) -> ProcessInfo:
+def find_rank(environment: Mapping[str, str]) -> ProcessInfo:
     """Reads this worker's rank from the environment variables of the selected backend.
 
     Args:
@@ -52,9 +52,9 @@ def find_place(environment: Mapping[str, str]) -> ProcessInfo:
     Example:
     >>> cluster = '{"worker": ["a:1", "b:1"]}'
     >>> task = '{"type": "worker", "index": 1}'
-    >>> find_place({"TF_CONFIG": f'{{"cluster": {cluster}, "task": {task}}}'})
+    >>> find_rank({"TF_CONFIG": f'{{"cluster": {cluster}, "task": {task}}}'})
     ProcessInfo(number=1, count=2)
-    >>> find_place({})
+    >>> find_rank({})
     ProcessInfo(number=0, count=1)
     """
     if _is_on_jax(environment):
@@ -131,13 +131,13 @@ def _check_addresses(source: str, addresses: Sequence[str]) -> None:
             )
 
 
-def one_process_only(
+def require_one_process(
     environment: Mapping[str, str], command: str, instead: str
 ) -> None:
     """Raises an error for a command that several workers cannot run together.
 
     Args:
-        environment: As for `find_place`.
+        environment: As for `find_rank`.
         command: The command.
         instead: Advice on what to run instead.
 
@@ -145,9 +145,9 @@ def one_process_only(
         ConfigError: The process is one of several workers.
 
     Example:
-    >>> one_process_only({}, "transbeam run", "Take one stage after another")
+    >>> require_one_process({}, "transbeam run", "Take one stage after another")
     """
-    place = find_place(environment)
+    place = find_rank(environment)
     if place.count == 1:
         return
     variable = "JAX_NUM_PROCESSES" if _is_on_jax(environment) else "TF_CONFIG"

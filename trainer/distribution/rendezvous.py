@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from transbeam.configs.base.errors import ArtifactError, UserError
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.trainer.distribution.connection import listen
 from transbeam.trainer.distribution.process_info import ProcessInfo
 
@@ -191,7 +191,7 @@ class SeveralRendezvous(Rendezvous):
             LostWorkerError: A worker is gone, or the time limit is exceeded.
         """
         self.leave_port()
-        started = begin_aside(start, "start of the backend")
+        started = run_in_background(start, "start of the backend")
 
         def gave_up() -> str:
             return (

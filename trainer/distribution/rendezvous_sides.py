@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 from transbeam.configs.base.version import VERSION
 from transbeam.configs.loader.yaml_config import flatten
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.system.daemon_threads import SideThread
+from transbeam.configs.system.daemon_threads import BackgroundThread
 from transbeam.configs.system.signal_handlers import handling
 from transbeam.trainer.distribution.connection import JsonConnection, dial
-from transbeam.trainer.distribution.process_info import ProcessInfo, find_place
+from transbeam.trainer.distribution.process_info import ProcessInfo, find_rank
 from transbeam.trainer.distribution.rendezvous import (
     SECONDS,
     LostWorkerError,
@@ -46,7 +46,7 @@ class ChiefRendezvous(SeveralRendezvous):
         self._facts: dict[int, Any] = {}
         self._unreached: dict[int, str] = {}
         self._sent_at = 0.0
-        self._acceptor: SideThread | None = None
+        self._acceptor: BackgroundThread | None = None
 
     def exchange(self, facts: Any) -> list[Any]:
         if self._acceptor is None:
@@ -90,12 +90,12 @@ class ChiefRendezvous(SeveralRendezvous):
             connection.close()
 
     def _begin(self) -> None:
-        self._acceptor = SideThread(self._accept, "rendezvous")
+        self._acceptor = BackgroundThread(self._accept, "rendezvous")
         self._acceptor.start()
         for number, address in enumerate(self.place.addresses):
             if number and address:
                 self._unreached[number] = ""
-                SideThread(lambda n=number: self._probe(n), "rendezvous").start()
+                BackgroundThread(lambda n=number: self._probe(n), "rendezvous").start()
 
     # ---------------------------------------------------------- in their threads
 
@@ -112,7 +112,7 @@ class ChiefRendezvous(SeveralRendezvous):
             except OSError:
                 return
             connection = JsonConnection(connected, _SECONDS_TO_GREET)
-            SideThread(lambda c=connection: self._read(c), "rendezvous").start()
+            BackgroundThread(lambda c=connection: self._read(c), "rendezvous").start()
 
     def _read(self, connection: JsonConnection) -> None:
         hello = connection.receive()
@@ -202,12 +202,12 @@ class MemberRendezvous(SeveralRendezvous):
         self._missing: dict[int, str] = {0: ""}
         self._facts: Any = None
         self._found: list[Any] | None = None
-        self._connector: SideThread | None = None
+        self._connector: BackgroundThread | None = None
 
     def exchange(self, facts: Any) -> list[Any]:
         self._facts = facts
         if self._connector is None:
-            self._connector = SideThread(self._connect, "rendezvous")
+            self._connector = BackgroundThread(self._connect, "rendezvous")
             self._connector.start()
         else:
             self.broadcast({"facts": facts})
@@ -299,7 +299,7 @@ def open_rendezvous(
         ArtifactError: The workers differ in version, backend or configuration.
         LostWorkerError: Some workers do not connect.
     """
-    place = find_place(os.environ)
+    place = find_rank(os.environ)
     if place.count == 1:
         yield Rendezvous(place)
         return

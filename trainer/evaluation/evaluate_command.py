@@ -21,7 +21,7 @@ from transbeam.pipeline.accounting.reading_summary import (
 )
 from transbeam.pipeline.evaluation_set import (
     make_evaluation_set,
-    read_held_out,
+    read_validation_documents,
 )
 from transbeam.pipeline.records.manifest import Manifest, read_manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -133,7 +133,7 @@ def evaluate_run(
     show_reading(console, evaluated.reading)
 
     # 2. Predictions and scores.
-    held_out = read_held_out(evaluated.manifest, evaluated.config.data)
+    held_out = read_validation_documents(evaluated.manifest, evaluated.config.data)
     context = EvaluationContext(
         evaluated.config,
         evaluated.manifest,

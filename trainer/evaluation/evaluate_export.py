@@ -21,7 +21,7 @@ from transbeam.configs.schema.objectives.objective import (
 )
 from transbeam.configs.schema.objectives.traits import input_names, traits
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.trainer.evaluation.evaluation_loop import Forward
 from transbeam.trainer.evaluation.exported_signature import (
     Arrays,
@@ -209,7 +209,9 @@ def _at_masks(signature: ExportedSignature, documents: DocumentRows) -> np.ndarr
     return found
 
 
-def written_by_export(path: Path, config: RunConfig, held_out: HeldOut) -> Write:
+def written_by_export(
+    path: Path, config: RunConfig, held_out: ValidationDocuments
+) -> Write:
     """Builds the generation function of a SavedModel, with its exported settings.
 
     Args:

@@ -8,7 +8,7 @@ import numpy as np
 
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.run import RunConfig
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.records.manifest import Manifest
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.input.batches import validation_order
@@ -34,7 +34,7 @@ class DocumentIndex:
 
 
 def make_document_index(
-    manifest: Manifest, held_out: HeldOut, batch_size: int
+    manifest: Manifest, held_out: ValidationDocuments, batch_size: int
 ) -> DocumentIndex:
     """Builds the index for the rows of `validation_batches`.
 
@@ -74,7 +74,7 @@ class EvaluationContext:
 
     config: RunConfig
     manifest: Manifest
-    held_out: HeldOut
+    held_out: ValidationDocuments
     tokenizer: Tokenizer
     model: keras.Model | None
     console: Console

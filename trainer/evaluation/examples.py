@@ -20,7 +20,7 @@ from transbeam.configs.schema.objectives.objective import (
     TextObjective,
     TokenChoiceObjective,
 )
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.collectors import EvaluatedRecord
 from transbeam.trainer.evaluation.evaluation_context import (
@@ -107,7 +107,7 @@ def record_examples(
 def class_examples(
     rows: Iterable[EvaluatedRecord],
     index: DocumentIndex,
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     labels: Sequence[str],
 ) -> list[Example]:
     """Examples of classification or tagging; `labels` are the names of the classes."""
@@ -126,7 +126,7 @@ def class_examples(
 def label_set_examples(
     rows: Iterable[EvaluatedRecord],
     index: DocumentIndex,
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     labels: Sequence[str],
 ) -> list[Example]:
     """Examples of multi-label classification, with comma-separated labels."""
@@ -144,7 +144,7 @@ def label_set_examples(
 
 
 def number_examples(
-    rows: Iterable[EvaluatedRecord], index: DocumentIndex, held_out: HeldOut
+    rows: Iterable[EvaluatedRecord], index: DocumentIndex, held_out: ValidationDocuments
 ) -> list[Example]:
     """Examples of regression, with the target as written in the corpus."""
     examples = []
@@ -173,7 +173,7 @@ def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str
 def token_examples(
     rows: Iterable[EvaluatedRecord],
     index: DocumentIndex,
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     tokenizer: Tokenizer,
 ) -> list[Example]:
     """Examples of a language model: the tokens with the highest loss of each record."""
@@ -205,7 +205,7 @@ def decoded(ids: np.ndarray, tokenizer: Tokenizer) -> str:
 
 
 def written_examples(
-    answered: Answered, nats: np.ndarray, held_out: HeldOut, most: int
+    answered: Answered, nats: np.ndarray, held_out: ValidationDocuments, most: int
 ) -> list[Example]:
     """Documents whose generated text is not the reference, the highest loss first.
 
@@ -236,7 +236,7 @@ def question_examples(
     answers: Sequence[str],
     right: np.ndarray,
     nats: np.ndarray,
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     most: int,
 ) -> list[Example]:
     """Questions that were answered incorrectly, the highest loss first.
@@ -263,7 +263,7 @@ def question_examples(
 
 
 def make_example(
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     number: int,
     nats: float | None,
     *,

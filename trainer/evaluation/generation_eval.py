@@ -20,7 +20,7 @@ from transbeam.configs.schema.objectives.supervised import (
 )
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.build import build_model
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.objectives.text_to_text import filled
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.trainer.evaluation.batch_generate import write_answers
@@ -96,7 +96,7 @@ Write = Callable[[Sequence[bytes], Bar], list[str]]
 
 
 def answer(
-    config: RunConfig, held_out: HeldOut, write: Write, console: Console
+    config: RunConfig, held_out: ValidationDocuments, write: Write, console: Console
 ) -> Answered:
     """Generates texts for the documents of a split, and scores them.
 
@@ -158,7 +158,7 @@ def build_unpacked(
 
 
 def texts_and_references(
-    config: RunConfig, held_out: HeldOut
+    config: RunConfig, held_out: ValidationDocuments
 ) -> tuple[list[bytes], list[bytes]]:
     """Model inputs and reference outputs of each document, UTF-8."""
     objective = config.objective
@@ -171,7 +171,7 @@ def texts_and_references(
     return held_out.texts(), held_out.texts("target_text")
 
 
-def _filled(held_out: HeldOut, template: str) -> list[bytes]:
+def _filled(held_out: ValidationDocuments, template: str) -> list[bytes]:
     batches = held_out.batches(
         *[field for _, field in template_parts(template) if field]
     )

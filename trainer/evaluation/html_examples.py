@@ -9,14 +9,14 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.evaluation.examples import Example
 
 _LONGEST_TEXT = 600
 
 
-def examples(chosen: Sequence[Example], held_out: HeldOut) -> Markup:
+def examples(chosen: Sequence[Example], held_out: ValidationDocuments) -> Markup:
     """Renders the examples as a section of the page.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.comparison import Comparison
@@ -26,7 +26,7 @@ def report(
     facts: Mapping[str, str],
     scores: Mapping[str, Interval],
     analysis: ErrorAnalysis,
-    held_out: HeldOut,
+    held_out: ValidationDocuments,
     comparison: Comparison | None = None,
 ) -> str:
     """Renders the page.

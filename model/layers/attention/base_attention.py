@@ -16,7 +16,7 @@ from transbeam.model.kernels.shapes import reshape
 from transbeam.model.layers.attention.fused_qkv import joined_projection
 from transbeam.model.layers.attention.probabilities import Probabilities
 from transbeam.model.layers.base_layer import SameShapeLayer
-from transbeam.model.layers.dense import Dense, part_options
+from transbeam.model.layers.dense import Dense, inner_dense_options
 from transbeam.model.layers.dropout import Dropout
 from transbeam.model.layers.sequence_info import check_sequence_info
 
@@ -128,7 +128,7 @@ class Attention(SameShapeLayer):
             hidden_dim,
             use_bias=output_bias,
             kernel_initializer=seeded(self.output_initializer, seed, "output"),
-            **part_options(self, "output"),
+            **inner_dense_options(self, "output"),
         )
         self.probabilities = Probabilities(name="probabilities", dtype="float32")
         self.probabilities_dropout = Dropout(
@@ -144,7 +144,7 @@ class Attention(SameShapeLayer):
             units,
             use_bias=self.projection_bias,
             kernel_initializer=seeded(self.kernel_initializer, self.seed, name),
-            **part_options(self, name),
+            **inner_dense_options(self, name),
         )
 
     def _check_arguments(self, *, explicit: bool) -> None:

@@ -17,11 +17,11 @@ from transbeam.model.layers.attention.document_masks import (
     read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
-    Scattered,
-    attend_from_scattered,
+    GlobalQueries,
+    attend_from_global,
 )
 from transbeam.model.layers.attention.local_attention import (
-    Far,
+    DistantKeys,
     LocalWindow,
     attend_to_window,
     visible_window,
@@ -124,7 +124,7 @@ class BlockSparseAttention(Attention):
             training,
         )
         scattered = self._looking_on(documents, last, query, key, value)
-        outer = attend_from_scattered(self, scattered, bias_table, training)
+        outer = attend_from_global(self, scattered, bias_table, training)
         # In a short document all blocks are near to each other.
         number = documents.positions // size
         outermost = ops.logical_or(ops.equal(number, 0), ops.equal(number, last))
@@ -143,7 +143,7 @@ class BlockSparseAttention(Attention):
             window.visible(documents), ops.logical_or(near, outermost)
         )
 
-    def _far(self, documents, last, window: LocalWindow) -> Far:
+    def _far(self, documents, last, window: LocalWindow) -> DistantKeys:
         """Keys of random blocks, and of outermost blocks outside of the windows."""
         size = self.block_size
         blocks, last = documents.cut(size), self._cut(last)
@@ -166,15 +166,15 @@ class BlockSparseAttention(Attention):
         allowed = ops.expand_dims(ops.logical_and(visible(index), outside), 2)
         index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
         if self.num_random_blocks == 0:
-            return Far(index, allowed)
+            return DistantKeys(index, allowed)
         drawn = self._drawn(documents, blocks, last)
         allowed = ops.broadcast_to(allowed, (*ops.shape(index)[:3], size, 2 * size))
-        return Far(
+        return DistantKeys(
             ops.concatenate([index, drawn.index], axis=3),
             ops.concatenate([allowed, drawn.allowed], axis=4),
         )
 
-    def _drawn(self, documents, blocks: DocumentMasks, last) -> Far:
+    def _drawn(self, documents, blocks: DocumentMasks, last) -> DistantKeys:
         """The random blocks of the document in which a block of the row starts.
 
         A document that starts later in the block of the row has only its first block
@@ -200,7 +200,9 @@ class BlockSparseAttention(Attention):
             seen = ops.logical_and(documents.visible(key_ids, ids), draws)
             index.append(ops.reshape(key, (rows, batch, heads, keys)))
             allowed.append(ops.reshape(seen, (rows, batch, heads, size, keys)))
-        return Far(ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4))
+        return DistantKeys(
+            ops.concatenate(index, axis=3), ops.concatenate(allowed, axis=4)
+        )
 
     def _draw(self, number, count):
         """Draws random blocks for a block that is not an outermost one.
@@ -229,7 +231,7 @@ class BlockSparseAttention(Attention):
         inner = ops.logical_and(number >= 1, number <= count - 2)
         return ops.where(ops.logical_and(inner, piece > 0), drawn, -1)
 
-    def _looking_on(self, documents, last, query, key, value) -> Scattered:
+    def _looking_on(self, documents, last, query, key, value) -> GlobalQueries:
         """Finds the outermost blocks that attend to the keys of each block."""
         blocks, last = documents.cut(self.block_size), self._cut(last)
         index, ids = self._outermost(documents, blocks, last, 0)
@@ -241,7 +243,7 @@ class BlockSparseAttention(Attention):
         ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)
         visible = documents.visible(ops.expand_dims(blocks.ids, 2), ids)
         allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
-        return Scattered(look_up(query, index), key, value, index, allowed)
+        return GlobalQueries(look_up(query, index), key, value, index, allowed)
 
     def _outermost(self, documents, blocks: DocumentMasks, last, token):
         """Finds the outermost blocks of the document at index `token` of each block.

@@ -15,7 +15,7 @@ from keras import ops
 from transbeam.model.layers.attention.blockwise import block_starts, cut_heads, rows_at
 from transbeam.model.layers.attention.document_masks import flat_index
 from transbeam.model.layers.attention.local_attention import (
-    forbid,
+    mask_scores,
     pair_bias,
 )
 
@@ -23,7 +23,7 @@ from transbeam.model.layers.attention.local_attention import (
 LOWEST = -1e30
 
 
-class Scattered(NamedTuple):
+class GlobalQueries(NamedTuple):
     """The queries that attend to each block of keys.
 
     Attributes:
@@ -42,13 +42,13 @@ class Scattered(NamedTuple):
     allowed: Any
 
 
-def attend_from_scattered(attention, scattered, bias_table=None, training=None):
+def attend_from_global(attention, scattered, bias_table=None, training=None):
     """Computes the attention of global queries, at any positions in the row.
 
     Args:
         attention: The `Attention` layer, for its score bias, `probabilities` and
             dropout.
-        scattered: `Scattered`.
+        scattered: `GlobalQueries`.
         bias_table: The score bias's table, if it has one.
         training: If true, dropout is active.
 
@@ -64,7 +64,7 @@ def attend_from_scattered(attention, scattered, bias_table=None, training=None):
     keys = ops.swapaxes(cut_heads(key, size), -1, -2)  # (N, B, G, K, b)
     scores = ops.matmul(rows, keys)
     scores = ops.reshape(scores, (blocks, batch, heads, queries, size))
-    scores = forbid(scores, ops.expand_dims(allowed, 2))
+    scores = mask_scores(scores, ops.expand_dims(allowed, 2))
     if attention.score_bias is not None:
         own = block_starts(scores, size) + ops.arange(size, dtype="int32")
         ahead = own - ops.reshape(index, (blocks, batch, 1, queries, 1))

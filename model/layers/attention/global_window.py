@@ -12,11 +12,11 @@ from transbeam.model.layers.attention.document_masks import (
     read_documents,
 )
 from transbeam.model.layers.attention.global_token_attention import (
-    Scattered,
-    attend_from_scattered,
+    GlobalQueries,
+    attend_from_global,
 )
 from transbeam.model.layers.attention.local_attention import (
-    Far,
+    DistantKeys,
     LocalWindow,
     attend_to_window,
     visible_window,
@@ -122,7 +122,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         bias_table = sequence_info.get("bias_table")
         return attend_to_window(self, heads, window, allowed, bias_table, far, training)
 
-    def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> Far:
+    def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> DistantKeys:
         """The global tokens before a block's window.
 
         All global tokens before the window belong to the document in which the block
@@ -135,7 +135,7 @@ class GlobalWindowAttention(SlidingWindowAttention):
         first_column = block_starts(index, window.size) - window.before * window.size
         allowed = ops.logical_and(visible, ops.expand_dims(index < first_column, 2))
         index = ops.repeat(ops.expand_dims(index, 2), self.num_heads, axis=2)
-        return Far(index, ops.expand_dims(allowed, 2))
+        return DistantKeys(index, ops.expand_dims(allowed, 2))
 
     def _global_ones(self, inputs, sequence_info, documents, training):
         """Attention of global tokens to their whole document.
@@ -160,8 +160,8 @@ class GlobalWindowAttention(SlidingWindowAttention):
         ids = ops.expand_dims(ids, 3)  # (N, B, Q, 1)
         visible = documents.visible(ops.expand_dims(blocks.ids, 2), ids)
         allowed = ops.logical_and(visible, ops.not_equal(ids, 0))
-        scattered = Scattered(self.scale(query), key, value, index, allowed)
-        return attend_from_scattered(
+        scattered = GlobalQueries(self.scale(query), key, value, index, allowed)
+        return attend_from_global(
             self, scattered, sequence_info.get("bias_table"), training
         )
 

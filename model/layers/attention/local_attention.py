@@ -25,7 +25,7 @@ from transbeam.model.layers.attention.blockwise import (
     windows,
 )
 from transbeam.model.layers.attention.document_masks import DocumentMasks, flat_index
-from transbeam.model.layers.masks import forbidden, softmax
+from transbeam.model.layers.masks import masked_score, softmax
 
 
 class LocalWindow(NamedTuple):
@@ -72,7 +72,7 @@ class LocalWindow(NamedTuple):
         return columns - np.arange(self.size, dtype="int32")[:, np.newaxis]
 
 
-class Far(NamedTuple):
+class DistantKeys(NamedTuple):
     """Distant keys: keys outside of the windows, gathered by index.
 
     Attributes:
@@ -115,7 +115,7 @@ def attend_to_window(
         window: The `LocalWindow`.
         allowed: bool, broadcastable to `(N, B, b, W b)`.
         bias_table: The score bias's table, if it has one.
-        far: `Far` or None.
+        far: `DistantKeys` or None.
         training: If true, dropout is active.
 
     Returns:
@@ -157,7 +157,7 @@ def attend_to_window(
 def _window_scores(attention, window, rows, columns, marks, trained):
     """Computes the scores of window keys: float32 `(N, B, H, b, W b)`."""
     scores = window_scores(rows[0], columns[0], window.width)
-    scores = forbid(by_head(scores, window.size), ops.expand_dims(marks[0], -3))
+    scores = mask_scores(by_head(scores, window.size), ops.expand_dims(marks[0], -3))
     if attention.score_bias is None:
         return scores
     # The same for all blocks, since only differences of positions matter.
@@ -171,7 +171,7 @@ def _far_scores(attention, length, rows, marks, trained):
     (queries, keys, _), (_, allowed, ahead) = rows, marks
     size = queries.shape[3] * queries.shape[2] // keys.shape[2]
     scores = ops.matmul(by_head(queries, size), ops.swapaxes(keys, -1, -2))
-    scores = forbid(scores, allowed)
+    scores = mask_scores(scores, allowed)
     if attention.score_bias is None:
         return scores
     ahead = ahead - ops.expand_dims(ops.arange(size, dtype="int32"), 1)
@@ -231,6 +231,6 @@ def pair_bias(attention, ahead, length, bias_table=None):
     return ops.take(ops.reshape(biases, (-1,)), row, axis=0)
 
 
-def forbid(scores, allowed):
+def mask_scores(scores, allowed):
     """Adds a large negative bias to scores of masked pairs; returns float32."""
-    return ops.cast(scores, "float32") + ops.where(allowed, 0.0, forbidden())
+    return ops.cast(scores, "float32") + ops.where(allowed, 0.0, masked_score())

@@ -10,7 +10,7 @@ from transbeam.model.layers.attention.document_masks import (
     DocumentMasks,
     read_documents,
 )
-from transbeam.model.layers.attention.local_attention import forbid
+from transbeam.model.layers.attention.local_attention import mask_scores
 from transbeam.model.layers.masks import softmax
 
 
@@ -113,7 +113,7 @@ class LowRankAttention(Attention):
         query = ops.reshape(query, (batch, length, groups, shared, width))
         scores = ops.einsum("btgrk,bsgk->bgrts", query, keys)
         scores = ops.reshape(scores, (batch, heads, length, keys.shape[1]))
-        scores = forbid(scores, self._own_sums(documents))
+        scores = mask_scores(scores, self._own_sums(documents))
         probabilities = self.record_and_drop(softmax(scores), training)
         probabilities = ops.reshape(
             probabilities, (batch, groups, shared, length, keys.shape[1])

@@ -114,6 +114,6 @@ def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:
     }
 
 
-def one_each(rows: np.ndarray) -> Placement:
+def one_per_record(rows: np.ndarray) -> Placement:
     """Places each document at the start of a record of its own, in row order."""
     return Placement(np.arange(len(rows)), rows, np.zeros(len(rows), np.int64))

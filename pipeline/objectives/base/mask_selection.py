@@ -50,7 +50,7 @@ class TokenBits:
         return mix(bits)
 
 
-def wanted_tokens(content: np.ndarray, fraction: float, slots: int) -> np.ndarray:
+def mask_counts(content: np.ndarray, fraction: float, slots: int) -> np.ndarray:
     """Returns the number of tokens to mask, int64 (records,): rounded, at least one.
 
     Args:
@@ -142,7 +142,7 @@ def join_words(
     return units
 
 
-def choose(
+def select_units(
     units: np.ndarray, bits: np.ndarray, wanted: np.ndarray, slots: int
 ) -> np.ndarray:
     """Selects units in random order, up to the requested number of tokens per record.

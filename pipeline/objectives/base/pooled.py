@@ -21,7 +21,7 @@ from transbeam.pipeline.objectives.base.labels import (
     label_ids,
     label_numbers,
     number_feature,
-    one_each,
+    one_per_record,
     reasons_against,
     reasons_against_numbers,
     rejected_rows,
@@ -35,7 +35,7 @@ from transbeam.pipeline.records.token_rows import (
     Grid,
     ranges,
     segment_feature,
-    stretches,
+    slice_rows,
     token_features,
     tokenize_column,
 )
@@ -128,7 +128,8 @@ def pooled_records(
     else:
         kept = (np.minimum(whole[0], room),)
     contents = [
-        stretches(text, filled, 0, size) for text, size in zip(texts, kept, strict=True)
+        slice_rows(text, filled, 0, size)
+        for text, size in zip(texts, kept, strict=True)
     ]
     framed = frame_texts(*contents, begin=begin, end=end)
     grid = Grid.from_lengths(framed.lengths, length)
@@ -140,7 +141,7 @@ def pooled_records(
     documents = rows[filled]
     return Records(
         arrays={**arrays, "label": targets(batch.take(documents))},
-        placement=one_each(documents),
+        placement=one_per_record(documents),
         lengths=framed.lengths,
         counts={
             **token_counts(tokenizer, *contents),

@@ -26,10 +26,10 @@ from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature, Placement, Records
 from transbeam.pipeline.records.token_rows import (
     Grid,
-    beside,
+    join_rows,
     ranges,
+    slice_rows,
     split_rows,
-    stretches,
     token_features,
     tokenize_words,
 )
@@ -108,7 +108,7 @@ def word_records(
 
     # A word that is longer than a record has one of its own and is truncated.
     kept = np.minimum(words.lengths, length - 2)
-    pieces = stretches(words, np.arange(len(kept)), 0, kept)
+    pieces = slice_rows(words, np.arange(len(kept)), 0, kept)
     per_sentence = np.array([len(sentence) for sentence in sentences], np.int64)
     cuts = _cut_between_words(per_sentence, kept, length - 2)
     found = targets([tag for tags in usable.values("tags") for tag in tags])
@@ -116,10 +116,10 @@ def word_records(
     is_target &= np.repeat(found.known, kept)
     values = np.where(is_target, np.repeat(found.values, kept), 0)
 
-    framed = beside(begin, split_rows(pieces.ids, cuts.lengths), end)
+    framed = join_rows(begin, split_rows(pieces.ids, cuts.lengths), end)
     # The index among all pieces; the special tokens have that of the appended 0.
     index = split_rows(np.arange(len(pieces.ids)), cuts.lengths)
-    framed_index = beside(-1, index, -1).ids
+    framed_index = join_rows(-1, index, -1).ids
     framed_values = np.append(values, 0)[framed_index]
     framed_weights = np.append(is_target, 0)[framed_index]
     grid = Grid.from_lengths(framed.lengths, length)

@@ -136,7 +136,7 @@ def pack(
         record = fill_records(chunks.lengths + frame, sequence_length)
     else:
         record = np.arange(len(chunks))
-    order, record = in_records(record)
+    order, record = order_by_record(record)
     special = (pad, begin, end)
     return _laid(ids, chunks.take(order), record, sequence_length, special)
 
@@ -147,7 +147,7 @@ def by_content(chunks: Chunks) -> Chunks:
     return chunks.take(np.argsort(content, kind="stable"))
 
 
-def in_records(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def order_by_record(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorts chunks by record, and the records by their first chunk.
 
     Args:

@@ -184,7 +184,10 @@ def _is_rival(best: _Reading, other: _Reading) -> bool:
     if best.text == other.text:
         return False
     indices = _differences(best.text, other.text)
-    return odd_share(other.text, indices) < 0.5 or odd_share(best.text, indices) > 0
+    return (
+        implausible_share(other.text, indices) < 0.5
+        or implausible_share(best.text, indices) > 0
+    )
 
 
 def _readings(evidence: bytes) -> Iterator[_Reading]:
@@ -211,7 +214,9 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
         except ConfigError:
             continue  # EBCDIC, whose line ends are ambiguous
         if text not in is_odd:
-            share = odd_share(text, [m.start() for m in _NOT_ASCII.finditer(text)])
+            share = implausible_share(
+                text, [m.start() for m in _NOT_ASCII.finditer(text)]
+            )
             is_odd[text] = bool(_CONTROLS.search(text)) or share > _MOST_ODD
         if not is_odd[text]:
             lowest = lowest or score / 2  # lower scores have no effect
@@ -247,11 +252,11 @@ def _differences(one: str, other: str) -> Sequence[int]:
     return [at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
 
 
-def odd_share(text: str, indices: Sequence[int]) -> float:
+def implausible_share(text: str, indices: Sequence[int]) -> float:
     """Computes the share of implausible characters among those at some indices.
 
     Example:
-    >>> odd_share("donÆt", [3]), odd_share("c½ur déjà", [1, 6])
+    >>> implausible_share("donÆt", [3]), implausible_share("c½ur déjà", [1, 6])
     (1.0, 0.5)
     """
     odd = 0

@@ -141,7 +141,7 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
         )
 
 
-def refuse_other_mark(beginning: bytes, codec: str) -> None:
+def check_byte_order_mark(beginning: bytes, codec: str) -> None:
     r"""Rejects a UTF-16 or UTF-32 file that is read in another encoding.
 
     Args:
@@ -152,7 +152,7 @@ def refuse_other_mark(beginning: bytes, codec: str) -> None:
         BrokenFile: The byte order mark contradicts the codec.
 
     Example:
-    >>> refuse_other_mark(b"\xff\xfet\0", "utf-8")
+    >>> check_byte_order_mark(b"\xff\xfet\0", "utf-8")
     Traceback (most recent call last):
     BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
     """
@@ -250,7 +250,7 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
             if offset >= end:
                 return
             if offset == 0:
-                refuse_other_mark(raw, codec)
+                check_byte_order_mark(raw, codec)
                 refuse_carriage_returns(raw, codec)
             whole = raw.endswith(b"\n")
             if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):

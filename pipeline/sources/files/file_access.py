@@ -22,8 +22,8 @@ from transbeam.pipeline.sources.files.compression import (
     DecompressedText,
 )
 from transbeam.pipeline.sources.files.globs import (
+    escape_existing,
     expand,
-    literal_where_there,
     only_folders,
     unescaped,
 )
@@ -56,7 +56,7 @@ def matching_files(pattern: str) -> list[SourceFile]:
     pattern = pattern.removeprefix("file://")
     if is_remote(pattern):
         return matching_objects(pattern, _fixed_root(pattern))
-    escaped = literal_where_there(os.path.expanduser(pattern))
+    escaped = escape_existing(os.path.expanduser(pattern))
     root = _fixed_root(escaped)
     paths = [Path(path) for path in expand(escaped)]
     if paths and all(path.is_dir() for path in paths):

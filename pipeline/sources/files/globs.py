@@ -26,7 +26,7 @@ def expand(pattern: str) -> list[str]:
     return list(dict.fromkeys(_expand(pattern)))
 
 
-def literal_where_there(pattern: str) -> str:
+def escape_existing(pattern: str) -> str:
     """Escapes the components of a glob that exist literally.
 
     A folder may be named `data [v1]`, which as a glob matches `data v` or `data 1`.
@@ -35,7 +35,7 @@ def literal_where_there(pattern: str) -> str:
         pattern: A local path, with or without `*`, `?` and `[...]`.
 
     Example:
-    >>> literal_where_there("/no/such/[v1]/*.txt")
+    >>> escape_existing("/no/such/[v1]/*.txt")
     '/no/such/[v1]/*.txt'
     """
     names: list[str] = []

@@ -16,12 +16,12 @@ from transbeam.configs.base.encodings import line_end
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.document import Document, Rejected, Span
 from transbeam.pipeline.sources.decoding.text_decoding import (
+    check_byte_order_mark,
     decode,
     find_codec,
     not_text,
     raw_lines,
     refuse_carriage_returns,
-    refuse_other_mark,
     torn_entry,
     undecodable,
 )
@@ -66,7 +66,7 @@ def pieces(
     """
     for offset, raw in _pieces(stream, document, codec, start, end):
         if offset == 0:
-            refuse_other_mark(raw, codec)
+            check_byte_order_mark(raw, codec)
             if document != "file":
                 refuse_carriage_returns(raw, codec)
         yield offset, raw

@@ -62,7 +62,7 @@ def in_characters(
     return list(zip(first.tolist(), characters[ends].tolist(), strict=True))
 
 
-def of_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
+def offsets_from_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
     """Returns the offsets of tokens that partition the bytes of a text.
 
     Args:

@@ -40,11 +40,11 @@ def row_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
     return tf.cumsum(rows_before)[:-1] - 1
 
 
-def place_of_each(tokens: tf.RaggedTensor) -> tf.Tensor:
+def positions_in_rows(tokens: tf.RaggedTensor) -> tf.Tensor:
     """Returns the position of each value in its row, int64 `(N,)`.
 
     Example:
-    >>> place_of_each(tf.ragged.constant([[7], [], [8, 9]])).numpy().tolist()
+    >>> positions_in_rows(tf.ragged.constant([[7], [], [8, 9]])).numpy().tolist()
     [0, 0, 1]
     """
     starts = tf.gather(tokens.row_splits, row_of_each(tokens))
@@ -67,7 +67,7 @@ def is_before(tokens: tf.RaggedTensor, positions: tf.Tensor) -> tf.Tensor:
     return _numbers(tokens) < tf.gather(ends, row_of_each(tokens))
 
 
-def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
+def filter_rows(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
     """Filters the values of rows by a mask.
 
     Args:
@@ -76,7 +76,7 @@ def kept_of_each(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
 
     Example:
     >>> rows = tf.ragged.constant([[7, 6], [], [8, 9]])
-    >>> kept_of_each(rows, rows.values > 6).to_list()
+    >>> filter_rows(rows, rows.values > 6).to_list()
     [[7], [], [8, 9]]
     """
     before = tf.concat([[0], tf.cumsum(tf.cast(kept, tf.int64))], axis=0)
@@ -154,7 +154,7 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
     return _filled_up(tokens.values, positions, piece, splits)
 
 
-def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
+def concatenate_ragged(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
     """Concatenates two sets of rows row by row.
 
     Args:
@@ -163,7 +163,7 @@ def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
 
     Example:
     >>> one, other = tf.ragged.constant([[7], []]), tf.ragged.constant([[8], [9]])
-    >>> side_by_side(one, other).to_list()
+    >>> concatenate_ragged(one, other).to_list()
     [[7, 8], [9]]
     """
     # Each value is shifted by all values of the other set's preceding rows.
@@ -177,11 +177,11 @@ def side_by_side(first: tf.RaggedTensor, second: tf.RaggedTensor) -> Any:
     )
 
 
-def rows_in_one(tokens: tf.RaggedTensor) -> Any:
+def flatten_rows(tokens: tf.RaggedTensor) -> Any:
     """Flattens rows of rows `(B, None, None)` to `(B, None)`.
 
     Example:
-    >>> rows_in_one(tf.ragged.constant([[[7], [8]], [], [[], [9]]])).to_list()
+    >>> flatten_rows(tf.ragged.constant([[[7], [8]], [], [[], [9]]])).to_list()
     [[7, 8], [], [9]]
     """
     inner: Any = tokens.values

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import TokenOffsets
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    place_of_each,
-    rows_in_one,
-    side_by_side,
+    concatenate_ragged,
+    flatten_rows,
+    positions_in_rows,
 )
 
 _Ragged: Any = tf.RaggedTensor
@@ -68,10 +68,10 @@ class WholePieces:
         listed = tf.strings.regex_replace(texts, rf"\C*?({self._any})|\C+", "\\1\n")
         written = tf.strings.split(listed, "\n").values
         ids = self._ids_of(written)
-        found = tf.cast(place_of_each(parts) > 0, tf.int64)
+        found = tf.cast(positions_in_rows(parts) > 0, tf.int64)
         whole = _Ragged.from_row_lengths(ids, found, validate=False)
         tokens = tokenize(parts.values)
-        return rows_in_one(parts.with_values(side_by_side(whole, tokens)))
+        return flatten_rows(parts.with_values(concatenate_ragged(whole, tokens)))
 
     def tokenize_with_offsets(
         self,

@@ -18,11 +18,11 @@ from transbeam.pipeline.tokenizers.base.graph_tokenizer import (
 from transbeam.pipeline.tokenizers.base.interface import (
     SpecialIds,
     TokenOffsets,
-    of_sizes,
+    offsets_from_sizes,
 )
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    flatten_rows,
     joined,
-    rows_in_one,
     split_rows,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import (
@@ -138,7 +138,7 @@ class ByteBPETokenizer(AddedTokenTokenizer):
     def _offsets_of(self, texts: Sequence[str]) -> list[TokenOffsets]:
         rows = self._ids_of(tf.constant(texts, tf.string)).to_list()
         return [
-            TokenOffsets(ids, of_sizes(text, self._sizes[ids]))
+            TokenOffsets(ids, offsets_from_sizes(text, self._sizes[ids]))
             for text, ids in zip(texts, rows, strict=True)
         ]
 
@@ -146,7 +146,7 @@ class ByteBPETokenizer(AddedTokenTokenizer):
         unique, per_text = self._unique_words(texts)
         ids = self._merger(unique.values, unique.owners, unique.count)
         rows = tf.gather(ids, unique.index)
-        return rows_in_one(split_rows(rows, per_text))
+        return flatten_rows(split_rows(rows, per_text))
 
     @tf.function(input_signature=[TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:

@@ -23,7 +23,7 @@ from transbeam.pipeline.tokenizers.base.interface import (
     in_characters,
 )
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    kept_of_each,
+    filter_rows,
     row_of_each,
     with_piece_before,
 )
@@ -166,7 +166,7 @@ class SentencePieceTokenizer(GraphTokenizer):
         texts = tf.where(
             tf.gather(alone, first),
             tf.gather(self._pieces, tf.gather(ids.values, first)),
-            self._decode(kept_of_each(stretches, ~alone)),
+            self._decode(filter_rows(stretches, ~alone)),
         )
         return tf.strings.unsorted_segment_join(
             texts, tf.gather(rows, first), ids.nrows(), " "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from transbeam.pipeline.tokenizers.base.ragged_rows import kept_of_each, row_of_each
+from transbeam.pipeline.tokenizers.base.ragged_rows import filter_rows, row_of_each
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import (
     SentencePieceProto,
     read_rules,
@@ -135,7 +135,7 @@ def _without_middles(characters: Any, edges: np.ndarray) -> tf.Tensor:
     at_end = (place - tf.gather(starts, run) < _KEPT) | (
         tf.gather(ends, run) - place <= _KEPT
     )
-    kept = kept_of_each(characters, at_end | (side == 0))
+    kept = filter_rows(characters, at_end | (side == 0))
     return tf.strings.unicode_encode(kept, "UTF-8")
 
 

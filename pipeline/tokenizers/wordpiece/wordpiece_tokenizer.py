@@ -22,8 +22,8 @@ from transbeam.pipeline.tokenizers.base.interface import (
     TokenOffsets,
 )
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    flatten_rows,
     joined,
-    rows_in_one,
     with_piece_before,
 )
 from transbeam.pipeline.tokenizers.base.vocabulary import (
@@ -215,14 +215,14 @@ class WordPieceTokenizer(AddedTokenTokenizer):
         too_long = characters > MAXIMUM_WORD_CHARACTERS
         allowed = tf.where(too_long, _TOO_LONG, words.values)
         pieces = words.with_values(self._wordpiece.tokenize(allowed))
-        return rows_in_one(pieces)
+        return flatten_rows(pieces)
 
 
 def _spread(
     unique_rows: tf.RaggedTensor, index: tf.Tensor, chunks: tf.RaggedTensor
 ) -> tf.RaggedTensor:
     """Expands the rows of distinct chunks to one row per text."""
-    return rows_in_one(chunks.with_values(tf.gather(unique_rows, index)))
+    return flatten_rows(chunks.with_values(tf.gather(unique_rows, index)))
 
 
 def of_word_pieces(

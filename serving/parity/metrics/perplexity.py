@@ -19,7 +19,7 @@ from transbeam.serving.parity.base.parity_checks import (
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
     ValidationExample,
-    ask_keras,
+    run_keras,
 )
 from transbeam.serving.runtimes.tflite_generator import PhoneWriter
 
@@ -74,7 +74,7 @@ def of_masks(
     def ask(model: TFLiteRunner) -> Iterable[np.ndarray]:
         return surprise(model.ask("fill_mask", **one.inputs) for one in questions)
 
-    return PerplexityMetric(trained, surprise(ask_keras(trained, questions)), ask)
+    return PerplexityMetric(trained, surprise(run_keras(trained, questions)), ask)
 
 
 def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None:

@@ -33,8 +33,8 @@ from transbeam.serving.parity.metrics.perplexity import of_masks, of_writing
 from transbeam.serving.parity.metrics.validation_examples import (
     Outputs,
     ValidationExample,
-    ask_keras,
     labelled,
+    run_keras,
 )
 
 # The number of records that each file is evaluated on, one by one.
@@ -86,7 +86,7 @@ class TaskAccuracy:
         self.signature, self.outputs, self.decide = signature, outputs, decide
         self.questions = questions
         self.limit = trained.config.export.tolerance.metric_loss
-        found = ask_keras(trained, questions)
+        found = run_keras(trained, questions)
         self.keras = np.concatenate(
             [self._hits(*pair) for pair in zip(questions, found, strict=True)]
         )
@@ -139,7 +139,7 @@ class Explained:
         self.signature, self.questions = signature, questions
         self.labels = _joined(one.right for one in questions)
         self.limit = trained.config.export.tolerance.metric_loss
-        self.of_keras = self._explained(ask_keras(trained, questions))
+        self.of_keras = self._explained(run_keras(trained, questions))
 
     def measured(
         self, model: TFLiteRunner

@@ -141,7 +141,7 @@ def _split(
         yield _alone(trained, part), of_it
 
 
-def ask_keras(
+def run_keras(
     trained: TrainedRun, questions: Sequence[ValidationExample]
 ) -> list[Outputs]:
     """Runs the Keras model on all examples, in batches that are padded with zeros."""

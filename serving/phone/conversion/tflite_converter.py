@@ -12,7 +12,7 @@ from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.cli.console import Console
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.model.kernels.dispatch import for_phones
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import TOKENIZER, TrainedRun
@@ -235,7 +235,7 @@ def convert(
         source = Path(temporary, "saved_model")
         # Conversion from concrete functions would lose the weights of a Keras model.
         write_endpoints(source, endpoints, tracing=partial(for_phones, in_int8=in_int8))
-        with output_held_back():
+        with output_on_error():
             converter = tf.lite.TFLiteConverter.from_saved_model(
                 str(source), signature_keys=list(endpoints)
             )

@@ -18,7 +18,7 @@ from ai_edge_quantizer.qtyping import TFLOperationName
 from ai_edge_quantizer.recipe_manager import AlgorithmName, RecipeManager
 from ai_edge_quantizer.utils.qsv_utils import min_max_update
 
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.serving.phone.quantization.int4_weights import (
     NONE_ROUNDED,
     RoundedWeights,
@@ -91,7 +91,7 @@ def quantized(
     questions = calibration if variant == INT8 else None
     # It also prints to Python's `sys.stdout`, which notebooks redirect.
     quiet = redirect_stdout(io.StringIO())
-    with output_held_back(), quiet, warnings.catch_warnings():
+    with output_on_error(), quiet, warnings.catch_warnings():
         # Preserving all tensors is intended.
         warnings.filterwarnings("ignore", message=".*experimental_preserve_all_tensors")
         coarse = coarse_layers(content, questions) if questions else []

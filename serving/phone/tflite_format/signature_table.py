@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # The inputs made from a text, in the order of the table.
@@ -53,7 +53,7 @@ def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
         ArtifactError: The file is not a model.
     """
     interpreter = load_interpreter(file)
-    with output_held_back():
+    with output_on_error():
         return {
             name: _signature(interpreter.get_signature_runner(name))
             for name in interpreter.get_signature_list()

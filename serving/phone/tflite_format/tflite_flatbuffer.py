@@ -10,7 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools.flatbuffer_utils import opcode_to_name
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.configs.system.native_output import output_held_back
+from transbeam.configs.system.native_output import output_on_error
 from transbeam.pipeline.runtimes.litert_interpreter import load_interpreter
 
 # In a file from a wrong conversion these ops replace the weights, and the interpreter
@@ -71,7 +71,7 @@ def with_shapes(
     model = unpacked(content)
     # A delegate would hide the tensors between its ops.
     interpreter = load_interpreter(content, delegate=False)
-    with output_held_back():
+    with output_on_error():
         for signature, shapes in sizes.items():
             runner: Any = interpreter.get_signature_runner(signature)
             dtypes = runner.get_input_details()
@@ -125,7 +125,7 @@ def run_with_tensors(
     model = schema.Model.GetRootAsModel(content, 0)
     signatures = [model.SignatureDefs(n) for n in range(model.SignatureDefsLength())]
     names: list[Any] = [signature.SignatureKey().decode() for signature in signatures]
-    with output_held_back():
+    with output_on_error():
         runners = {name: interpreter.get_signature_runner(name) for name in names}
 
     def runs() -> Iterator[tuple[int, Callable[[int], np.ndarray]]]:

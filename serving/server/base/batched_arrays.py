@@ -124,7 +124,7 @@ class ConcatenatedRows:
         if had_failed:
             return
         if error is not None:
-            settle(self.answer, error)
+            set_outcome(self.answer, error)
         elif is_last:
             self._concatenate()
 
@@ -137,15 +137,15 @@ class ConcatenatedRows:
                     name: np.concatenate([answer[name] for answer in answers])[order]
                     for name in answers[0]
                 }
-                settle(self.answer, rows)
+                set_outcome(self.answer, rows)
             else:
                 self._run_unsplit().add_done_callback(self._pass_on)
         except BaseException as error:
-            settle(self.answer, error)
+            set_outcome(self.answer, error)
 
     def _pass_on(self, found: Answer) -> None:
         error = found.exception()
-        settle(self.answer, found.result() if error is None else error)
+        set_outcome(self.answer, found.result() if error is None else error)
 
     def _cancel(self, _: Answer) -> None:
         # In reverse: canceling a queued part from the front would start the next one.
@@ -153,7 +153,7 @@ class ConcatenatedRows:
             part.cancel()
 
 
-def settle(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> None:
+def set_outcome(answer: Answer, result: dict[str, np.ndarray] | BaseException) -> None:
     """Sets a future's result or exception unless it was canceled."""
     if not answer.set_running_or_notify_cancel():
         return

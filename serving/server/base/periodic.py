@@ -4,14 +4,14 @@ import logging
 import threading
 from collections.abc import Callable
 
-from transbeam.configs.system.daemon_threads import SideThread
+from transbeam.configs.system.daemon_threads import BackgroundThread
 
 _GOODBYE_SECONDS = 2.0
 
 _log = logging.getLogger("transbeam.serve")
 
 
-class Repeated(SideThread):
+class Repeated(BackgroundThread):
     """A thread that calls a function at an interval until it is closed.
 
     The first call follows one interval after the start.

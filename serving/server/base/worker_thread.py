@@ -19,7 +19,7 @@ _NICE = 5
 _Done = TypeVar("_Done")
 
 
-def are_many(outputs: Arrays) -> bool:
+def are_large(outputs: Arrays) -> bool:
     """Returns True if the outputs are too large to be serialized on the event loop.
 
     Args:
@@ -28,7 +28,7 @@ def are_many(outputs: Arrays) -> bool:
     return sum(values.size for values in outputs.values()) > _MANY_NUMBERS
 
 
-async def aside(large: bool, work: Callable[[], _Done]) -> _Done:
+async def run_in_thread(large: bool, work: Callable[[], _Done]) -> _Done:
     """Runs a function, in a low-priority worker thread if the work is large.
 
     Args:
@@ -37,7 +37,7 @@ async def aside(large: bool, work: Callable[[], _Done]) -> _Done:
     """
 
     def yielding() -> _Done:
-        yield_to_others(threading.get_native_id())
+        lower_priority(threading.get_native_id())
         return work()
 
     # The loop's default executor, which is shut down with the loop: other threads would
@@ -45,7 +45,7 @@ async def aside(large: bool, work: Callable[[], _Done]) -> _Done:
     return await asyncio.to_thread(yielding) if large else work()
 
 
-def yield_to_others(thread: int) -> None:
+def lower_priority(thread: int) -> None:
     """Lowers the CPU priority of a thread, on systems with priorities per thread.
 
     Args:

@@ -27,12 +27,12 @@ from tensorflow_serving.apis import (
 )
 
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.system.daemon_threads import begin_aside
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.configs.system.daemon_threads import run_in_background
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid, short_details
-from transbeam.serving.server.base.worker_thread import are_many, aside
+from transbeam.serving.server.base.worker_thread import are_large, run_in_thread
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.configuration.tf_serving_files import parse_models
 from transbeam.serving.server.connections.connection_limits import ConnectionLimits
@@ -95,7 +95,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                     write_proto(values, response.outputs[name])
                 return response
 
-            return await aside(are_many(predicted.outputs), write)
+            return await run_in_thread(are_large(predicted.outputs), write)
 
         return await self._ask(context, "Predict", request.model_spec.name, answer)
 
@@ -144,7 +144,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
         The inputs are the model's texts and, optionally, sampling parameters. Each
         response has the outputs `text` and `token_id`; the last one has the fields of
-        `Whole` instead.
+        `FinalEvent` instead.
         """
         spec = request.model_spec
         answering = model_pb2.ModelSpec()
@@ -203,7 +203,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
             except ConfigError as error:
                 raise invalid(str(error)) from None
             # In a daemon thread: hanging storage must not keep the process alive.
-            reload = begin_aside(
+            reload = run_in_background(
                 partial(reload_for_client, self._service, wanted, self._reload_roots),
                 "reload",
             )
@@ -256,7 +256,7 @@ def _arrays(request: Any) -> dict[str, np.ndarray]:
 
 
 def _response(
-    answering: model_pb2.ModelSpec, part: StreamPart | Whole
+    answering: model_pb2.ModelSpec, part: StreamPart | FinalEvent
 ) -> predict_pb2.PredictResponse:
     response = predict_pb2.PredictResponse(model_spec=answering)
     for name, value in asdict(part).items():

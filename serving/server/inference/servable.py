@@ -24,7 +24,7 @@ from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 from transbeam.serving.base.graph_errors import plain_message
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import StatusError, from_number, invalid
-from transbeam.serving.server.base.worker_thread import yield_to_others
+from transbeam.serving.server.base.worker_thread import lower_priority
 from transbeam.serving.server.inference.signature import ServableSignature
 
 # TensorFlow caches a pruned graph for each set of feeds and fetches. A client can
@@ -209,7 +209,7 @@ def _let_aside_yield() -> None:
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
             if (thread / "comm").read_text().strip() == _ASIDE_THREADS:
-                yield_to_others(int(thread.name))
+                lower_priority(int(thread.name))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from grpc import StatusCode
 
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.serving.server.base.periodic import Repeated
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models.loaded_version import Loaded
@@ -118,7 +118,7 @@ class Catalog:
             self.starting = True
             self._models = {settings.name: self._new(settings) for settings in wanted}
             yield {
-                name: begin_aside(model.poll, f"look after {name}")
+                name: run_in_background(model.poll, f"look after {name}")
                 for name, model in self._models.items()
             }
 
@@ -309,7 +309,7 @@ class Catalog:
     def _look(self) -> None:
         for model in list(self._models.values()):
             if not model.is_polling():
-                begin_aside(partial(_poll, model), f"look after {model.name}")
+                run_in_background(partial(_poll, model), f"look after {model.name}")
 
 
 def _poll(model: Model) -> None:
@@ -329,7 +329,7 @@ def _look_after(models: Iterable[Model], *, must_answer: bool) -> None:
     Raises:
         StatusError: A model has no available version.
     """
-    looks = {begin_aside(m.poll, f"look after {m.name}"): m for m in models}
+    looks = {run_in_background(m.poll, f"look after {m.name}"): m for m in models}
     for look in as_completed(looks):
         look.result()
         model = looks[look]

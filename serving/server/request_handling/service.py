@@ -16,7 +16,7 @@ from tensorflow_serving.apis import (
     input_pb2,
 )
 
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.server.base.batched_arrays import Arrays, rows_in
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError, invalid
@@ -215,7 +215,7 @@ class Service:
         target: ModelTarget,
         entrypoint: str,
         read: Callable[[int, ServableSignature], Awaitable[StreamRequest]],
-    ) -> AsyncGenerator[StreamPart | Whole]:
+    ) -> AsyncGenerator[StreamPart | FinalEvent]:
         """Generates a text and yields its parts as they are generated.
 
         Args:
@@ -225,16 +225,16 @@ class Service:
                 request has to match.
 
         Yields:
-            The parts of the text, then a `Whole` with the complete text.
+            The parts of the text, then a `FinalEvent` with the complete text.
 
         Raises:
             StatusError: The model does not exist or cannot stream, the request is
                 invalid, generation fails, or the next part takes too long.
         """
         loop = asyncio.get_running_loop()
-        events: asyncio.Queue[StreamPart | Whole | StatusError] = asyncio.Queue()
+        events: asyncio.Queue[StreamPart | FinalEvent | StatusError] = asyncio.Queue()
 
-        def deliver(item: StreamPart | Whole | StatusError) -> None:
+        def deliver(item: StreamPart | FinalEvent | StatusError) -> None:
             with suppress(RuntimeError):  # the event loop is closed at shutdown
                 loop.call_soon_threadsafe(events.put_nowait, item)
 
@@ -255,7 +255,7 @@ class Service:
                     if isinstance(item, StatusError):
                         raise item
                     yield item
-                    if isinstance(item, Whole):
+                    if isinstance(item, FinalEvent):
                         call.tokens = item.num_tokens
                         return
             finally:

@@ -23,7 +23,11 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 from transbeam.serving.server.base.auth import AccessTokens, Right
 from transbeam.serving.server.base.deadline import Deadline
 from transbeam.serving.server.base.status import StatusError
-from transbeam.serving.server.base.worker_thread import LARGE_BODY, are_many, aside
+from transbeam.serving.server.base.worker_thread import (
+    LARGE_BODY,
+    are_large,
+    run_in_thread,
+)
 from transbeam.serving.server.configuration.limits import Limits
 from transbeam.serving.server.inference.signature import ServableSignature
 from transbeam.serving.server.monitoring import metrics
@@ -189,7 +193,7 @@ class RestApi:
                 raise
 
         async def read(version: int, signature: ServableSignature) -> StreamRequest:
-            return await aside(
+            return await run_in_thread(
                 len(body) > LARGE_BODY, lambda: read_stream(body, signature)
             )
 
@@ -204,12 +208,14 @@ class RestApi:
         target = question.target
         is_large = len(body) > LARGE_BODY
         if question.method != "predict":
-            signature, examples = await aside(is_large, lambda: read_examples(body))
+            signature, examples = await run_in_thread(
+                is_large, lambda: read_examples(body)
+            )
             response = await self._service.run_examples(
                 question.method, target, signature, examples, deadline
             )
             return _Pieces(result_pieces(response.result))
-        parsed = await aside(
+        parsed = await run_in_thread(
             is_large,
             lambda: read_predict(
                 body,
@@ -220,8 +226,8 @@ class RestApi:
         predicted = await self._service.predict(
             target, parsed.signature, parsed.inputs, (), deadline
         )
-        pieces = await aside(
-            are_many(predicted.outputs),
+        pieces = await run_in_thread(
+            are_large(predicted.outputs),
             lambda: predict_pieces(predicted.outputs, parsed.format),
         )
         return _Pieces(pieces)

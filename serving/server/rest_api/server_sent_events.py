@@ -15,7 +15,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.rest_api.request_body import unless_gone
 
@@ -40,7 +40,9 @@ class EventStream(Response):
     """
 
     def __init__(
-        self, first: StreamPart | Whole, others: AsyncGenerator[StreamPart | Whole]
+        self,
+        first: StreamPart | FinalEvent,
+        others: AsyncGenerator[StreamPart | FinalEvent],
     ):
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
@@ -68,14 +70,14 @@ class EventStream(Response):
         await _send(send, b"", more=False)
 
 
-def event(part: StreamPart | Whole) -> bytes:
+def event(part: StreamPart | FinalEvent) -> bytes:
     r"""Formats a part as a server-sent event.
 
     Example:
     >>> event(StreamPart(" and", 7))
     b'data: {"text": " and", "token_id": 7}\n\n'
     """
-    return _event("done" if isinstance(part, Whole) else "", asdict(part))
+    return _event("done" if isinstance(part, FinalEvent) else "", asdict(part))
 
 
 def _event(kind: str, fields: dict[str, Any]) -> bytes:

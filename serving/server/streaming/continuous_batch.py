@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from grpc import StatusCode
 
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.streaming.stop_buffer import StopBuffer
@@ -56,12 +56,12 @@ class TextStream:
 
     Attributes:
         request: The request.
-        deliver: Called from another thread with each part, then with the `Whole` or a
-            `StatusError`.
+        deliver: Called from another thread with each part, then with the `FinalEvent`
+            or a `StatusError`.
     """
 
     request: StreamRequest
-    deliver: Callable[[StreamPart | Whole | StatusError], None]
+    deliver: Callable[[StreamPart | FinalEvent | StatusError], None]
     buffer: StopBuffer = field(init=False)
     since: float = field(default_factory=time.monotonic)
     is_over: bool = False
@@ -75,14 +75,14 @@ class TextStream:
         self.is_over = True
 
     def deliver_row(self, outputs: Arrays, row: int) -> None:
-        """Delivers the new part in a row of the outputs, and the `Whole` at the end."""
+        """Delivers the new part in a row of the outputs; at the end a `FinalEvent`."""
         ended, count = bool(outputs["ended"][row]), int(outputs["num_tokens"][row])
         new = self.buffer.feed(outputs["generated_text"][row], ended=ended)
         if count:  # 0 if max_new_tokens is 0
             self._deliver(StreamPart(new, int(outputs["token_id"][row])))
         if ended or self.buffer.is_stopped:
             finished = bool(outputs["finished"][row]) or self.buffer.is_stopped
-            self._deliver(Whole(self.buffer.text, count, finished, self.truncated))
+            self._deliver(FinalEvent(self.buffer.text, count, finished, self.truncated))
             self.is_over = True
 
     def fail(self, failure: StatusError) -> None:
@@ -90,7 +90,7 @@ class TextStream:
         self._deliver(failure)
         self.is_over = True
 
-    def _deliver(self, item: StreamPart | Whole | StatusError) -> None:
+    def _deliver(self, item: StreamPart | FinalEvent | StatusError) -> None:
         """Calls `deliver`; an error in it ends only this stream."""
         if self.is_over:
             return

@@ -180,12 +180,12 @@ def check(name: str, numbers: Any, lowest: Any, highest: Any) -> Any:
     fine = (numbers >= lowest) & (numbers <= highest)
     message = tf.strings.format(
         f"{name}: found {{}}; expected numbers from {lowest} to {highest}",
-        first_where(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
+        first_true(numbers, ~fine, tf.constant([lowest], numbers.dtype)),
     )
     return tf.debugging.Assert(tf.reduce_all(fine), [message])
 
 
-def first_where(values: Any, where: Any, otherwise: Any) -> Any:
+def first_true(values: Any, where: Any, otherwise: Any) -> Any:
     """Returns the first value whose condition is true, or a default; shape (1,)."""
     places = tf.cast(tf.concat([where, [True]], axis=0), tf.int32)
     return tf.gather(tf.concat([values, otherwise], axis=0), tf.argmax(places))

@@ -18,8 +18,8 @@ from transbeam.model.generation.request_batch import write_requests
 from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    concatenate_ragged,
     first_in_rows,
-    side_by_side,
     split_rows,
 )
 from transbeam.serving.signatures.generation.beam_params import BeamParams
@@ -227,7 +227,7 @@ class TextGenerator:
         """
         before = without_special(before, self.tokenizer)[:, -_CONTEXT:]
         new = written_text(new, self.tokenizer)
-        whole = self.tokenizer.detokenize(side_by_side(before, new))
+        whole = self.tokenizer.detokenize(concatenate_ragged(before, new))
         beginning = tf.strings.length(self.tokenizer.detokenize(before))
         # The replacement of an incomplete character may have had more bytes.
         beginning = tf.minimum(beginning, tf.strings.length(whole))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.finished_runs import imported_run
 from transbeam.configs.loader.resolved_file import (
-    key_places,
+    key_origins,
     resolved_file,
     takes_from_elsewhere,
 )
@@ -80,7 +80,7 @@ def test_shipped_files_as_they_are(path: Path) -> None:
     run = load_resolved(path)
     assert not takes_from_elsewhere(run)
     assert parse_run(resolved_file(run), "text.yaml") == run.config
-    assert {place.rpartition(":")[0] for place in key_places(run).values()} == {
+    assert {place.rpartition(":")[0] for place in key_origins(run).values()} == {
         str(path)
     }
 

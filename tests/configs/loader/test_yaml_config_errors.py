@@ -164,7 +164,7 @@ def test_files_that_cannot_be_read(tmp_path):
         ("training.steps=", "training.steps: expected a whole number, found nothing."),
         ("training={steps: 50, schedule: {warmup_steps: 51}}",
          "training: schedule.warmup_steps=51 is more than steps=50."),
-        ("name.x=1", "name: the text 'small' stands there (run.yaml:1), not a sect"),
+        ("name.x=1", "name: expected a section, found the text 'small' (run.yaml:1)"),
         ("name=a: b: c", "--set name=a: b: c: not valid YAML: mapping values"),
     ],
 )  # fmt: skip

@@ -6,16 +6,16 @@ import threading
 
 import pytest
 
-from transbeam.configs.system.daemon_threads import any_left, begin_aside
+from transbeam.configs.system.daemon_threads import any_running, run_in_background
 
 # A command that leaves such a thread behind, which would never end.
 LEAVING = """
 import sys, threading
 from transbeam.configs.cli.arguments import run_main
 from transbeam.configs.base.errors import ConfigError
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 def command(argv):
-    begin_aside(threading.Event().wait, "one that hangs")
+    run_in_background(threading.Event().wait, "one that hangs")
     print("said")
     if "fail" in argv:
         raise ConfigError("told")
@@ -25,15 +25,15 @@ sys.exit(run_main(command))
 
 
 def test_its_end_is_told():
-    assert begin_aside(lambda: 6 * 7, "a sum").result(10) == 42
+    assert run_in_background(lambda: 6 * 7, "a sum").result(10) == 42
     with pytest.raises(ZeroDivisionError):
-        begin_aside(lambda: 1 // 0, "a mistake").result(10)
+        run_in_background(lambda: 1 // 0, "a mistake").result(10)
 
 
 def test_who_no_longer_waits_leaves_it_alone():
     let = threading.Event()
-    found = begin_aside(lambda: let.wait(60), "some work")
-    assert any_left()
+    found = run_in_background(lambda: let.wait(60), "some work")
+    assert any_running()
     assert not found.cancel()
     let.set()
     assert found.result(10)

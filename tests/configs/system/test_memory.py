@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from transbeam.configs.system.memory import give_back_memory, settle
+from transbeam.configs.system.memory import freeze_garbage_collection, give_back_memory
 
 
 def resident() -> int:
@@ -35,7 +35,7 @@ class Circle:
 def test_what_settled_is_passed_over_until_memory_is_given_back():
     circle = Circle()
     gone = weakref.ref(circle)
-    settle()
+    freeze_garbage_collection()
     try:
         del circle
         gc.collect()

@@ -30,10 +30,10 @@ from transbeam.configs.schema.model import (
 from transbeam.model.adaptation.pruned_config import pruned_config
 from transbeam.model.adaptation.structured_pruning import (
     OUTPUT,
-    choose,
     importances,
-    of_some_parts,
     part_widths,
+    select_most_important,
+    slice_weights,
 )
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
@@ -94,9 +94,11 @@ def test_the_least_important_go_and_of_equals_the_last():
         "encoder_layer_0/feedforward": np.ones(12),
     }
     old = EncoderConfig(**SMALL, attention=FULL)
-    kept = choose(worth, old, pruned_config(old, heads=2, intermediate=10))
+    kept = select_most_important(
+        worth, old, pruned_config(old, heads=2, intermediate=10)
+    )
     assert kept == {FIRST: [1, 3], "encoder_layer_0/feedforward": [*range(10)]}
-    kept = choose(worth, old, pruned_config(old, intermediate=3))
+    kept = select_most_important(worth, old, pruned_config(old, intermediate=3))
     assert kept == {"encoder_layer_0/feedforward": [0, 1, 2]}
 
 
@@ -104,7 +106,7 @@ def test_as_many_stay_in_each_group():
     old = EncoderConfig(**SMALL, attention=GROUPS)
     worth = {FIRST: np.array([4.0, 3.0, 1.0, 2.0])}
     new = pruned_config(old, heads=2)
-    assert choose(worth, old, new) == {FIRST: [0, 3]}
+    assert select_most_important(worth, old, new) == {FIRST: [0, 3]}
     assert (new.attention.num_heads, new.attention.num_key_value_heads) == (2, 2)
     for heads in (1, 3):
         with pytest.raises(ConfigError, match=r"as many in each group\. Give 2, or a"):
@@ -123,7 +125,7 @@ def test_heads_of_one_table_of_biases_go_together():
         "decoder_layer_0/self_attention": np.array([0.0, 1.0, 2.0, 3.0]),
         "decoder_layer_0/cross_attention": np.array([3.0, 2.0, 1.0, 0.0]),
     }
-    assert choose(worth, old, pruned_config(old, heads=2)) == {
+    assert select_most_important(worth, old, pruned_config(old, heads=2)) == {
         "encoder_layer_0/self_attention": [0, 2],
         "encoder_layer_1/self_attention": [0, 2],
         "decoder_layer_0/self_attention": [2, 3],
@@ -219,7 +221,7 @@ def test_pruned_equals_zeroed(name, randomise):
         part: generator.uniform(size=len(values[f"{part}/{OUTPUT}"]) // width)
         for part, width in widths.items()
     }
-    kept = choose(worth, old, new)
+    kept = select_most_important(worth, old, new)
     assert set(kept) == set(widths)
 
     zeroed = dict(values)
@@ -233,7 +235,7 @@ def test_pruned_equals_zeroed(name, randomise):
     assert np.abs(expected - before).max() > 0.01
 
     smaller = build(new)
-    assign(smaller, of_some_parts(values, kept, old))
+    assign(smaller, slice_weights(values, kept, old))
     assert smaller.count_params() < model.count_params()
     np.testing.assert_allclose(answer(smaller), expected, rtol=0, atol=1e-5)
 
@@ -248,7 +250,7 @@ def test_heads_or_units_alone():
     }
     for asked in ({"heads": 2}, {"intermediate": 7}):
         new = pruned_config(old, **asked)
-        taken = dict(of_some_parts(values, choose(worth, old, new), old))
+        taken = dict(slice_weights(values, select_most_important(worth, old, new), old))
         after = variable_shapes(build(new))
         assert {path: x.shape for path, x in taken.items()} == after
         changed = {path for path in shapes if shapes[path] != after[path]}

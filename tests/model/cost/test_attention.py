@@ -3,7 +3,7 @@
 import pytest
 
 from transbeam.configs.schema.attention import KernelAttentionConfig
-from transbeam.model.cost.attention import Reach, reach
+from transbeam.model.cost.attention import AttentionCost, attention_cost
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ def test_a_decoder_s_features_by_hand(feature_map, sizes, width):
         num_heads=2, num_features=8, feature_map=feature_map
     )
     features, pairs = (2 + 2) * 256 * width, 2 * 2 * 128 * 128
-    assert reach(attention, 4, 256, causal=True) == Reach(
+    assert attention_cost(attention, 4, 256, causal=True) == AttentionCost(
         scores=0,
         products=features * (4 + 1) + pairs * (width + 4 + 1),
         drawn_products=0 if feature_map == "elu" else features * 4,
@@ -30,7 +30,7 @@ def test_a_decoder_s_features_by_hand(feature_map, sizes, width):
 def test_an_encoder_s_features_are_never_compared():
     attention = KernelAttentionConfig(num_heads=2, num_features=8)
     features = (2 + 2) * 256 * 8
-    assert reach(attention, 4, 256, causal=False) == Reach(
+    assert attention_cost(attention, 4, 256, causal=False) == AttentionCost(
         scores=0,
         products=features * (4 + 1),
         drawn_products=features * 4,

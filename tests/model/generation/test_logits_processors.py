@@ -11,7 +11,7 @@ from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.generation import GenerationConfig
 from transbeam.model.generation.logits_processors import (
     NEVER,
-    LogitsRules,
+    ConfigLogitsProcessors,
     penalise_repetition,
 )
 from transbeam.model.generation.ragged import left_pad
@@ -66,7 +66,9 @@ def test_repetition_counts_prompt_and_new_tokens_but_not_padding():
 
 
 def test_banned_tokens_and_sequences():
-    rules = LogitsRules(GenerationConfig(banned_sequences=((1,), (3, 4), (2, 3, 0))), 5)
+    rules = ConfigLogitsProcessors(
+        GenerationConfig(banned_sequences=((1,), (3, 4), (2, 3, 0))), 5
+    )
     scores = rules.adjust(ops.zeros((2, 5)), history_of([[2, 3], [3, 2]]))
     assert excluded(scores) == [
         [True, True, False, False, True],
@@ -75,8 +77,8 @@ def test_banned_tokens_and_sequences():
 
 
 def test_a_banned_sequence_may_begin_in_the_prompt_but_a_stop_may_not():
-    banned = LogitsRules(GenerationConfig(banned_sequences=((3, 4),)), 5)
-    stops = LogitsRules(GenerationConfig(stop_sequences=((3, 4),)), 5)
+    banned = ConfigLogitsProcessors(GenerationConfig(banned_sequences=((3, 4),)), 5)
+    stops = ConfigLogitsProcessors(GenerationConfig(stop_sequences=((3, 4),)), 5)
     history = history_of([[3]])
     assert excluded(banned.adjust(ops.zeros((1, 5)), history))[0][4]
     assert not ops.convert_to_numpy(stops.finished_by(ops.array([4]), history))[0]
@@ -136,4 +138,4 @@ def test_configs_that_make_no_sense(options, message):
 def test_tokens_beyond_the_vocabulary_are_named(key):
     value = ((4, 5),) if key.endswith("sequences") else (4, 5)
     with pytest.raises(ConfigError, match=f"{key}: there is no token 5; ids go"):
-        LogitsRules(GenerationConfig(**{key: value}), 5)
+        ConfigLogitsProcessors(GenerationConfig(**{key: value}), 5)

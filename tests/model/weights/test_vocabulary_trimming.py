@@ -15,7 +15,7 @@ from transbeam.configs.schema.objectives.language_modeling import (
 )
 from transbeam.model.build import build_model
 from transbeam.model.weights.assign import variable_shapes
-from transbeam.model.weights.vocabulary_trimming import AXES, of_some_tokens
+from transbeam.model.weights.vocabulary_trimming import AXES, slice_vocabulary
 
 # No width of a model is as large.
 BEFORE, AFTER = 41, 37
@@ -39,7 +39,7 @@ def test_shapes_are_those_of_a_model_with_fewer_tokens(name):
     )
     rows = after["token_embedding/embeddings"][0]
     weights = {path: np.ones(shape) for path, shape in before.items()}
-    taken = dict(of_some_tokens(weights, range(AFTER), rows))
+    taken = dict(slice_vocabulary(weights, range(AFTER), rows))
     assert {path: x.shape for path, x in taken.items()} == after
     different = {path for path in before if before[path] != after[path]}
     assert different <= set(AXES)
@@ -54,7 +54,7 @@ def test_values_by_hand():
     }
     taken = {
         path: values.tolist()
-        for path, values in of_some_tokens(weights, old_ids=[0, 2], rows=4)
+        for path, values in slice_vocabulary(weights, old_ids=[0, 2], rows=4)
     }
     assert taken == {
         # The row past the old vocabulary is no token's, and does not come along.

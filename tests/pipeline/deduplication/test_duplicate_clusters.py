@@ -20,12 +20,12 @@ from transbeam.pipeline.deduplication.duplicate_clusters import (
     KEPT,
     NEAR,
     REASONS,
+    classify_duplicates,
     clusters,
     distinct,
     groups_by_split,
-    kept_out,
     leaked,
-    verdicts,
+    mark_validation_duplicates,
 )
 from transbeam.pipeline.deduplication.lsh import (
     WINDOW,
@@ -193,10 +193,10 @@ def test_verdicts_by_hand() -> None:
     groups = clusters(np.array([[3, 1]]), 4)
     assert groups.tolist() == [0, 1, 2, 1]
     expected = [NEAR, KEPT, EXACT, KEPT, EXACT, KEPT, EXACT]
-    assert verdicts(keys, first, groups).tolist() == expected
+    assert classify_duplicates(keys, first, groups).tolist() == expected
     # Exact duplicates alone.
     expected = [KEPT, KEPT, EXACT, KEPT, EXACT, KEPT, EXACT]
-    assert verdicts(keys, first, np.arange(4)).tolist() == expected
+    assert classify_duplicates(keys, first, np.arange(4)).tolist() == expected
     assert set(REASONS) == {EXACT, NEAR}
 
 
@@ -208,22 +208,24 @@ def test_held_out_documents_stay_whatever_their_hash() -> None:
     # Without near duplicates.
     alone = np.arange(4)
     expected = [EXACT, KEPT, KEPT, EXACT, EXACT, KEPT, EXACT, KEPT]
-    assert verdicts(keys, first, alone).tolist() == expected
+    assert classify_duplicates(keys, first, alone).tolist() == expected
     # The training copies of 50 and 40; neither 20, nor what validation has twice.
-    assert kept_out(keys, held_out, first, alone).nonzero()[0].tolist() == [0, 3]
+    assert mark_validation_duplicates(keys, held_out, first, alone).nonzero()[
+        0
+    ].tolist() == [0, 3]
     # 20 is linked with 50: it goes, twice. 10, linked with nothing, stays.
     sides = held_out[first]
     groups = groups_by_split(np.array([[1, 3]]), sides)
     expected[1] = NEAR
-    assert verdicts(keys, first, groups).tolist() == expected
-    lost = kept_out(keys, held_out, first, groups)
+    assert classify_duplicates(keys, first, groups).tolist() == expected
+    lost = mark_validation_duplicates(keys, held_out, first, groups)
     assert lost.nonzero()[0].tolist() == [0, 1, 3, 4]
     # Two of validation that are linked: one stays, as within training.
     groups = groups_by_split(np.array([[0, 1]]), sides)
-    assert verdicts(keys, first, groups)[[2, 7]].tolist() == [NEAR, KEPT]
+    assert classify_duplicates(keys, first, groups)[[2, 7]].tolist() == [NEAR, KEPT]
     # But not where they are linked through a training document alone.
     groups = groups_by_split(np.array([[0, 3], [1, 3], [2, 3]]), sides)
-    assert verdicts(keys, first, groups)[[2, 7, 1, 5]].tolist() == [
+    assert classify_duplicates(keys, first, groups)[[2, 7, 1, 5]].tolist() == [
         *(KEPT, KEPT),
         *(NEAR, NEAR),
     ]
@@ -260,7 +262,7 @@ def deduplicated(parts: list[list[str]], held_out: int = 0) -> list[tuple[str, i
     first = distinct(keys, for_validation)
     pairs = linked_pairs(rows[first], NEAR_CONFIG)
     groups = groups_by_split(pairs, for_validation[first])
-    found = verdicts(keys, first, groups).tolist()
+    found = classify_duplicates(keys, first, groups).tolist()
     return list(zip(texts, found, strict=True))
 
 
@@ -319,7 +321,7 @@ def test_validation_documents_keep_their_near_duplicates_out_of_training() -> No
     rows = signatures(texts, NEAR_CONFIG)[first]
     groups = groups_by_split(linked_pairs(rows, NEAR_CONFIG), held_out[first])
     # Each leak is of a pair, whose training document goes.
-    lost = kept_out(keys, held_out, first, groups).sum()
+    lost = mark_validation_duplicates(keys, held_out, first, groups).sum()
     held_out = held_out[first]
     kept = groups == np.arange(len(first))
     assert kept.sum() == 300

@@ -3,7 +3,10 @@
 import numpy as np
 import pyarrow.parquet as pq
 
-from transbeam.pipeline.deduplication.duplicate_clusters import distinct, verdicts
+from transbeam.pipeline.deduplication.duplicate_clusters import (
+    classify_duplicates,
+    distinct,
+)
 from transbeam.pipeline.deduplication.duplicates_table import (
     FILE,
     find_originals,
@@ -30,7 +33,7 @@ def listed(tmp_path, parts: list[list[Document]], held_out, linked):
     for one, other in linked:
         ends = sorted([place[one], place[other]])
         groups[ends[1]] = ends[0]
-    verdict = verdicts(keys, first, groups)
+    verdict = classify_duplicates(keys, first, groups)
     original = find_originals(keys, verdict, first, groups)
     counts = write_duplicates(tmp_path, names, held_out, verdict, original)
     return pq.read_table(tmp_path / FILE).to_pylist(), counts

@@ -13,8 +13,8 @@ from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.documents.document_selection import (
     in_validation,
-    is_held_out,
-    kept_documents,
+    is_validation,
+    select_documents,
 )
 from transbeam.pipeline.documents.step_markers import (
     DocumentPart,
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_splits_by_key_as_for_a_single_document(folder: Path) -> None:
-    kept = kept_documents(folder, DocumentPart(0, 0, 1), CONFIG)
+    kept = select_documents(folder, DocumentPart(0, 0, 1), CONFIG)
     for split, batch in kept.splits.items():
         assert {split_of(int(key), 0.25) for key in batch.keys} == {split}
     assert sum(kept.documents.values()) == 4000
@@ -60,14 +60,14 @@ def test_a_validation_source_is_held_out_and_nothing_else(folder: Path) -> None:
     config = replace(CONFIG, data=data)
     held_out, training = DocumentPart(0, 0, 1, held_out=True), DocumentPart(0, 0, 1)
     keys = np.array([0, 2**64 - 1], np.uint64)
-    assert is_held_out(keys, held_out, data).tolist() == [True, True]
-    assert is_held_out(keys, training, data).tolist() == [False, False]
-    assert is_held_out(keys, training, CONFIG.data).tolist() == [True, False]
-    assert kept_documents(folder, held_out, config).documents == {
+    assert is_validation(keys, held_out, data).tolist() == [True, True]
+    assert is_validation(keys, training, data).tolist() == [False, False]
+    assert is_validation(keys, training, CONFIG.data).tolist() == [True, False]
+    assert select_documents(folder, held_out, config).documents == {
         "train": 0,
         "validation": 4000,
     }
-    assert kept_documents(folder, training, config).documents == {
+    assert select_documents(folder, training, config).documents == {
         "train": 4000,
         "validation": 0,
     }
@@ -76,14 +76,14 @@ def test_a_validation_source_is_held_out_and_nothing_else(folder: Path) -> None:
 def test_duplicates_are_dropped(folder: Path) -> None:
     dropped = {"exact": [0, 7], "near": [3]}
     mark_done(folder, "duplicates", DocumentPart(0, 0, 1).name, dropped)
-    kept = kept_documents(folder, DocumentPart(0, 0, 1), CONFIG)
+    kept = select_documents(folder, DocumentPart(0, 0, 1), CONFIG)
     offsets = [o for batch in kept.splits.values() for o in batch.values("offset")]
     assert sorted(offsets) == sorted(set(range(4000)) - {0, 3, 7})
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 2.5])
 def test_weights_repeat_and_leave_out_training_documents(folder, weight) -> None:
-    kept = kept_documents(folder, DocumentPart(0, 0, 1, weight), CONFIG)
+    kept = select_documents(folder, DocumentPart(0, 0, 1, weight), CONFIG)
     train = kept.splits["train"]
     of_train = 4000 - kept.documents["validation"]
     assert kept.documents["train"] + kept.left_out == of_train

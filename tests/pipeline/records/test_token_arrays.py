@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from transbeam.pipeline.records.token_rows import (
     Grid,
     TokenRows,
-    beside,
+    join_rows,
     ranges,
+    slice_rows,
     split_rows,
-    stretches,
 )
 
 rows_lists = st.lists(st.lists(st.integers(1, 99), max_size=6), max_size=8)
@@ -29,7 +29,7 @@ def lists_of(rows: TokenRows) -> list[list[int]]:
 
 @given(rows_lists)
 def test_beside_joins_row_by_row(rows: list[list[int]]) -> None:
-    joined = beside(7, rows_from(rows), 8, rows_from(rows[::-1]))
+    joined = join_rows(7, rows_from(rows), 8, rows_from(rows[::-1]))
     both = zip(rows, rows[::-1], strict=True)
     assert lists_of(joined) == [[7, *row, 8, *other] for row, other in both]
     assert joined.ids.dtype == np.int32
@@ -45,7 +45,7 @@ def test_stretches_are_slices(rows: list[list[int]], data: st.DataObject) -> Non
         data.draw(st.integers(start, len(rows[row])))
         for row, start in zip(which, starts, strict=True)
     ]
-    taken = stretches(
+    taken = slice_rows(
         rows_from(rows),
         np.array(which, np.int64),
         np.array(starts, np.int64),
@@ -69,5 +69,5 @@ def test_nothing() -> None:
     none = rows_from([])
     grid = Grid.from_lengths(none.lengths, 4)
     assert grid.put(none.ids).shape == (0, 4)
-    assert beside(1, none).ids.shape == (0,)
+    assert join_rows(1, none).ids.shape == (0,)
     assert ranges(none.lengths).tolist() == []

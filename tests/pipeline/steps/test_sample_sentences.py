@@ -15,7 +15,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.configs.schema.sources import TextSourceConfig
 from transbeam.pipeline.documents.document import Split, document_hash
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.documents.document_selection import kept_documents
+from transbeam.pipeline.documents.document_selection import select_documents
 from transbeam.pipeline.documents.step_markers import DocumentPart
 from transbeam.pipeline.objectives.sentence_pairs import make_records
 from transbeam.pipeline.sources.corpus_files import list_files
@@ -61,7 +61,7 @@ def labels(
     """The label of each record; each is held against the texts it is of."""
     found = []
     for part in parts:
-        batch = kept_documents(folder, part, run).splits[split]
+        batch = select_documents(folder, part, run).splits[split]
         if not len(batch):
             continue
         others = load_negatives(run, folder, part.name, split, batch)
@@ -132,7 +132,7 @@ def test_copies_of_a_document_are_no_strangers(tmp_path) -> None:
     sample_sentences(run, tmp_path / "data")
     wrong = []
     for part in parts:
-        batch = kept_documents(tmp_path / "data", part, run).splits["train"]
+        batch = select_documents(tmp_path / "data", part, run).splits["train"]
         others = load_negatives(run, tmp_path / "data", part.name, "train", batch)
         assert others is not None
         records = make_records(batch, WORDS, run, "train", others)
@@ -179,7 +179,7 @@ def test_lines_that_cannot_be_paired_are_no_strangers_enough(tmp_path) -> None:
     run = run_over(tmp_path / "corpus")
     # In each unit one document of sentences, and titles.
     parts = prepared(run, tmp_path / "data", size + 100 * len("w0 w100"))
-    batches = [kept_documents(tmp_path / "data", part, run) for part in parts]
+    batches = [select_documents(tmp_path / "data", part, run) for part in parts]
     assert min(len(batch.splits["train"]) for batch in batches) > 70
     sample_sentences(run, tmp_path / "data")
     found = labels(run, tmp_path / "data", parts, "train")
@@ -198,7 +198,7 @@ def test_many_copies_are_no_strangers_enough(tmp_path) -> None:
     size = (tmp_path / "corpus/00.txt").stat().st_size
     _, part = prepared(run, tmp_path / "data", size)
     sample_sentences(run, tmp_path / "data")
-    batch = kept_documents(tmp_path / "data", part, run).splits["train"]
+    batch = select_documents(tmp_path / "data", part, run).splits["train"]
     others = load_negatives(run, tmp_path / "data", part.name, "train", batch)
     assert others is not None
     records = make_records(batch, WORDS, run, "train", others)
@@ -209,7 +209,7 @@ def test_a_sample_that_is_drawn_anew_is_read_anew(tmp_path) -> None:
     write_corpus(tmp_path / "corpus", 3)
     run = run_over(tmp_path / "corpus")
     (part,) = prepared(run, tmp_path / "data", 10**6)
-    batch = kept_documents(tmp_path / "data", part, run).splits["train"]
+    batch = select_documents(tmp_path / "data", part, run).splits["train"]
     found = []
     for seed in (0, 1):
         sample_sentences(replace(run, seed=seed), tmp_path / "data")

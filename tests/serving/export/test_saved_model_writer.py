@@ -18,7 +18,7 @@ from transbeam.serving.export.saved_model_writer import (
     list_ops,
     write_endpoints,
 )
-from transbeam.serving.runtimes.saved_model import ask_saved_model
+from transbeam.serving.runtimes.saved_model import load_saved_model_function
 
 TEXTS = ["the [MASK] of the [MASK]", "", "Café, 漢字 [MASK]!"]
 
@@ -105,7 +105,7 @@ def test_a_keras_model_saved_the_usual_way_fails_in_a_session(trained, tmp_path)
 
     tf.saved_model.save(module, str(tmp_path), signatures={"sum": ask_anything})
     texts = {"text": ["a"]}
-    assert ask_saved_model(tmp_path)("sum", texts)["sum"].shape == (1,)
+    assert load_saved_model_function(tmp_path)("sum", texts)["sum"].shape == (1,)
     with session_on(tmp_path) as ask, pytest.raises(tf.errors.OpError):
         ask("sum", texts)
 

@@ -40,7 +40,7 @@ from transbeam.serving.parity.image import ImageParityChecker
 from transbeam.serving.parity.server_clients import our_server
 from transbeam.serving.predict.formatting import classification
 from transbeam.serving.predict.prediction import describe, predict, predict_images
-from transbeam.serving.runtimes.saved_model import ask_saved_model
+from transbeam.serving.runtimes.saved_model import load_saved_model_function
 from transbeam.serving.server.models.warmup_requests import read_warm_up
 from transbeam.serving.signatures.task_factory import make_signature_task
 from transbeam.trainer.evaluation.evaluate_export import outputs_by
@@ -139,7 +139,7 @@ def test_all_forms_passed_the_gate_and_need_no_python(tmp_path, native):
     assert left == {"model_float32.tflite", "model_dynamic_int8.tflite"}
     path = folder / "export/saved_model/1"
     assert not list((path / "assets").glob("*"))
-    native(path, ask_saved_model(path))
+    native(path, load_saved_model_function(path))
 
 
 def test_the_gate_passes_files_of_images_and_no_others(scene):

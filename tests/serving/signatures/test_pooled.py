@@ -32,7 +32,7 @@ from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.serving.export.saved_model_writer import write_saved_model
 from transbeam.serving.parity.attention_maps import attention_rows
 from transbeam.serving.parity.export_parity import require_passed
-from transbeam.serving.runtimes.saved_model import ask_saved_model
+from transbeam.serving.runtimes.saved_model import load_saved_model_function
 from transbeam.serving.signatures.sentence_pairs import as_classifier
 from transbeam.serving.signatures.task_factory import make_signature_task
 
@@ -145,7 +145,7 @@ def test_all_forms_passed_the_gate(name, native):
     assert files - {"model_float32.tflite", "model_dynamic_int8.tflite"} == (
         kept - {"tokenizer.yaml"}
     )
-    native(made.saved_model, ask_saved_model(made.saved_model))
+    native(made.saved_model, load_saved_model_function(made.saved_model))
 
 
 def labels_of(judge):

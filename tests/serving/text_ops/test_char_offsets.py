@@ -20,7 +20,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     save_tokenizer,
 )
 from transbeam.pipeline.tokenizers.training.train_tokenizer import learn_model
-from transbeam.serving.text_ops.char_offsets import Stretch, character_spans
+from transbeam.serving.text_ops.char_offsets import CharSpan, character_spans
 from transbeam.trainer.evaluation.span_qa import answer_texts
 
 KINDS = {
@@ -46,7 +46,7 @@ def tokenizer(request, tmp_path_factory):
 
 def spans(tokenizer, texts, first, last):
     tokens = tokenizer.tokenize(texts)
-    stretch = Stretch(tf.constant(first, tf.int32), tf.constant(last, tf.int32) + 1)
+    stretch = CharSpan(tf.constant(first, tf.int32), tf.constant(last, tf.int32) + 1)
     found = character_spans(tf.constant(texts), tokens, stretch, tokenizer)
     pairs = zip(found.begin.numpy(), found.end.numpy(), strict=True)
     return [text[begin:end] for text, (begin, end) in zip(texts, pairs, strict=True)]

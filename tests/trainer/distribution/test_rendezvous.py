@@ -15,7 +15,7 @@ import pytest
 from tests.docs import ROOT
 from tests.e2e.test_workers import free_ports
 from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.trainer.distribution import rendezvous, rendezvous_sides
 from transbeam.trainer.distribution.connection import JsonConnection, listen
 from transbeam.trainer.distribution.process_info import ProcessInfo
@@ -63,7 +63,7 @@ def workers(request) -> Workers:
 
 def at_once(*calls: Callable) -> list[Future]:
     """Each in a thread; returns when all have ended."""
-    futures = [begin_aside(call, "a worker") for call in calls]
+    futures = [run_in_background(call, "a worker") for call in calls]
     for future in futures:
         future.exception(SOON)
     return futures
@@ -149,7 +149,9 @@ def test_the_chief_waits_for_an_address_that_it_cannot_reach() -> None:
 
 def test_who_goes_and_comes_again_before_all_are_here_is_waited_for(workers) -> None:
     chief, other = workers.open(0), workers.open(1)
-    begun = [begin_aside(lambda r=r: r.exchange(0), "one") for r in (chief, other)]
+    begun = [
+        run_in_background(lambda r=r: r.exchange(0), "one") for r in (chief, other)
+    ]
     while chief.missing().keys() != {2}:
         time.sleep(0.01)
     other.close(KeyboardInterrupt())
@@ -162,7 +164,7 @@ def test_who_goes_and_comes_again_before_all_are_here_is_waited_for(workers) -> 
 
 def test_strangers_at_the_port_are_no_workers(workers) -> None:
     opened = workers.open_all()
-    found = begin_aside(lambda: opened[0].exchange(0), "the chief")
+    found = run_in_background(lambda: opened[0].exchange(0), "the chief")
     port = int(workers.addresses[0].rpartition(":")[2])
     for said in (
         b"GET / HTTP/1.1\r\n\r\n",
@@ -180,7 +182,7 @@ def test_workers_of_another_number_are_refused() -> None:
     workers = Workers(2, are_listening=False)
     with workers.opened:
         chief = workers.open(0)
-        waiting = begin_aside(lambda: chief.exchange(0), "the chief")
+        waiting = run_in_background(lambda: chief.exchange(0), "the chief")
         for number, count in ((1, 3), (2, 2)):
             other = MemberRendezvous(
                 ProcessInfo(number, count, workers.addresses * 3),
@@ -204,11 +206,11 @@ def test_of_two_with_one_number_the_first_ends() -> None:
     workers.addresses += ("",)
     with workers.opened:
         chief, one = workers.open(0), workers.open(1)
-        begin_aside(lambda: chief.exchange(0), "the chief")
-        first = begin_aside(lambda: one.exchange(1), "a worker")
+        run_in_background(lambda: chief.exchange(0), "the chief")
+        first = run_in_background(lambda: one.exchange(1), "a worker")
         while chief.missing().keys() != {2}:
             time.sleep(0.01)
-        begin_aside(lambda: workers.open(1).exchange(1), "a worker")
+        run_in_background(lambda: workers.open(1).exchange(1), "a worker")
         with pytest.raises(LostWorkerError, match="another process is worker 1 too"):
             first.result(SOON)
 
@@ -228,7 +230,9 @@ def test_an_error_of_one_is_told_by_all(workers) -> None:
 def test_while_the_backend_starts_a_lost_worker_is_noticed(workers) -> None:
     opened = workers.open_all()
     at_once(*[lambda r=r: r.exchange(0) for r in opened])
-    waiting = begin_aside(lambda: opened[0].run(lambda: time.sleep(SOON)), "the chief")
+    waiting = run_in_background(
+        lambda: opened[0].run(lambda: time.sleep(SOON)), "the chief"
+    )
     opened[2].close()
     with pytest.raises(LostWorkerError, match="worker 0: worker 2 is gone"):
         waiting.result(SOON / 2)

@@ -10,7 +10,7 @@ import pytest
 
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.configs.schema.training import TrainingConfig
-from transbeam.trainer.distribution.process_info import ProcessInfo, find_place
+from transbeam.trainer.distribution.process_info import ProcessInfo, find_rank
 from transbeam.trainer.distribution.workers import ALONE, Workers
 
 
@@ -38,7 +38,7 @@ def jax_variables(**numbers: str) -> dict[str, str]:
     ],
 )
 def test_which_worker_this_is(environment, place) -> None:
-    assert find_place(environment) == place
+    assert find_rank(environment) == place
 
 
 @pytest.mark.parametrize(
@@ -55,19 +55,19 @@ def test_which_worker_this_is(environment, place) -> None:
 )
 def test_an_environment_that_does_not_say_it(environment) -> None:
     with pytest.raises(ConfigError, match="does not say which worker this is"):
-        find_place(environment)
+        find_rank(environment)
 
 
 def test_where_the_others_are() -> None:
-    place = find_place(tf_config(0, chief=["a:1"], worker=["b:2", "[::1]:3"]))
+    place = find_rank(tf_config(0, chief=["a:1"], worker=["b:2", "[::1]:3"]))
     assert place.addresses == ("a:1", "b:2", "[::1]:3")
     assert place.listens_at == "b:2"
     variables = jax_variables(JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="0")
-    assert find_place(variables).addresses == ("a:1", "")
-    assert find_place(variables).listens_at == "a:1"
+    assert find_rank(variables).addresses == ("a:1", "")
+    assert find_rank(variables).listens_at == "a:1"
     bound = {**variables, "JAX_COORDINATOR_BIND_ADDRESS": "[::]:2"}
-    assert find_place(bound).listens_at == "[::]:2"
-    assert find_place({**variables, "JAX_PROCESS_ID": "1"}).listens_at == ""
+    assert find_rank(bound).listens_at == "[::]:2"
+    assert find_rank({**variables, "JAX_PROCESS_ID": "1"}).listens_at == ""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_where_the_others_are() -> None:
 )
 def test_addresses_that_cannot_be(addresses, told) -> None:
     with pytest.raises(ConfigError, match=told):
-        find_place(tf_config(0, worker=addresses))
+        find_rank(tf_config(0, worker=addresses))
 
 
 def test_a_batch_that_cannot_be_shared() -> None:

@@ -13,7 +13,10 @@ from tests.serving.untrained import write_signatures
 from tests.trainer.evaluation.conftest import lines, read_lines, write_pairs
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.cli.arguments import Invocation
-from transbeam.pipeline.evaluation_set import make_evaluation_set, read_held_out
+from transbeam.pipeline.evaluation_set import (
+    make_evaluation_set,
+    read_validation_documents,
+)
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.base.trained_run import load_trained
@@ -162,8 +165,8 @@ def test_records_of_a_test_set_are_those_of_the_data_job(translator, tmp_path) -
     (theirs,) = read_manifest(data).split("validation")
     (ours,) = made.manifest.split("validation")
     assert (ours.records, ours.sha256) == (theirs.records, theirs.sha256)
-    found = read_held_out(made.manifest, made.config.data)
-    expected = read_held_out(read_manifest(data), run.config.data)
+    found = read_validation_documents(made.manifest, made.config.data)
+    expected = read_validation_documents(read_manifest(data), run.config.data)
     assert found.texts() == expected.texts()
     for a, b in zip(
         found.placements.values(), expected.placements.values(), strict=True
@@ -175,7 +178,7 @@ def test_records_of_a_test_set_are_those_of_the_data_job(translator, tmp_path) -
 def test_placements_say_which_text_a_record_holds(translator) -> None:
     run = translator()
     manifest = read_manifest(run.run_folder / "data")
-    held_out = read_held_out(manifest, run.config.data)
+    held_out = read_validation_documents(manifest, run.config.data)
     (placement,) = held_out.placements.values()
     assert sorted(placement.document) == list(range(20))
     assert (np.diff(placement.record) >= 0).all()

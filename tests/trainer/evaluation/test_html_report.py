@@ -7,7 +7,7 @@ import pytest
 
 from transbeam.pipeline.documents.document import Document
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.evaluation_set import HeldOut
+from transbeam.pipeline.evaluation_set import ValidationDocuments
 from transbeam.trainer.evaluation.collectors import Confusions
 from transbeam.trainer.evaluation.error_analysis import ErrorAnalysis
 from transbeam.trainer.evaluation.examples import Example
@@ -47,7 +47,9 @@ class Checked(HTMLParser):
 def page_of(labels: tuple[str, ...], table: np.ndarray) -> Checked:
     pixels = Document("", "0.png", 0, label="a", image=bytes(4), image_shape=(2, 2, 1))
     documents = [Document(SPIKED, "a.txt", 7), pixels]
-    held_out = HeldOut((DocumentBatch.from_documents(documents),), (np.arange(2),), {})
+    held_out = ValidationDocuments(
+        (DocumentBatch.from_documents(documents),), (np.arange(2),), {}
+    )
     confusions = Confusions(Target("logits", "label"), labels)
     confusions.table += table
     examples = [

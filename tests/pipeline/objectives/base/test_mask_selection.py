@@ -7,12 +7,12 @@ from tests.pipeline.records.packing.test_sequence_packing import packed_from
 from transbeam.pipeline.documents.randomness import to_unit, uniform
 from transbeam.pipeline.objectives.base.mask_selection import (
     TokenBits,
-    choose,
     first_columns,
     join_words,
     length_shares,
+    mask_counts,
     random_order,
-    wanted_tokens,
+    select_units,
     word_ids,
 )
 
@@ -67,7 +67,7 @@ def test_left_over_slots() -> None:
     ("content", "wanted"), [(0, 0), (1, 1), (3, 1), (10, 2), (100, 15), (999, 20)]
 )
 def test_wanted(content: int, wanted: int) -> None:
-    assert wanted_tokens(np.array([content]), 0.15, 20).tolist() == [wanted]
+    assert mask_counts(np.array([content]), 0.15, 20).tolist() == [wanted]
 
 
 def by_hand(units: list[int], draws: list[int], wanted: int, slots: int) -> list[int]:
@@ -96,7 +96,7 @@ def test_choosing_is_what_it_is_by_hand() -> None:
         units[row] = np.cumsum(changes & (units[row] > 0)) * (units[row] > 0)
     draws = bits(300, 40)
     wanted = random.integers(1, 8, 300)
-    columns = choose(units, draws, wanted, 9)
+    columns = select_units(units, draws, wanted, 9)
     for row in range(300):
         expected = by_hand(
             units[row].tolist(), draws[row].tolist(), int(wanted[row]), 9
@@ -108,14 +108,14 @@ def test_choosing_is_what_it_is_by_hand() -> None:
 
 def test_records_full_of_words_are_counted_apart() -> None:
     units = np.array([[1, 2, 3, 4], [1, 2, 3, 4]], np.int32)
-    found = choose(units, bits(2, 4), np.array([4, 4]), 4)
+    found = select_units(units, bits(2, 4), np.array([4, 4]), 4)
     assert found.tolist() == [[0, 1, 2, 3], [0, 1, 2, 3]]
 
 
 def test_a_word_longer_than_all_slots_is_never_chosen() -> None:
     units = np.array([[1, 1, 1, 1, 1, 2]], np.int32)
     for seed in range(20):
-        assert choose(units, bits(1, 6, seed), np.array([1]), 3)[0, 0] == 5
+        assert select_units(units, bits(1, 6, seed), np.array([1]), 3)[0, 0] == 5
 
 
 def test_runs_of_words_have_the_lengths_asked_for() -> None:

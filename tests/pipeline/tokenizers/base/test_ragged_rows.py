@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     chosen_in_rows,
+    concatenate_ragged,
+    filter_rows,
     first_in_rows,
+    flatten_rows,
     is_before,
     joined,
-    kept_of_each,
-    place_of_each,
+    positions_in_rows,
     row_of_each,
-    rows_in_one,
-    side_by_side,
     split_rows,
     with_piece_before,
     with_piece_behind,
@@ -31,7 +31,7 @@ def ragged(rows, rank=1):
 def test_each_value_has_its_row_and_its_place(rows):
     tokens = ragged(rows)
     expected = tokens.value_rowids(), tf.ragged.range(tokens.row_lengths()).values
-    found = row_of_each(tokens), place_of_each(tokens)
+    found = row_of_each(tokens), positions_in_rows(tokens)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.numpy().tolist() == theirs.numpy().tolist()
     assert split_rows(tokens.values, tokens.row_lengths()).to_list() == rows
@@ -50,7 +50,7 @@ def test_what_is_kept_of_rows(rows):
     tokens = ragged(rows)
     kept = tokens.values > 2
     expected = tf.ragged.boolean_mask(tokens, tokens.with_values(kept))
-    assert kept_of_each(tokens, kept).to_list() == expected.to_list()
+    assert filter_rows(tokens, kept).to_list() == expected.to_list()
 
 
 @given(st.lists(st.lists(IDS, min_size=3, max_size=3), min_size=1, max_size=5))
@@ -75,13 +75,13 @@ def test_pieces_at_both_ends(rows):
 @given(st.lists(st.tuples(st.lists(IDS), st.lists(IDS)), max_size=4))
 def test_rows_beside_rows(pairs):
     one, other = (ragged([pair[place] for pair in pairs]) for place in (0, 1))
-    assert side_by_side(one, other).to_list() == [[*a, *b] for a, b in pairs]
+    assert concatenate_ragged(one, other).to_list() == [[*a, *b] for a, b in pairs]
 
 
 @given(st.lists(ROWS, max_size=4))
 def test_rows_of_rows_put_together(rows):
     tokens = ragged(rows, rank=2)
-    assert rows_in_one(tokens).to_list() == tokens.merge_dims(1, 2).to_list()
+    assert flatten_rows(tokens).to_list() == tokens.merge_dims(1, 2).to_list()
 
 
 @given(ROWS, st.sampled_from(["", " "]))

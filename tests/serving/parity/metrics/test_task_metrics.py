@@ -41,8 +41,8 @@ from transbeam.serving.parity.metrics.task_metrics import (
 )
 from transbeam.serving.parity.metrics.validation_examples import (
     ValidationExample,
-    ask_keras,
     labelled,
+    run_keras,
 )
 
 
@@ -385,7 +385,7 @@ def test_keras_is_asked_some_rows_at_a_time(trained):
             "masked_positions": places,
         }
         questions.append(ValidationExample(inputs, ids[places]))
-    found = ask_keras(trained, questions)
+    found = run_keras(trained, questions)
     assert len(found) == len(questions)
     for one, outputs in zip(questions, found, strict=True):
         alone = {name: row[np.newaxis] for name, row in one.inputs.items()}

@@ -8,7 +8,7 @@ from grpc import StatusCode
 
 from tests.serving.server.models.test_versions import PATIENCE, StandIn, write
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.configs.system.daemon_threads import begin_aside
+from transbeam.configs.system.daemon_threads import run_in_background
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.models import catalog as module
 from transbeam.serving.server.models.catalog import Catalog, ModelSettings
@@ -346,7 +346,7 @@ def test_who_changes_models_does_not_wait_for_ever(
     catalog.configure([settings("a", 1)])
     held = hanging("b", 1)
     both = [settings("a"), settings("b", 1)]
-    first = begin_aside(lambda: catalog.configure(both), "a change")
+    first = run_in_background(lambda: catalog.configure(both), "a change")
     until(lambda: catalog.model("b") is not None)
     with pytest.raises(StatusError, match="being changed already") as error:
         catalog.configure([settings("a")])

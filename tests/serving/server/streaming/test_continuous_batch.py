@@ -20,7 +20,7 @@ from tests.serving.server.streaming.gated_stream import (
     writing,
     written,
 )
-from transbeam.serving.base.stream_events import StreamPart, Whole
+from transbeam.serving.base.stream_events import FinalEvent, StreamPart
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.streaming.continuous_batch import TextStream, run_once
 from transbeam.serving.server.streaming.stream_requests import (
@@ -118,7 +118,7 @@ def alone(seed, most=6, stops=()):
         finished = bool(places) or ends(seed, number)
         if finished or number == most:
             text = said[: min(places, default=len(said))].decode("utf-8", "replace")
-            return Whole(text, number, finished, seed % 2 == 0)
+            return FinalEvent(text, number, finished, seed % 2 == 0)
     raise AssertionError
 
 

@@ -36,7 +36,7 @@ from transbeam.configs.schema.tokenizer import ByteBPEConfig, UnigramConfig
 from transbeam.model.generation.generate import generate
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.model.generation.ragged import left_pad
-from transbeam.serving.base.stream_events import Whole
+from transbeam.serving.base.stream_events import FinalEvent
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.generation import GenerationParityChecker
@@ -253,7 +253,7 @@ def test_a_prompt_without_room_is_refused(run, signatures):
         with pytest.raises(tf.errors.InvalidArgumentError, match=said):
             ask(signature, {**columns, **given})
     good, refused = streams(run, signatures, {**columns, **wishes(2)}, (0, 0))[0]
-    assert isinstance(good.end(), Whole)
+    assert isinstance(good.end(), FinalEvent)
     assert refused.failure().code is StatusCode.INVALID_ARGUMENT
     tokens = ask("tokenize", columns)
     ids = {"token_ids": tokens["token_ids"], "length": tokens["length"]}
@@ -535,7 +535,7 @@ def check_told(told, answers):
         whole = one.end()
         assert [part.token_id for part in one.parts] == tokens[row]
         assert one.text == whole.generated_text
-        assert whole == Whole(
+        assert whole == FinalEvent(
             answers["generated_text"][row].decode(),
             answers["length"][row],
             answers["finished"][row],
