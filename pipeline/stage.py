@@ -80,20 +80,20 @@ def data(invocation: Invocation) -> dict[str, Any]:
         check_special(special, config)
     stage = data_stage(invocation.run_folder)
     if stage.take_up(inputs):
-        console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
+        console.say(f"restored from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
         console.result(
-            f"skipped: the same corpus ({len(files)} files) and the same data, "
-            f"tokenizer and objective made {stage.path} before"
+            f"skipped: {stage.path} was made from the same corpus ({len(files)} "
+            "files) with the same data, tokenizer and objective"
         )
         warn_of_losses(console, config, result)
         return {**result, "skipped": True}
     if config.data.cleaning.languages:
         require_identifier()
     for line in stage.differences(inputs):
-        console.say(f"made anew, because {line}")
+        console.say(f"rebuilt, because {line}")
     if moved := stage.begin(inputs):
-        console.say(f"the records made before are now in {moved}")
+        console.say(f"the earlier records are now in {moved}")
     units = plan_units(
         files,
         config.data.source,

@@ -193,8 +193,8 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
         elif codec is not None:
             name = codec.upper().removesuffix("-LE").removesuffix("-BE")
             raise DataError(
-                f"{where}: {name} by its byte order mark, expected UTF-8. Write it "
-                f"anew: iconv -f {name} -t UTF-8"
+                f"{where}: {name} by its byte order mark, expected UTF-8. Convert it: "
+                f"iconv -f {name} -t UTF-8"
             )
         yield first
     yield from blocks

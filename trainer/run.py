@@ -103,7 +103,7 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     inputs = training_inputs(config, made["records_sha256"], stage.inputs())
     for path in missing_weights(config.training) if stage.inputs() else ():
         console.warn(
-            f"{path}: is not there, so it cannot be compared with that of {stage.path}"
+            f"{path}: not found, so it is not compared with that of {stage.path}"
         )
     # The configuration to train and save has the warm-up as a number of steps.
     training = config.training.with_warmup(inputs[WARMUP_STEPS])
@@ -114,15 +114,15 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
     # The others read the folder only after the chief has restored or moved stages.
     taken_up = rendezvous.place.is_chief and stage.take_up(inputs)
     if any(rendezvous.exchange(taken_up)):
-        console.say(f"taken up again from {invocation.run_folder / 'superseded'}")
+        console.say(f"restored from {invocation.run_folder / 'superseded'}")
     if result := stage.result_if_done(inputs):
         if result.get("imported"):
             raise ArtifactError(
-                f"{stage.path}: holds weights as they were imported, and there are no "
-                f"records to train on. Make them: {invocation.command('data')}"
+                f"{stage.path}: contains imported weights, and there are no records "
+                f"to train on. Make them: {invocation.command('data')}"
             )
         console.result(
-            f"skipped: the same records, model and training made {stage.path} before; "
+            f"skipped: {stage.path} is of the same records, model and training; "
             f"validation loss {result['evaluation']['loss']:.3f}"
         )
         return {**result, "skipped": True}
@@ -170,13 +170,13 @@ def _begin_and_train(
             stage.take_back(moved)
             raise
         for line in other:
-            console.say(f"trained anew, because {line}")
+            console.say(f"retrained, because {line}")
         if goes_on:
             console.say(
                 f"planned for {config.training.steps:,} steps now, not {before:,}"
             )
         if moved:
-            console.say(f"the model trained before is now in {moved}")
+            console.say(f"the earlier model is now in {moved}")
         result = _train(training, invocation, stage.path, workers)
     result = {"path": str(stage.path), "peak_memory_mb": peak.megabytes, **result}
     if workers.is_chief:
@@ -206,18 +206,18 @@ def _train(
     workers.wait()  # until the chief has written the last checkpoint
     best = best_checkpoint(folder / "checkpoints")
     if training.final_weights == "best" and best is not None:
-        console.say(f"the least validation loss was at {best.name}")
+        console.say(f"the lowest validation loss was at {best.name}")
         restore_checkpoint(best, state)
     if manifest.has_validation:
         console.say("evaluating on the whole validation split")
     else:
         console.warn(
-            "no record is held out: what follows is measured on training records, and "
-            "says nothing about new text"
+            "there are no validation records: the metrics below are those of training "
+            "records, not of new text"
         )
     with averaged(state):
         if finish_adaptation(model, folder if workers.is_chief else None):
-            console.say(f"merged the adapters, which are in {folder / ADAPTERS} too")
+            console.say(f"merged the adapters; they are also in {folder / ADAPTERS}")
         masking = dynamic_masking(config, manifest.folder)
         forward = build_evaluation(model, make_loss(config), workers)
         first = FirstRows(make_targets(config.objective)[0], training.samples)

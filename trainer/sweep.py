@@ -100,7 +100,7 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
     if best is not None:
         console.result(
             f"{len(good)} of {len(found)} runs in {folder}, compared in {page}; the "
-            f"least validation loss, {best['loss']:.3f}, has "
+            f"lowest validation loss, {best['loss']:.3f}, has "
             f"{' '.join(best['replaced'])}"
         )
     if len(good) < len(found):

@@ -242,7 +242,7 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
             f"down to their end (training.schedule.kind={schedule.kind}): going on to "
             f"{steps:,} would not give what so many steps in one go give. Instead, "
             "either\n"
-            f"  train all {steps:,} anew: rename {stage.path} first, and it is kept;\n"
+            f"  retrain all {steps:,}: rename {stage.path} first, and it is kept;\n"
             f"  or begin another run with its weights, for {steps - before:,} steps: "
             f"--run OTHER --set model.init_from={stage.run_folder} "
             f"--set {STEPS}={steps - before};\n"

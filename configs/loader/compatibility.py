@@ -56,7 +56,7 @@ def check_model(run: RunConfig) -> None:
     if _patches(run) is not None:
         raise ConfigError(
             "model.patches: the model reads images, and the records of "
-            f"objective.kind={run.objective.kind} are texts. Take `patches` away, or "
+            f"objective.kind={run.objective.kind} are texts. Remove `patches`, or "
             "choose an objective of images"
         )
     _check_lengths(run)

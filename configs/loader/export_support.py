@@ -28,7 +28,7 @@ PLAIN = "the plain TFLite file runs in LiteRT, with the ids made by the app"
 # Objectives whose models map a single text to a single row of numbers.
 _OF_A_TEXT = ("classification", "regression", "masked")
 _BESIDE = (
-    "Take the key away: the tokenizer in Kotlin, Swift and Python lies beside the "
+    "Remove the key: the tokenizer in Kotlin, Swift and Python lies beside the "
     "plain file"
 )
 
@@ -52,8 +52,8 @@ def check_export(run: RunConfig) -> None:
         if getattr(run.export, key) and not run.export.tflite:
             raise ConfigError(
                 f"export.{key}=True is made of the files that export.tflite names, and "
-                "that is empty. Name a variant there, such as float32, or take the key "
-                "away"
+                "that is empty. Name a variant there, such as float32, or remove the "
+                "key"
             )
     if run.export.litert_lm:
         _check_litert_lm(run)
@@ -76,7 +76,7 @@ def check_mediapipe_task(run: RunConfig) -> None:
         raise ConfigError(
             f"objective.kind={kind}: MediaPipe Tasks has no client for it; it has "
             "TextClassifier, for objective.kind=classification, and TextEmbedder, for "
-            f"masked. Take `export.mediapipe: true` away: {PLAIN}"
+            f"masked. Remove `export.mediapipe: true`: {PLAIN}"
         )
     for label in getattr(run.objective, "labels", ()):
         if not {"\n", "\r"}.isdisjoint(label):

@@ -65,7 +65,7 @@ def with_model_source(
             given["preset"].where,
             "model.preset",
             f"names a whole model, as does `init_from: {source.init_from}` "
-            f"({given['init_from'].where}). Take one of them away",
+            f"({given['init_from'].where}). Remove one of them",
         )
     if source.preset is not None:
         return _over_preset(root, source.preset, given["preset"].where), ()
@@ -102,7 +102,7 @@ def _over_run(
                 where,
                 "model.init_from",
                 "a training begins once, and `training.init_from` is the older "
-                f"spelling of the same ({older.where}). Take one of them away",
+                f"spelling of the same ({older.where}). Remove one of them",
             )
     # One that is null says nothing, and must not take the weights away.
     root = without_keys(root, "training", ("init_from",))
@@ -129,7 +129,7 @@ def _over_run(
         if differing := model_differences(there, here):
             raise ConfigError(
                 f"{'; '.join(differing)}: model.init_from={name} takes the weights of "
-                f"that run's model, which these keys change. Take them away; {_FREE}"
+                f"that run's model, which these keys change. Remove them; {_FREE}"
             )
 
     return merge_sections(YamlSection(where, nodes), root), (rule,)
@@ -215,6 +215,6 @@ def _refuse_other_tokenizer(
         raise complain(
             kind.where,
             "tokenizer.kind",
-            f"a tokenizer that is learned anew gives other ids than that of {name}, "
-            f"which model.init_from brings ({where}). Take `tokenizer` away",
+            f"a newly trained tokenizer gives other ids than that of {name}, "
+            f"which model.init_from brings ({where}). Remove `tokenizer`",
         )

@@ -75,7 +75,7 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
             raise complain(
                 where,
                 path,
-                f"{name!r} is no place in the list that stands there ({node.where}). "
+                f"{name!r} is not an index of the list ({node.where}). "
                 f"It has {len(node.nodes)}, counted from 0",
             )
         nodes = list(node.nodes)

@@ -234,7 +234,7 @@ def _refuse_keys_of_other_kinds(
         what = (
             f"is a key of kind {owners[0]!r}, but the kind here is {chosen!r} "
             f"({kind.where if kind else 'the default'}). "
-            f"Write `kind: {owners[0]}`, or take this key away."
+            f"Write `kind: {owners[0]}`, or remove this key."
         )
         if kind and kind.where.startswith("--set"):
             what += f" --set '{path}={{kind: {chosen}}}' replaces the whole section."
@@ -291,7 +291,7 @@ def _type_hint(annotation: type, node: Node) -> str:
         annotation,
         int,
     ):
-        return f" Take the quotes away: {node.text}."
+        return f" Remove the quotes: {node.text}."
     if annotation is bool and node.text.lower() in ("yes", "on", "no", "off"):
         return f" Write {'true' if node.text.lower() in ('yes', 'on') else 'false'}."
     if annotation is int and isinstance(node.value, float) and node.value.is_integer():

@@ -255,7 +255,7 @@ class Stage:
             listed = "\n".join(f"  {line}" for line in differences)
             raise ArtifactError(
                 f"{self.path}: made from other inputs:\n{listed}\n"
-                f"Make it anew (the old one is kept): {self.command}"
+                f"Make it again (the old one is kept): {self.command}"
             )
         return record["result"]
 
@@ -296,7 +296,7 @@ class Stage:
         }
 
     def _read(self, file: Path) -> dict[str, Any]:
-        remedy = f"Move {self.path} away and make it anew: {self.command}"
+        remedy = f"Move {self.path} away and make it again: {self.command}"
         try:
             record = json.loads(file.read_bytes())
         except (ValueError, OSError) as error:
@@ -310,7 +310,7 @@ class Stage:
             raise ArtifactError(
                 f"{file}: written by Transbeam {whole['version']} in format "
                 f"{whole['format']}; this is {VERSION} and reads format {FORMAT}. Use "
-                f"that Transbeam, or make it anew: {self.command}"
+                f"that Transbeam, or make it again: {self.command}"
             )
         if whole["fingerprint"] != fingerprint(whole["inputs"]):
             raise ArtifactError(f"{file}: altered since it was written. {remedy}")

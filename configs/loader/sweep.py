@@ -86,7 +86,7 @@ def load_sweep(path: str | Path) -> Sweep:
         raise complain(
             root.nodes["grid"].where,
             f"grid.{key}",
-            f"stands in `set` too ({fixed[key].where}). Take one of them away",
+            f"stands in `set` too ({fixed[key].where}). Remove one of them",
         )
     name = _text(root, "name")
     if not FOLDER_NAME.fullmatch(name):

@@ -88,7 +88,7 @@ class DeduplicationConfig:
         if self.near and not self.exact:
             raise ConfigError(
                 "exact: false would keep the literal copies of a text while `near` "
-                "drops those that differ a little. Take `exact` away, or `near`"
+                "drops those that differ a little. Remove `exact`, or `near`"
             )
 
 

@@ -50,12 +50,12 @@ class DistillationConfig:
         if not self.teacher_weight and not self.cosine_weight:
             raise ConfigError(
                 "teacher_weight=0 and cosine_weight=0 leave nothing to learn from the "
-                "teacher. Raise one, or take `distillation` away"
+                "teacher. Raise one, or remove `distillation`"
             )
         if not self.copies and self.decoder_layers:
             raise ConfigError(
                 "layers=[] takes nothing from the teacher's weights, and "
-                "decoder_layers names some. Take one of the two away"
+                "decoder_layers names some. Remove one of the two"
             )
 
     @property

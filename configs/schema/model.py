@@ -119,7 +119,7 @@ class StackConfig:
             raise ConfigError(
                 f"embedding_dim={self.embedding_dim} is more than "
                 f"hidden_dim={self.hidden_dim}: the dense layer behind the table would "
-                "throw away what the table holds. Make it smaller, or take the key away"
+                "throw away what the table holds. Make it smaller, or remove the key"
             )
 
     def head_dim(self, attention: HeadsConfig) -> int:
@@ -268,7 +268,7 @@ class PoolerConfig:
         if self.activation != "tanh" and not self.projection:
             raise ConfigError(
                 f"activation={self.activation} is of the projection, and "
-                "projection=False. Write `projection: true`, or take the key away"
+                "projection=False. Write `projection: true`, or remove the key"
             )
 
 
@@ -305,17 +305,17 @@ class EncoderConfig(StackConfig):
         if self.vocabulary_multiple != 1:
             raise ConfigError(
                 f"vocabulary_multiple={self.vocabulary_multiple} is of the table of "
-                "tokens, and with patches there is none. Take the key away"
+                "tokens, and with patches there is none. Remove the key"
             )
         if self.embedding_dim is not None:
             raise ConfigError(
                 f"embedding_dim={self.embedding_dim} is of the table of tokens, and "
-                "with patches there is none. Take the key away"
+                "with patches there is none. Remove the key"
             )
         if self.embedding_scale:
             raise ConfigError(
                 "embedding_scale=True is of tokens' vectors, and with patches there "
-                "are none. Take the key away"
+                "are none. Remove the key"
             )
         if self.patches.sequence_length > self.max_sequence_length:
             raise ConfigError(

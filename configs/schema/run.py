@@ -106,8 +106,8 @@ class RunConfig:
             if value := getattr(self.training, key):
                 raise ConfigError(
                     f"training.{key}={value} is about the scores of classes, and "
-                    f"objective.kind={self.objective.kind} predicts {answers}. Take it "
-                    "away"
+                    f"objective.kind={self.objective.kind} predicts {answers}. "
+                    "Remove it"
                 )
 
     def _check_objective(self) -> None:
@@ -117,7 +117,7 @@ class RunConfig:
             raise ConfigError(
                 "data.deduplication.near compares texts alone, but "
                 f"objective.kind={kind} learns from what goes with them: documents "
-                "with one text and different labels would be dropped. Take `near` away"
+                "with one text and different labels would be dropped. Remove `near`"
             )
         if (
             self.data.layout.kind == "bucketed"

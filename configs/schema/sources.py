@@ -168,5 +168,5 @@ def check_weights(key: str, source: Source | None) -> None:
         if part.weight != 1.0:
             raise ConfigError(
                 f"{key}: part {number} has weight={part.weight}, but a weight says how "
-                "often a document is trained on. Take it away"
+                "often a document is trained on. Remove it"
             )

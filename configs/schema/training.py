@@ -211,13 +211,13 @@ class TrainingConfig:
         named = [f"{key}={value}" for key, value in given.items() if value is not None]
         if len(named) > 1:
             raise ConfigError(
-                f"{' and '.join(named)}: a training begins once. Take one of them away"
+                f"{' and '.join(named)}: a training begins once. Remove one of them"
             )
         copies = self.distillation is not None and self.distillation.copies
         if copies and named:
             raise ConfigError(
                 f"{named[0]}, and the student also begins with blocks of its teacher. "
-                "Write `layers: []` in `distillation`, or take the other away"
+                "Write `layers: []` in `distillation`, or remove the other"
             )
         if isinstance(self.adaptation, LoraWeightsConfig) and not (named or copies):
             raise ConfigError(

@@ -77,11 +77,11 @@ def backend_for(
         known = " or ".join(_TRAINING)
         raise ConfigError(
             f"{choice}: `transbeam {command}` runs on {known}. Set it to "
-            "one of them, or take it away"
+            "one of them, or remove it"
         )
     if not is_installed(chosen):
         raise ConfigError(
-            f"{choice}: {chosen} is not installed here. Take it away, or "
+            f"{choice}: {chosen} is not installed here. Remove it, or "
             f"pip install '{_TRAINING[chosen]}'"
         )
     return chosen

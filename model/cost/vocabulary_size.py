@@ -68,7 +68,7 @@ def _file_in(folder: Path) -> Path:
     for file in candidates:
         if file.is_file():
             return file
-    raise ConfigError(f"tokenizer.path: {folder}: holds no tokenizer. {_REMEDY}")
+    raise ConfigError(f"tokenizer.path: {folder}: contains no tokenizer. {_REMEDY}")
 
 
 def _count(file: Path) -> int:

@@ -93,6 +93,6 @@ def _check(model: keras.Model, expected: set[str]) -> None:
     if names != expected:
         raise ValueError(
             f"{model.name}: its inputs are {sorted(names)}; expected "
-            f"{sorted(expected)}: build it anew for writing, with packed=False, and "
+            f"{sorted(expected)}: build it again for writing, with packed=False, and "
             "load the weights"
         )

@@ -78,7 +78,7 @@ def _read(folder: Path, body_alone: bool) -> Checkpoint:
         return read_tf1_bert(folder)
     if not (folder / "config.json").exists():
         refuse_pickles(folder)
-        raise ArtifactError(f"{folder}: holds no checkpoint; expected {_KNOWN}")
+        raise ArtifactError(f"{folder}: contains no checkpoint; expected {_KNOWN}")
     settings = HFConfig.of_file(folder / "config.json")
     if "keras_hub" in str(settings.values.get("module", "")):
         return read_preset(folder)

@@ -29,7 +29,7 @@ def warn_of_losses(
         result: The stage's result; results of earlier versions lack some keys.
     """
     for sentence in (
-        *_nothing_held_out(config, result),
+        *_no_validation(config, result),
         *missing_labels(result.get("label_counts", {})),
         *_tags(config),
         *_leaks(result),
@@ -40,13 +40,13 @@ def warn_of_losses(
         console.warn(sentence)
 
 
-def _nothing_held_out(config: RunConfig, result: Mapping[str, Any]) -> Iterator[str]:
+def _no_validation(config: RunConfig, result: Mapping[str, Any]) -> Iterator[str]:
     if result["counts"]["records"].get("validation"):
         return
     key = f"data.validation_fraction={config.data.validation_fraction:g}"
     yield (
-        f"no record is held out ({key}): a training measures itself on training "
-        "records, which says nothing about new text"
+        f"there are no validation records ({key}): the training's metrics will be "
+        "those of training records, not of new text"
     )
 
 
@@ -55,19 +55,19 @@ def _tags(config: RunConfig) -> Iterator[str]:
         return
     if odd := invalid_entity_tags(config.objective.labels):
         yield (
-            f"objective.labels look like tags of entities, but for {', '.join(odd)}: "
-            "no precision, recall and F1 of entities will be computed. Write them as "
-            "O, and with B, I, E, L, M, S, U or W before a hyphen, such as B-PER"
+            f"objective.labels look like entity tags, except {', '.join(odd)}: "
+            "precision, recall and F1 of entities will not be computed. Write tags as "
+            "O, or with B, I, E, L, M, S, U or W before a hyphen, such as B-PER"
         )
 
 
 def _leaks(result: Mapping[str, Any]) -> Iterator[str]:
     if result["leaks_left"]:
         yield (
-            f"the texts of {result['leaks_left']:,} validation documents are in "
-            "training too, word for word: what is measured on them says little about "
-            "new text. Take data.deduplication.exact=false away if it is there; texts "
-            "with other labels or answers in training, out of one of the splits"
+            f"the texts of {result['leaks_left']:,} validation documents are also in "
+            "the training split, word for word: metrics on them say little about new "
+            "text. Remove data.deduplication.exact=false if it is set; if the copies "
+            "have other labels or answers, remove them from one of the splits"
         )
 
 
@@ -85,9 +85,8 @@ def _cuts(config: RunConfig, cut: Mapping[str, Any] | None) -> Iterator[str]:
     yield (
         f"{share}: "
         f"{cut['documents_share']:.1%} of the documents are longer than a record of "
-        f"data.sequence_length={config.data.sequence_length}. Raise it, as far as the "
-        "model reads (model.max_sequence_length), or cut the documents into shorter "
-        "ones before"
+        f"data.sequence_length={config.data.sequence_length}. Raise it, at most to "
+        "model.max_sequence_length, or split the documents beforehand"
     )
 
 

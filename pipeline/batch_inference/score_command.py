@@ -165,12 +165,12 @@ def _refuse_another(stage: Stage, output: Path, inputs: dict[str, Any]) -> None:
         listed = "\n".join(f"  {line}" for line in differences)
         raise ArtifactError(
             f"{output}: started or finished before from other inputs:\n{listed}\n"
-            f"Give another --output, or take {output} and {stage.run_folder} away"
+            f"Give another --output, or remove {output} and {stage.run_folder}"
         )
     if output.exists() and not stage.path.exists():
         raise ArtifactError(
             f"{output}: is there already, and not by this command. Give another "
-            "--output, or take it away"
+            "--output, or remove it"
         )
 
 

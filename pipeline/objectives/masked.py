@@ -69,7 +69,7 @@ def masked_features(
             shape,
             "where the asked-for tokens stand, ascending; 0 in unused slots",
         ),
-        Feature("masked_ids", "int32", shape, "what really stands there"),
+        Feature("masked_ids", "int32", shape, "the original ids of the masked tokens"),
         Feature("masked_weights", "float32", shape, "1 for a slot in use, else 0"),
     )
 

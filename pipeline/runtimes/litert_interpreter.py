@@ -55,7 +55,7 @@ def load_interpreter(
         where = "the TFLite file" if isinstance(file, bytes) else file
         raise ArtifactError(
             f"{where}: cannot be read as a TFLite model: {error}. Remove "
-            "it, then export it anew"
+            "it, then export it again"
         ) from error
 
 

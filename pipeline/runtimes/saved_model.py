@@ -32,7 +32,7 @@ def read_saved_model(folder: Path) -> SavedModel:
     except (DecodeError, OSError) as error:
         raise ArtifactError(
             f"{file}: cannot be read as a SavedModel ({error}). Move its "
-            "folder away and export it anew"
+            "folder away and export it again"
         ) from None
 
 
@@ -74,7 +74,7 @@ class SavedModelRunner:
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ArtifactError(
                 f"{folder}: cannot be loaded as a SavedModel: {error}. Move "
-                "it away and export it anew; besides TensorFlow's own it may use the "
+                "it away and export it again; besides TensorFlow's own it may use the "
                 "ops of tensorflow_text"
             ) from error
         self.signatures: Mapping[str, Any] = self._model.signatures

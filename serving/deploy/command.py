@@ -77,7 +77,7 @@ def deploy(arguments: DeployArguments) -> dict[str, Any]:
         f"{len(written)} files written to {to}"
         + (f", {unchanged} are there already" if unchanged else "")
     )
-    console.say(f"Begin with {to / 'README.md'}")
+    console.say(f"Start with {to / 'README.md'}")
     return {"path": str(to), "files": sorted(files), "written": written}
 
 

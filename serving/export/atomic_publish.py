@@ -61,7 +61,7 @@ def publish(
         return {**result, "skipped": True}
 
     for line in stage.differences(inputs):
-        console.say(f"exported again, because {line}")
+        console.say(f"re-exported, because {line}")
     console.say("loading the trained model")
     trained = load_trained(run_folder, config)
     building = run_folder / f".{stage.path.name}-building"

@@ -129,7 +129,7 @@ def require_passed(
         )
         raise ArtifactError(
             f"export: {len(failed)} of {len(rows)} comparisons with the Keras model "
-            f"failed:\n{listed}\nNothing was published, and an export made before is "
+            f"failed:\n{listed}\nNothing was published, and an earlier export is "
             "still there. If the difference is acceptable, raise export.tolerance"
             f"{_instead(failed, config)}"
         )

@@ -146,7 +146,7 @@ def _write_optional_files(
             made = write_text_models(trained, run_folder, building, rounded)
             rows += text_rows(trained, run_folder, files, made)
     if export.mediapipe:
-        console.say("packing for MediaPipe")
+        console.say("writing the MediaPipe bundle")
         made = write_mediapipe(trained, run_folder, building, rounded)
         if warning := advice(read_tokenizer(run_folder / TOKENIZER).model):
             console.warn(warning)
@@ -180,7 +180,7 @@ def _compare_with_keras(
             more, scores = check_metric(metric, files)
             rows += more
     require_passed(rows, trained.config)
-    console.say("measuring how long each takes")
+    console.say("measuring the latency of each file")
     signature, length = _timed(trained)
     measured = {
         name: Measured(

@@ -56,7 +56,9 @@ def _try_out(settings: "ServerSettings", console: Console) -> None:
     _log_to(console)
     found = try_out(settings)
     for name, versions in found.items():
-        console.say(f"{name}: version {', '.join(map(str, versions))} would answer")
+        console.say(
+            f"{name}: version {', '.join(map(str, versions))} is ready to serve"
+        )
     console.emit({"models": found})
 
 
@@ -78,16 +80,16 @@ def _serve(
         if settings.log is not None:
             console.say(f"Requests are written to {settings.log.prefix}")
         what = f"{len(names)} models" if len(names) > 1 else names[0]
-        console.say(f"Loading {what}; /readyz tells how far. Stop with Ctrl-C.")
+        console.say(f"Loading {what}; see /readyz for the progress. Stop with Ctrl-C.")
 
     def ready() -> None:
         console.say("Ready.")
         console.emit({"rest": where[0].rest, "grpc": where[0].grpc})
 
     if run(settings, listening, opened, ready):
-        console.say("All requests are answered. Stopped.")
+        console.say("Stopped after all requests were answered.")
     else:
-        console.say("Stopped while models were loaded.")
+        console.say("Stopped during the loading of models.")
 
 
 def _settings(

@@ -86,7 +86,7 @@ ROWS = [
     ),
     Row("export small.yaml --target phone", makes="runs/small/phone/README.md"),
     Row("predict small.yaml --text [MASK]", says="→"),
-    Row("serve small.yaml --dry-run", says="would answer"),
+    Row("serve small.yaml --dry-run", says="is ready to serve"),
     Row(
         "loadtest SERVER --name small --text [MASK] --clients 1 --seconds 1",
         says="answers",

@@ -221,7 +221,7 @@ class DerivedRun:
         done = self.stage.result_if_done(self.inputs)
         if done is None or not (self.stage.run_folder / RUN_FILE).exists():
             return None
-        console.result(f"skipped: {of_what} made {self.stage.path} before")
+        console.result(f"skipped: {self.stage.path} was made from {of_what}")
         return {**done, "skipped": True}
 
     def command(self, name: str) -> str:
@@ -257,7 +257,7 @@ class DerivedRun:
         config, stage = self.config, self.stage
         with lock(stage.run_folder):
             if moved := stage.begin(self.inputs):
-                console.say(f"what was there before is now in {moved}")
+                console.say(f"the earlier results are now in {moved}")
             save_weights_by_path(stage.path / INITIAL_WEIGHTS, smaller.weights.items())
             if tokenizer is not None:
                 save_tokenizer(stage.path / TOKENIZER, tokenizer)

@@ -125,8 +125,8 @@ def evaluate_run(
     evaluated.manifest.check_files()
     if not evaluated.manifest.has_validation:
         console.warn(
-            "no record is held out: this is measured on training records, and says "
-            "nothing about new text"
+            "there are no validation records: the metrics are those of training "
+            "records, not of new text"
         )
     for reason, count in evaluated.left_out.items():
         console.warn(f"left out of the test set: {count:,} documents: {reason}")

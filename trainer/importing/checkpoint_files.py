@@ -65,8 +65,8 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
             console.warn(problem)
     elif sentence:
         console.warn(
-            f"{folder}: vectors of texts are made by encoders alone here; the model is "
-            f"imported as a {checkpoint.config.kind}"
+            f"{folder}: only encoders can embed texts here; the model is imported as a "
+            f"{checkpoint.config.kind}"
         )
         sentence = None
     body = Path(checkpoint.where)
@@ -74,15 +74,15 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     patches = getattr(checkpoint.config, "patches", None)
     if patches and (others := image_differences(body, patches.image_size)):
         console.warn(
-            f"{body / PREPROCESSOR_FILE}: not taken over: {', '.join(others)}. Images "
+            f"{body / PREPROCESSOR_FILE}: not imported: {', '.join(others)}. Images "
             f"are resized to {patches.image_size} pixels by a bilinear filter and "
-            "their values are -1 to 1, so answers are others. Train it on with yours"
+            "scaled to -1 to 1, so predictions differ. Fine-tune it on your images"
         )
     is_scorer = isinstance(checkpoint.objective, PairRegressionConfig)
     if is_scorer and (activation := score_activation(body)):
         console.warn(
-            f"{body}: scores are given without the {activation} that "
-            "sentence-transformers puts them through"
+            f"{body}: scores are returned without the {activation} that "
+            "sentence-transformers applies to them"
         )
     evaluation = EvaluationConfig()
     if not is_encoder:
@@ -111,7 +111,7 @@ def _warn_about(
     """Warns of generation settings that are not imported."""
     if generation.left_out:
         listed = ", ".join(f"{k}={shown(v)}" for k, v in generation.left_out.items())
-        console.warn(f"{generation.where}: not taken over: {listed}")
+        console.warn(f"{generation.where}: not imported: {listed}")
     if tokenizer is None or not isinstance(checkpoint.config, Seq2SeqModelConfig):
         return
     special = tokenizer.special
@@ -119,8 +119,8 @@ def _warn_about(
     if generation.start not in (None, start):
         console.warn(
             f"{checkpoint.where}: decoder_start_token_id={generation.start} is not "
-            f"taken over: answers begin with {tokenizer.pieces[start]!r} ({start}) "
-            "and may be others than before"
+            f"imported: answers begin with {tokenizer.pieces[start]!r} ({start}) "
+            "and may differ from the original model's"
         )
 
 

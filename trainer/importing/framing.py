@@ -55,14 +55,14 @@ def with_framing(
     if special.begin == special.end:  # used at the end only
         if adds_begin and (begin or "add_bos_token" in settings):
             console.warn(
-                f"{settings.where}: add_bos_token is not taken over: one piece begins "
-                "and ends documents, and stands at their ends only"
+                f"{settings.where}: add_bos_token is not imported: the same token "
+                "begins and ends documents, and is added only at their ends"
             )
         adds_begin = True
     if end or settings.flag("add_eos_token", False):
         console.warn(
-            f"{settings.where}: add_eos_token is not taken over: a text that is to be "
-            "written on is not ended"
+            f"{settings.where}: add_eos_token is not imported: a prompt must not end "
+            "with an end token"
         )
     framing = replace(
         tokenizer.framing,
@@ -87,7 +87,7 @@ def _chat_template(folder: Path, settings: HFConfig, console: Console) -> str | 
     """Reads the chat template, from its own file or from `tokenizer_config.json`."""
     if more := sorted((folder / _FURTHER_TEMPLATES).glob("*.jinja")):
         named = ", ".join(file.name for file in more)
-        console.warn(f"{folder / _FURTHER_TEMPLATES}: not taken over: {named}")
+        console.warn(f"{folder / _FURTHER_TEMPLATES}: not imported: {named}")
     file = folder / CHAT_TEMPLATE_FILE
     if file.is_file():
         text = decode_utf8(read_bytes(file), str(file)).removeprefix("\ufeff")
@@ -115,7 +115,7 @@ def _default_template(
     default = named.pop("default", None)
     if named:
         console.warn(
-            f"{settings.where}: chat_template: only `default` is taken over, not "
+            f"{settings.where}: chat_template: only `default` is imported, not "
             f"{', '.join(named)}"
         )
     return default

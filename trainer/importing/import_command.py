@@ -107,12 +107,12 @@ def import_run(
     loaded = None if done else _load(files, config)
     with lock(run_folder):
         if done and (run_folder / RUN_FILE).exists():
-            console.result(f"skipped: the same files made {stage.path} before")
+            console.result(f"skipped: {stage.path} was made from the same files")
             return {**done, "skipped": True}
         if loaded is None:
             loaded = _load(files, config)
         if moved := stage.begin(inputs):
-            console.say(f"what was imported before is now in {moved}")
+            console.say(f"the earlier import is now in {moved}")
         result = _import(loaded, files, config, stage, console)
         result = {"source": str(folder.absolute()), **result}
         keep_edited(run_folder / RUN_FILE, console)
@@ -185,21 +185,21 @@ def _import(
         save_tokenizer(stage.path / TOKENIZER, tokenizer)
     if checkpoint.wrappers:
         parts = ", ".join(checkpoint.wrappers)
-        console.say(f"taken out of the names of the weights: {parts}")
+        console.say(f"prefixes removed from the weights' names: {parts}")
     if left_out:
-        console.say(f"left out, of heads of other objectives: {', '.join(left_out)}")
+        console.say(f"not imported, heads of other objectives: {', '.join(left_out)}")
     if new:
-        console.say(f"new, not in the checkpoint: {', '.join(new)}")
+        console.say(f"newly initialized, not in the checkpoint: {', '.join(new)}")
     kind = config.objective.kind
     if kind in ("classification", "regression"):
         console.say(
-            "it reads one text at a time; if it was trained on pairs of texts, import "
-            f"it with `--set objective.kind=pair_{kind}`"
+            "the model is imported for single texts; if it was trained on pairs, "
+            f"import it with `--set objective.kind=pair_{kind}`"
         )
     if checkpoint.family == "roberta" and traits(config.objective).has_segments:
         console.warn(
-            "between two texts RoBERTa was trained with `</s></s>`, and reads one "
-            "`</s>` here: it answers otherwise than before. Train it on with pairs"
+            "RoBERTa was trained with `</s></s>` between two texts, and gets one "
+            "`</s>` here, so predictions differ. Fine-tune it on pairs"
         )
     exportable = is_ready(config, tokenizer, new, has_vectors=files.has_vectors)
     if exportable:

@@ -80,7 +80,7 @@ def read_sentence_transformer(folder: Path) -> SentenceTransformer | None:
                 pass
             case _:
                 found.refuse_vectors(
-                    f"{file}: the module {name} is not taken over: vectors are those "
+                    f"{file}: the module {name} is not imported: vectors are those "
                     "that it is given"
                 )
     names = [name for name, _ in modules]
@@ -134,14 +134,14 @@ def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
     known: dict[str, _Pooling] = {**_POOLINGS, **_NAMED}
     if not settings.flag("include_prompt", True):
         found.problems.append(
-            f"{settings.where}: include_prompt is not taken over: what is sent before "
+            f"{settings.where}: include_prompt is not imported: what is sent before "
             "a text is pooled with it"
         )
     if len(modes) == 1 and modes[0] in list(known):
         return known[modes[0]]
     found.refuse_vectors(
         f"{settings.where}: {' with '.join(map(str, modes)) or 'no pooling_mode'} is "
-        f"not taken over; known here, one alone: {', '.join(_POOLINGS)}"
+        f"not supported; known here, one alone: {', '.join(_POOLINGS)}"
     )
     return "mean"
 
@@ -152,7 +152,7 @@ def _read_length(found: SentenceTransformer) -> int | None:
         settings = HFConfig.of_file(file)
         if settings.flag("do_lower_case", False):
             found.problems.append(
-                f"{file}: do_lower_case is not taken over: texts are folded as the "
+                f"{file}: do_lower_case is not imported: texts are folded as the "
                 "tokenizer says"
             )
         if "max_seq_length" in settings:

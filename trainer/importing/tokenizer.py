@@ -59,8 +59,8 @@ def read_checkpoint_tokenizer(
         raise  # the tokenizer exists, only its file has not been downloaded
     except UserError as error:
         console.warn(
-            f"no tokenizer is imported: {str(error).rstrip('.')}. Without the one it "
-            "was trained with, the model cannot read text"
+            f"no tokenizer is imported: {str(error).rstrip('.')}. Without its "
+            "tokenizer, the model cannot process text"
         )
         return None
 
@@ -81,16 +81,16 @@ def _warn_of_left_out(
         tokens = added_tokens(parse_json_object(read_bytes(file), str(file)), str(file))
     if silent := _not_found_in_texts(tokens, tokenizer):
         console.warn(
-            f"special tokens are not found in texts, where their letters are ordinary "
-            f"text, nor in what a chat template writes: {_listed(silent)}"
+            f"special tokens that are not recognized in texts or in the output of a "
+            f"chat template, where their letters are ordinary text: {_listed(silent)}"
         )
     left_out = [token for token in tokens if token.content not in pieces]
     if not left_out:
         return
-    reason = "a SentencePiece model is taken as it is"
+    reason = "a SentencePiece model is imported unchanged"
     if all(token.id >= rows for token in left_out):
         reason = f"the weights have no rows beyond {rows - 1:,}"
-    console.warn(f"added tokens are not taken over, for {reason}: {_listed(left_out)}")
+    console.warn(f"added tokens are not imported, as {reason}: {_listed(left_out)}")
 
 
 def _not_found_in_texts(

@@ -32,7 +32,7 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
         if folder.resolve() == own.folder.resolve():
             raise ArtifactError(
                 f"{where}: is this run itself, whose records are read anyway, with "
-                "weight 1. Take it away"
+                "weight 1. Remove it"
             )
         try:
             manifest = read_manifest(folder)

@@ -44,7 +44,7 @@ def memory_advice(
         paths = list_checkpoints(checkpoints)
         left = (
             f"{paths[-1]} is complete: with rematerialize alone the training goes on "
-            "from it, with the others it begins anew"
+            "from it, with the others it starts again"
             if paths
             else "There is no checkpoint yet, so nothing is lost"
         )

@@ -219,6 +219,6 @@ def _check_labels(labels: tuple[str, ...]) -> None:
         raise ConfigError(f"labels={list(labels)}: at least two are needed to choose")
     doubled = [label for label, count in Counter(labels).items() if count > 1]
     if doubled:
-        raise ConfigError(f"labels={list(labels)}: {doubled[0]!r} stands there twice")
+        raise ConfigError(f"labels={list(labels)}: {doubled[0]!r} occurs twice")
     if "" in labels:
         raise ConfigError(f"labels={list(labels)}: a label needs a name")

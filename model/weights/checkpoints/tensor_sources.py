@@ -81,7 +81,7 @@ class SafetensorsSource:
         if twice := sorted(self._places.keys() & names):
             raise ArtifactError(
                 f"{path}: has {twice[0]}, as another file of the checkpoint has, and "
-                "they may differ. Take the file away that is not of this checkpoint"
+                "they may differ. Remove the file that is not part of this checkpoint"
             )
         self._places |= dict.fromkeys(names, file)
 
@@ -140,7 +140,7 @@ def _refuse_two_models(folder: Path, paths: Collection[Path]) -> None:
     if folder / SINGLE not in paths:
         raise ArtifactError(
             f"{folder}: has {SINGLE}, and {INDEX} names other files, each a model of "
-            "its own. Take those away that are not to be read"
+            "its own. Remove those that are not to be read"
         )
 
 
@@ -188,7 +188,7 @@ def _single(folder: Path) -> Path:
             f"nor {INDEX} that says which belong together"
         )
     refuse_pickles(folder)
-    raise ArtifactError(f"{folder}: holds no {SINGLE} and no {INDEX}")
+    raise ArtifactError(f"{folder}: contains no {SINGLE} and no {INDEX}")
 
 
 def refuse_pickles(folder: Path) -> None:

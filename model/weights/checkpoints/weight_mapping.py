@@ -137,7 +137,7 @@ def link(
         listed = "\n".join(f"  {path} {shapes[path]}" for path in homeless)
         raise ArtifactError(
             f"{where}: has no name for these weights of the model:\n{listed}\n"
-            "Take the part of the model away that they belong to"
+            "Remove the part of the model that they belong to"
         )
     return links
 

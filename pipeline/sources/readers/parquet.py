@@ -77,7 +77,7 @@ def _row_group(
                 row += 1
     except _DAMAGE as error:
         if "decrypt" in str(error):
-            what = f"write it anew without encryption; {_first_line(error)}"
+            what = f"write it again without encryption; {_first_line(error)}"
             raise BrokenFile("encrypted Parquet column", what, first) from error
         # The sizes of the columns are not read: with a damaged footer or encrypted
         # columns, that would abort the process.

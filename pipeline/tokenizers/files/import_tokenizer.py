@@ -101,13 +101,13 @@ def import_tokenizer(
     if not is_text_vocabulary and not (lowercase is strip_accents is None):
         raise ConfigError(
             f"lowercase and strip_accents are for a vocab.txt, but {file} is not one: "
-            "it says itself how text is normalised. Take them away"
+            "it says itself how text is normalised. Remove them"
         )
     is_sentence_piece = file.suffix in _SENTENCE_PIECE_SUFFIXES
     if num_sentinels and not is_sentence_piece:
         raise ConfigError(
             f"num_sentinels={num_sentinels} is for a SentencePiece model, but {file} "
-            "is not one: the ids after its own would be of nothing. Take it away"
+            "is not one: the ids after its own would be of nothing. Remove it"
         )
     if file.name == METADATA_FILE:
         return read_tokenizer(file.parent).model
@@ -145,7 +145,7 @@ def _file_in(folder: Path) -> Path:
     for file in (*models, *(folder / name for name in names)):
         if file.is_file():
             return file
-    raise ArtifactError(f"{folder}: holds no tokenizer; expected {_KNOWN}")
+    raise ArtifactError(f"{folder}: contains no tokenizer; expected {_KNOWN}")
 
 
 def _is_in_pair(file: Path) -> bool:

@@ -155,7 +155,7 @@ class Servable:
         """
         session = self._session
         if session is None:
-            raise StatusError(StatusCode.UNAVAILABLE, "The version is let go")
+            raise StatusError(StatusCode.UNAVAILABLE, "The version is being unloaded")
         try:
             feeds = zip(map(self._handle, fed), values, strict=True)
             fetches = [self._handle(name) for name in fetched]

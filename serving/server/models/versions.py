@@ -248,7 +248,7 @@ class Model:
             _log.error("%s: version %d: %s", self.name, number, failure.message)
         else:
             _log.info(
-                "%s: version %d answers (%.1f s)",
+                "%s: version %d is available (%.1f s)",
                 self.name,
                 number,
                 time.monotonic() - began,
@@ -268,7 +268,7 @@ class Model:
             with self._lock:
                 version.state = State.END
                 version.attempts = 0
-            _log.info("%s: version %d is let go", self.name, number)
+            _log.info("%s: version %d is unloaded", self.name, number)
 
         if at_once:
             close()

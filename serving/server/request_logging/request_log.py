@@ -170,7 +170,7 @@ class RequestLog:
             sink.again = time.monotonic() + self._retry_seconds
             if not sink.refused:
                 _log.warning(
-                    "%s: requests are not written down: %s",
+                    "%s: requests are not logged: %s",
                     model,
                     os_problem(error) or error,
                 )
@@ -180,6 +180,6 @@ class RequestLog:
             _log.exception("%s: a request cannot be written down", model)
             return False
         if sink.refused:
-            _log.info("%s: requests are written down again", model)
+            _log.info("%s: requests are logged again", model)
         sink.refused = False
         return True

@@ -163,7 +163,7 @@ class ContinuousBatch:
             if coming:
                 self._try(lambda streams=coming: self._begin(streams), coming)
             self._try(self._go_on)
-        closed = StatusError(StatusCode.UNAVAILABLE, "The version is let go")
+        closed = StatusError(StatusCode.UNAVAILABLE, "The version is being unloaded")
         for stream in [*self._rows, *self._waiting]:
             stream.fail(closed)
 

@@ -109,7 +109,7 @@ def test_model_that_is_left_out_has_its_place_at_the_objective() -> None:
         (
             TEXTS + "model:\n  patches: {image_size: 64}\n",
             "f:6: model.patches: the model reads images, and the records of "
-            "objective.kind=masked are texts. Take `patches` away",
+            "objective.kind=masked are texts. Remove `patches`",
         ),
         (
             IMAGES + CLASSES,

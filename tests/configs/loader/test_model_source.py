@@ -111,7 +111,7 @@ def test_keys_of_the_command_line_are_over_a_preset_in_any_order() -> None:
          "with objective.kind=classification"),
         ("model:\n  init_from: runs/there\n  preset: bert_base", "my.yaml:6: "
          "model.preset: names a whole model, as does `init_from: runs/there` "
-         "(my.yaml:5). Take one of them away."),
+         "(my.yaml:5). Remove one of them."),
     ],
 )  # fmt: skip
 def test_presets_that_are_refused(addition: str, message: str) -> None:
@@ -260,18 +260,18 @@ FROM = "model: {init_from: runs/there}\n"
         ("model: {init_from: ''}", "my.yaml:4: model.init_from: '': expected a path"),
         ("model:\n  init_from: runs/there\n  num_layers: 6", "my.yaml:6: "
          "model.num_layers: 3 there, 6 here: model.init_from=runs/there takes the "
-         "weights of that run's model, which these keys change. Take them away; only "
+         "weights of that run's model, which these keys change. Remove them; only "
          "dropout, initializer and pooler may differ"),
         ("model: {init_from: runs/there, max_sequence_length: 256}", "my.yaml:4: "
          "model.max_sequence_length: 128 there, 256 here"),
         (FROM + "training: {steps: 5, init_from: runs/other}", "my.yaml:4: "
          "model.init_from: a training begins once, and `training.init_from` is the "
-         "older spelling of the same (my.yaml:5). Take one of them away."),
+         "older spelling of the same (my.yaml:5). Remove one of them."),
         (FROM + "training: {steps: 5, initial_weights: a.h5}", "my.yaml:4: training: "
          "init_from=runs/there and initial_weights=a.h5: a training begins once."),
-        (FROM + "tokenizer: {kind: byte_bpe}", "my.yaml:5: tokenizer.kind: a tokenizer "
-         "that is learned anew gives other ids than that of runs/there, which "
-         "model.init_from brings (my.yaml:4). Take `tokenizer` away."),
+        (FROM + "tokenizer: {kind: byte_bpe}", "my.yaml:5: tokenizer.kind: a newly "
+         "trained tokenizer gives other ids than that of runs/there, which "
+         "model.init_from brings (my.yaml:4). Remove `tokenizer`."),
         (FROM + "training: {batch_size: 5}", "training.steps: this required key is m"),
     ],
 )  # fmt: skip

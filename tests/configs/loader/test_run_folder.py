@@ -271,7 +271,7 @@ def test_require_refuses_by_name(stage):
         "  tokenizer.vocabulary_size: 4096 there, 8192 here\n"
         '  export.tflite: nothing there, ["float32"] here\n'
         "  data.limit: 5 there, nothing here\n"
-        f"Make it anew (the old one is kept): {COMMAND}"
+        f"Make it again (the old one is kept): {COMMAND}"
     )
 
 

@@ -36,7 +36,7 @@ WRONG_KEYS = {
 WRONG_VALUES = {
     "seed: four": "run.yaml:5: seed: expected a whole number, found the text 'four'.",
     "seed: true": "run.yaml:5: seed: expected a whole number, found true.",
-    "seed: '4'": "a whole number, found the text '4'. Take the quotes away: 4.",
+    "seed: '4'": "a whole number, found the text '4'. Remove the quotes: 4.",
     "seed: 4.0": "expected a whole number, found the number 4.0. Write 4.",
     "seed: 007": "expected a whole number, found the text '007'.",
     "seed: [4]": "run.yaml:5: seed: expected a whole number, found a list.",
@@ -47,7 +47,7 @@ WRONG_VALUES = {
     "model: {dropout: 1}": "1.0 is out of range: it must be from 0.0 to 0.99.",
     "model: {dropout: yes}": "model.dropout: expected a number, found the text 'yes'.",
     "model: {dropout: true}": "model.dropout: expected a number, found true.",
-    "model: {dropout: '0.1'}": "found the text '0.1'. Take the quotes away: 0.1.",
+    "model: {dropout: '0.1'}": "found the text '0.1'. Remove the quotes: 0.1.",
     "model: {dropout: .nan}": "model.dropout: the number .nan is not finite.",
     "model: {dropout: -.inf}": "model.dropout: the number -.inf is not finite.",
     "model: {dropout: 1e999}": "model.dropout: the number 1e999 is not finite.",
@@ -76,7 +76,7 @@ WRONG_KINDS = {
     "values), found the text 'sinusoidal'. Write {kind: sinusoidal}.",
     "model:\n  position:\n    max_wavelength: 3": "run.yaml:7: model.position."
     "max_wavelength: is a key of kind 'sinusoidal', but the kind here is 'learned' "
-    "(the default). Write `kind: sinusoidal`, or take this key away.",
+    "(the default). Write `kind: sinusoidal`, or remove this key.",
 }
 BROKEN_RULES = {
     "model:\n  attention:\n    num_heads: 3": "run.yaml:7: model: hidden_dim=256 is "
@@ -176,8 +176,8 @@ def test_override_that_is_wrong(override, message):
 def test_override_of_a_place_that_a_list_does_not_have(place):
     text = SMALL + 'export:\n  examples: ["[MASK]", "a [MASK]"]\n'
     assert error_of(text, f"export.examples.{place}=b") == (
-        f"--set export.examples.{place}=b: export.examples: {place!r} is no place in "
-        "the list that stands there (run.yaml:6). It has 2, counted from 0."
+        f"--set export.examples.{place}=b: export.examples: {place!r} is not an "
+        "index of the list (run.yaml:6). It has 2, counted from 0."
     )
 
 
@@ -187,6 +187,6 @@ def test_override_of_a_kind_does_not_drop_keys_in_silence():
     assert error_of(text, override) == (
         "run.yaml:8: model.position.max_wavelength: is a key of kind 'sinusoidal', but "
         "the kind here is 'learned' (--set model.position.kind=learned). Write `kind: "
-        "sinusoidal`, or take this key away. --set 'model.position={kind: learned}' "
+        "sinusoidal`, or remove this key. --set 'model.position={kind: learned}' "
         "replaces the whole section."
     )

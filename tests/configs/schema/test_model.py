@@ -152,7 +152,7 @@ PAIRS = {
     "global tokens without a window": (
         ["attention:", "  kind: full", "  num_global_tokens: 1"],
         "f:6: model.attention.num_global_tokens: is a key of kind 'global_window', but "
-        "the kind here is 'full' (f:5). Write `kind: global_window`, or take",
+        "the kind here is 'full' (f:5). Write `kind: global_window`, or remo",
     ),
     "global tokens on a plain window": (
         ["attention: {kind: sliding_window, num_global_tokens: 1}"],

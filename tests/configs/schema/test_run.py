@@ -36,7 +36,7 @@ IMAGES = "name: rules\ndata: {source: {kind: images, path: x}}\n"
                 "training={steps: 9000, label_smoothing: 0.1}",
             ],
             r"training.label_smoothing=0.1 is about the scores of classes, and "
-            r"objective.kind=regression predicts a number. Take it away",
+            r"objective.kind=regression predicts a number. Remove it",
         ),
         (
             TEXT,

@@ -15,7 +15,7 @@ from transbeam.configs.schema.objectives.supervised import (
     [
         (("only",), r"labels=\['only'\]: at least two"),
         ((), r"labels=\[\]: at least two"),
-        (("a", "b", "a"), "'a' stands there twice"),
+        (("a", "b", "a"), "'a' occurs twice"),
         (("a", ""), "a label needs a name"),
     ],
 )

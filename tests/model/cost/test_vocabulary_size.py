@@ -95,7 +95,7 @@ def test_sentence_pieces_and_sentinels(tmp_path):
 def test_no_files(tmp_path):
     with pytest.raises(ConfigError, match=r"no such file .* --vocabulary-size"):
         pretrained(tmp_path / "gone")
-    with pytest.raises(ConfigError, match="holds no tokenizer"):
+    with pytest.raises(ConfigError, match="contains no tokenizer"):
         pretrained(tmp_path)
 
 

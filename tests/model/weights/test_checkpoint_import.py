@@ -257,7 +257,7 @@ def test_nothing_there(tmp_path):
     assert "no such folder. Nothing is downloaded" in refusal(tmp_path / "nowhere")
     (tmp_path / "model").write_bytes(b"")
     assert "is a file. Give the folder it is in" in refusal(tmp_path / "model")
-    assert f"{tmp_path}: holds no checkpoint; expected config.json with model" in (
+    assert f"{tmp_path}: contains no checkpoint; expected config.json with model" in (
         refusal(tmp_path)
     )
     (tmp_path / "config.json").mkdir()

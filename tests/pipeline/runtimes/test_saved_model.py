@@ -40,6 +40,6 @@ def test_what_cannot_be_loaded(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"nothing")
     for read in (SavedModelRunner, read_signatures):
         with pytest.raises(
-            ArtifactError, match=r"as a SavedModel.* Move .* away and export it anew"
+            ArtifactError, match=r"as a SavedModel.* Move .* away and export it again"
         ):
             read(tmp_path)

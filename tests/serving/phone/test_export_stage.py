@@ -475,7 +475,7 @@ def test_no_wordpiece_is_put_into_a_file(refused, tmp_path):
     path = str(made / "data/tokenizer")
     told = refused(replace(config, tokenizer=PretrainedConfig(path=path)), spoil)
     assert "the tokenizer that tokenizer.path names has no ops that TFLite" in told
-    assert "expected a WordPiece. Take the key away: the tokenizer in Kotlin" in told
+    assert "expected a WordPiece. Remove the key: the tokenizer in Kotlin" in told
 
 
 def test_the_help_tells_of_both_targets(capsys):

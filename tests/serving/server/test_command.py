@@ -50,7 +50,7 @@ def test_told_to_stop_it_answers_what_it_began(half_plus_two, tmp_path, number):
         assert answers == [question.answer]
         _, told = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "All requests are answered. Stopped." in told
+    assert "Stopped after all requests were answered." in told
     with pytest.raises(urllib.error.URLError):
         ask(address, {"instances": [1.0]})
 
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken(server, half_plus_two, capsys):
 
 def test_a_dry_run_tells_what_would_answer(half_plus_two, capsys):
     assert main(["serve", "--model", str(half_plus_two), "--dry-run"]) == 0
-    assert f"{NAME}: version 123 would answer" in capsys.readouterr().out
+    assert f"{NAME}: version 123 is ready to serve" in capsys.readouterr().out
 
 
 def test_a_dry_run_fails_for_one_version_that_would_not(tmp_path, capsys):
@@ -175,7 +175,7 @@ def test_one_version_alone(tmp_path, capsys):
     told = capsys.readouterr().out
     assert f"REST  {addresses.rest}/v1/models/{NAME}\n" in told
     assert f"gRPC  {addresses.grpc}\n" in told
-    assert told.endswith("All requests are answered. Stopped.\n")
+    assert told.endswith("Stopped after all requests were answered.\n")
 
 
 def test_several_models_by_their_configuration(half_plus_two, tmp_path, capsys):

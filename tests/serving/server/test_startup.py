@@ -177,6 +177,6 @@ def test_told_to_stop_it_ends_at_once(tmp_path, number):
             process.send_signal(number)
             # Less than the patience with storage, and far less than for ever.
             assert process.wait(9) == 0
-            assert "Stopped while models were loaded." in "".join(lines)
+            assert "Stopped during the loading of models." in "".join(lines)
         finally:
             process.kill()

@@ -177,7 +177,7 @@ def test_further_templates_are_named(tmp_path, capsys):
     (folder / "additional_chat_templates/tool_use.jinja").write_text("{{ tools }}")
     assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "additional_chat_templates: not taken over: tool_use.jinja" in said
+    assert "additional_chat_templates: not imported: tool_use.jinja" in said
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_another_piece_that_answers_begin_with(tmp_path, capsys, start, is_said)
     say(folder, "generation_config.json", decoder_start_token_id=start)
     assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    asked = "decoder_start_token_id=5 is not taken over: answers begin with '<pad>' (0)"
+    asked = "decoder_start_token_id=5 is not imported: answers begin with '<pad>' (0)"
     assert (asked in said) == is_said
 
 
@@ -235,10 +235,10 @@ def test_what_cannot_be_taken_over_is_said(tmp_path, capsys):
     code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
     assert code == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "generation_config.json: not taken over: typical_p=0.5" in said
+    assert "generation_config.json: not imported: typical_p=0.5" in said
     assert "none of the 259 pieces has the id 9999, so it ends no text" in said
-    assert "add_bos_token is not taken over" in said
-    assert "add_eos_token is not taken over" in said
+    assert "add_bos_token is not imported" in said
+    assert "add_eos_token is not imported" in said
 
 
 @pytest.mark.parametrize(

@@ -56,4 +56,4 @@ def test_the_import_says_it(tmp_path, capsys):
     (folder / "preprocessor_config.json").write_text(told)
     assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "preprocessor_config.json: not taken over: image_std=[0.229, 0.224," in said
+    assert "preprocessor_config.json: not imported: image_std=[0.229, 0.224," in said

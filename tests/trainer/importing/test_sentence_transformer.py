@@ -186,7 +186,7 @@ def test_the_prompt_that_is_put_before_all_texts_is_named(tmp_path):
         '{"pooling_mode": "mean", "include_prompt": false}'
     )
     pooled, put_before = read_sentence_transformer(folder).problems
-    assert "include_prompt is not taken over" in pooled
+    assert "include_prompt is not imported" in pooled
     assert put_before.endswith("query='query: ' (query where none is named)")
 
 
@@ -218,7 +218,7 @@ def test_several_named_modes(tmp_path, mode, pooled):
     found = read_sentence_transformer(folder)
     if pooled is None:
         assert found.changes_vectors
-        assert "config.json: cls with mean is not taken over" in found.problems[0]
+        assert "config.json: cls with mean is not imported" in found.problems[0]
     else:
         assert found.export.embedding_pooling == pooled
 

@@ -84,7 +84,7 @@ def test_a_schedule_that_ends_is_refused_with_the_ways_out(trained) -> None:
         f"{folder}/training: its 4 steps are done, and the learning rate went down to "
         "their end (training.schedule.kind=cosine): going on to 7 would not give what "
         "so many steps in one go give. Instead, either\n"
-        f"  train all 7 anew: rename {folder}/training first, and it is kept;\n"
+        f"  retrain all 7: rename {folder}/training first, and it is kept;\n"
         "  or begin another run with its weights, for 3 steps: --run OTHER --set "
         f"model.init_from={folder} --set training.steps=3;\n"
         "  or leave training.steps=4. With a schedule of the kinds constant, "

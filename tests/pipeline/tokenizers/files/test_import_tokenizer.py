@@ -304,7 +304,7 @@ def test_half_of_a_pair_is_refused(tmp_path, missing):
 
 
 def test_what_is_no_tokenizer_is_refused(tmp_path):
-    with pytest.raises(ArtifactError, match="holds no tokenizer; expected"):
+    with pytest.raises(ArtifactError, match="contains no tokenizer; expected"):
         import_tokenizer(tmp_path)
     with pytest.raises(ArtifactError, match="no such file or folder"):
         import_tokenizer(tmp_path / "nothing")

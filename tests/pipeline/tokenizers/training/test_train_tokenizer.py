@@ -134,7 +134,7 @@ def test_a_pretrained_tokenizer_that_is_not_there(tmp_path):
     with pytest.raises(ArtifactError, match="nowhere: no such file or folder"):
         brought_along(config)
     (tmp_path / "nowhere").mkdir()
-    with pytest.raises(ArtifactError, match="nowhere: holds no tokenizer"):
+    with pytest.raises(ArtifactError, match="nowhere: contains no tokenizer"):
         brought_along(config)
     with pytest.raises(ConfigError, match="path: is empty"):
         PretrainedConfig(path="")

@@ -583,5 +583,5 @@ def test_a_folder_without_a_model_or_with_a_damaged_one_is_refused(
     with pytest.raises(ArtifactError, match=r"no model_float32\.tflite nor another"):
         write_handover(trained, tmp_path)
     (tmp_path / "model_float32.tflite").write_bytes(b"damaged")
-    with pytest.raises(ArtifactError, match="Remove it, then export it anew"):
+    with pytest.raises(ArtifactError, match="Remove it, then export it again"):
         write_handover(trained, tmp_path)

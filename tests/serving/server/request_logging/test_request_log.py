@@ -207,7 +207,7 @@ def test_a_disk_that_refuses_is_told_of_once_and_asked_again(
     until(offered_in_vain)
     [(level, message)] = told()
     assert level == "WARNING"
-    assert message.startswith("demo: requests are not written down: ")
+    assert message.startswith("demo: requests are not logged: ")
     assert "No such file" in message
     (tmp_path / "logs").mkdir()
 
@@ -216,7 +216,7 @@ def test_a_disk_that_refuses_is_told_of_once_and_asked_again(
         return counted(metrics, "written") >= 3
 
     until(offered)
-    assert told()[1:] == [("INFO", "demo: requests are written down again")]
+    assert told()[1:] == [("INFO", "demo: requests are logged again")]
     log.close()
     assert set(numbers(tmp_path / "logs")) <= {1, 2}
 
@@ -236,7 +236,7 @@ def test_while_a_disk_refuses_it_is_left_alone(begin, monkeypatch, metrics, told
     assert len(tried) == 1
     assert counted(metrics, "dropped") == 20
     assert [message for _, message in told()] == [
-        "demo: requests are not written down: no space is left on the disk. Free "
+        "demo: requests are not logged: no space is left on the disk. Free "
         "some, or choose another folder"
     ]
 
