@@ -23,7 +23,7 @@ class Answering:
         )
 
     def seconds(self, *question: object) -> float:
-        """What it answers.
+        """Answers of a model.
 
         Raises:
             SystemExit: It has ended.

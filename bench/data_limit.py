@@ -1,4 +1,4 @@
-"""How near the data job comes to the least that its work takes.
+"""Compares the data job with a lower bound: the same work without a framework.
 
     python -m bench.data_limit TEXT [--megabytes 32] [--pieces N] [--rounds N]
 

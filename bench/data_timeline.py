@@ -1,4 +1,4 @@
-"""Where the time of the data job goes, step by step.
+"""Timeline of the data job, step by step.
 
     python -m bench.data_timeline TEXT [--megabytes 32] [--pieces N] [--rounds N]
 

@@ -1,4 +1,4 @@
-"""What token number n costs: with the cache, and read anew without it.
+"""Time of the n-th token, with the cache and without it.
 
     python -m bench.decoding
 
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def seconds(work: Callable[[tf.Tensor], object], token_ids: tf.Tensor) -> float:
-    """What one call takes."""
+    """Measures the time of one call."""
     began = time.perf_counter()
     tf.nest.map_structure(np.asarray, work(token_ids))
     return time.perf_counter() - began

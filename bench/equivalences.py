@@ -1,4 +1,4 @@
-"""What must not make a difference, and how much it does: measured by the tests.
+"""Largest differences that the equivalence tests measure.
 
     python -m bench.equivalences
     KERAS_BACKEND=jax python -m bench.equivalences

@@ -49,7 +49,7 @@ class Cluster:
     processes: dict[str, subprocess.Popen[bytes]]
 
     def options(self) -> list[str]:
-        """What Beam has to be told besides `--runner=FlinkRunner`.
+        """Beam's options in addition to `--runner=FlinkRunner`.
 
         With half of the slots, the job still fits when a task manager is lost.
         """
@@ -63,7 +63,7 @@ class Cluster:
         ]
 
     def get(self, path: str) -> dict:
-        """What the job manager answers to a request such as `jobs/overview`."""
+        """Returns the job manager's response to a request such as `jobs/overview`."""
         with urllib.request.urlopen(f"http://localhost:{REST}/{path}", timeout=5) as it:
             return json.load(it)
 

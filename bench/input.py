@@ -83,7 +83,7 @@ def _records(folder: Path, work: Mapping[str, Any], packages: list[str]) -> Data
 
 @dataclass(frozen=True)
 class Round:
-    """What one epoch took: from the first batch on, in seconds of the clock and CPU."""
+    """Wall and CPU seconds of one epoch, from the first batch on."""
 
     records: int
     tokens: int

@@ -1,4 +1,4 @@
-"""What learning a tokenizer costs in the data job, against the Rust trainers.
+"""Time of tokenizer training in the data job, against the Rust trainers.
 
     python -m bench.learning TEXT [--megabytes 32] [--pieces N] [--rounds N]
 

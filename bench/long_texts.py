@@ -1,4 +1,4 @@
-"""What a text costs by its length: `python -m bench.long_texts`.
+"""Latency of a text by its length: `python -m bench.long_texts`.
 
 Each task's default signature is asked, in a session as the server's, about one text of
 1 KB, 10 KB, … and 4 MB; of a task that takes two texts each is the long one in turn.

@@ -1,4 +1,4 @@
-"""What a function does, by its name alone: the guess that a model has to beat.
+"""A baseline for summaries of functions: the function's name as a sentence.
 
     python -m bench.name_baseline RUN/evaluation/validation/answers.jsonl
 

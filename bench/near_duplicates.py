@@ -1,4 +1,4 @@
-"""How many near duplicates are found: `python -m bench.near_duplicates`.
+"""Recall of near duplicates: `python -m bench.near_duplicates`.
 
 Locality-sensitive hashing against every pair's true similarity, on the docstrings of
 TensorFlow, which repeat each other a great deal, and on pairs made to be of a certain
@@ -130,7 +130,7 @@ def _share(among: np.ndarray) -> str:
 
 
 def _direct(pairs: np.ndarray, evaluation: np.ndarray, training: np.ndarray) -> int:
-    """How many evaluation documents are in a pair with a training document."""
+    """Counts evaluation documents that are in a pair with a training document."""
     left, right = pairs.T
     leaks = [left[evaluation[left] & training[right]]]
     leaks.append(right[evaluation[right] & training[left]])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pair:
-    """What was measured.
+    """Measurements of a pair.
 
     Attributes:
         work: What was done.

@@ -1,4 +1,4 @@
-"""What BERT-base's time on a phone's runtime is made of, in float32.
+"""Time of the parts of BERT-base on a phone's runtime, in float32.
 
     python -m bench.phone_parts [--threads 2] [--rounds 5]
 

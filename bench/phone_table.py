@@ -1,4 +1,4 @@
-"""What the files of `RUN/phone` cost and lose, and how each runtime agrees with Keras.
+"""Size, latency and loss of the files of `RUN/phone`, and parity by runtime.
 
     python -m bench.phone_table RUN ... [--phone-python PATH]
 
@@ -77,7 +77,7 @@ def cells_of(
     variant: str,
     python: Path | None,
 ) -> list[str]:
-    """What stands behind the names of the run and the variant."""
+    """Returns the cells after the names of the run and the variant."""
     file = run / "phone" / Path(stage["tflite"][variant]["path"]).name
     signature, length = timed(trained)
     times = measure_latencies(file, signature, length)
@@ -93,7 +93,7 @@ def cells_of(
 
 
 def timed(trained: TrainedRun) -> tuple[str, int]:
-    """What is called: a whole text, or one token of a text that is written."""
+    """Returns the timed call: a whole text, or one token of a generated text."""
     endpoints = make_signature_task(trained).phone_endpoints()
     if DECODE in endpoints:
         return DECODE, 1
@@ -120,7 +120,7 @@ def agreement(rows: list[dict[str, Any]], form: str) -> str:
 def client(
     run: Path, trained: TrainedRun, variant: str, file: Path, python: Path
 ) -> str:
-    """What another runtime says of validation texts, if there is a file for it."""
+    """Compares another runtime with Keras on validation texts, if it has a file."""
     bundle = run / "phone" / bundle_name(variant)
     packed = run / "phone" / file_name(variant, MEDIAPIPE)
     if bundle.exists():
@@ -131,7 +131,7 @@ def client(
 
 
 def of_mediapipe(run: Path, trained: TrainedRun, packed: Path, python: Path) -> str:
-    """How often its first label is Keras's, or how near its vectors are."""
+    """Share of equal first labels, or the similarity of vectors."""
     name = MEDIAPIPE_CLIENTS[trained.config.objective.kind]
     texts, expected = keras_says(run, name)
     question = {"client": name, "file": str(packed), "texts": texts}
@@ -169,7 +169,7 @@ def keras_says(run: Path, client: str) -> tuple[list[str], np.ndarray]:
 def of_litert_lm(
     run: Path, trained: TrainedRun, file: Path, bundle: Path, python: Path
 ) -> str:
-    """How many texts it writes as our own loop does with the plain file."""
+    """Counts texts equal to those of our own loop with the plain file."""
     writer, special = PhoneWriter(TFLiteRunner(file)), trained.tokenizer.special
     ends = [] if special.end is None else [special.end]
     begins = [] if special.begin in (None, special.end) else [special.begin]

@@ -71,7 +71,7 @@ def multiplier(dtype: str) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def seconds(multiply: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> float:
-    """What some calls take, to the end of the last."""
+    """Measures the time of some calls, to the end of the last."""
     began = time.perf_counter()
     for _ in range(CALLS):
         multiply(x).numpy()

@@ -135,7 +135,7 @@ def write_documents(batch: Batch, path: Path) -> int:
 
 
 def sizes_of(run: RunConfig, vocabulary_size: int) -> list[object]:
-    """What the peer's command line wants to know."""
+    """Arguments of the peer's command line."""
     model = run.model
     if not isinstance(model, DecoderConfig | Seq2SeqModelConfig):
         raise SystemExit(f"{run.name}: expected a decoder or seq2seq model")

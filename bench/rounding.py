@@ -1,4 +1,4 @@
-"""What files of 4 bits lose, rounded in two ways: `python -m bench.rounding RUN ...`.
+"""Loss of 4-bit files with two roundings: `python -m bench.rounding RUN ...`.
 
 Of trained runs: by the gate's measure, in both ways that phones run a file, what is
 lost with each weight rounded to the nearest step, as AI Edge Quantizer does, and with

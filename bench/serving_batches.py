@@ -1,4 +1,4 @@
-"""What batches save a server: `python -m bench.serving_batches VOCABULARY`.
+"""Effect of batching on a server: `python -m bench.serving_batches VOCABULARY`.
 
 A BERT classifier with weights at random behind `transbeam serve`, with batches and
 without, each a process of its own; 32 clients ask one of the two at a time, in turns.

@@ -1,4 +1,4 @@
-"""What the server adds to a request: `python -m bench.serving_overhead [MODEL]`.
+"""Overhead of the server per request: `python -m bench.serving_overhead [MODEL]`.
 
 The same request to the session that holds the model, in this process; to a server in a
 process of its own, over REST and over gRPC, as bytes that are ready to be sent and
@@ -181,7 +181,7 @@ def timed(call: Call, requests: int) -> tuple[float, float]:
 
 
 def empty_servers() -> None:
-    """What answers nothing, as fast as the libraries can."""
+    """Servers with empty responses, as fast as the libraries can be."""
     import uvicorn
     from starlette.applications import Starlette
     from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""How well words of raw text are found, against a treebank's.
+"""Accuracy of word splitting in raw text, against a treebank.
 
     python -m bench.splitting TREEBANK.conllu[.gz]
 
@@ -57,7 +57,7 @@ def sentences(lines: Iterator[str]) -> Iterator[tuple[str, Spans]]:
 
 
 def places(text: str, words: list[str]) -> Spans:
-    """Where words are in a text; nothing if they are not all there in order.
+    """Offsets of words in a text; empty if they are not all in it, in order.
 
     Example:
     >>> sorted(places("It rains.", ["It", "rains", "."]))

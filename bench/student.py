@@ -1,4 +1,4 @@
-"""How much faster a student answers than its teacher.
+"""Speed of a student relative to its teacher.
 
     python -m bench.student STUDENT TEACHER [--rounds 7] [--batch 1 32]
 

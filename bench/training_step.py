@@ -44,7 +44,7 @@ Step = Callable[[], float]  # seconds
 
 @dataclass(frozen=True)
 class Work:
-    """What a step is taken of."""
+    """Sizes and settings of a training step."""
 
     task: str
     layers: int

@@ -1,4 +1,4 @@
-"""What all tests share: quiet libraries, patient hypothesis, small runs."""
+"""Shared by all tests: quiet libraries, patient hypothesis, small runs."""
 
 import gc
 import os

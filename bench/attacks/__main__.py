@@ -32,7 +32,7 @@ TIMES = "p50", "p99"
 
 @dataclass(frozen=True)
 class Found:
-    """What became of some time.
+    """Outcome of a period under attack.
 
     Attributes:
         good: The good requests.
@@ -132,7 +132,7 @@ class Watch:
         self._clients = GoodClients(at["rest"], rate)
 
     def during(self, attacks: Sequence[str], seconds: float) -> Found:
-        """What becomes of some seconds under some attacks."""
+        """Measures good requests during some seconds under attack."""
         peak = [0.0]
         over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What is done to a server, each at a rate that is said.
+"""Attacks on a server, each at a given rate.
 
 Each attack is done again and again by a thread, until it is told to stop; it tells what
 became of it, in a word: a status, or that the connection was closed.
@@ -34,7 +34,7 @@ _LETTING_GO = 2.0  # seconds until one that is told to stop has told what it got
 
 @dataclass(frozen=True)
 class Victim:
-    """Where a server listens, and what it serves.
+    """The addresses and the model of the attacked server.
 
     Attributes:
         rest: `HOST:PORT`.

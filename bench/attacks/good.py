@@ -17,7 +17,7 @@ STREAMS = 10  # questions to one stream
 
 @dataclass(frozen=True)
 class Good:
-    """What became of good requests.
+    """Outcomes of good requests.
 
     Attributes:
         samples: Of questions, and of streams.

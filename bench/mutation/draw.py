@@ -107,7 +107,7 @@ class Mutant:
     after: str
 
     def fits(self, root: Path) -> bool:
-        """Whether the file below a root still has the code, and in its place."""
+        """Returns whether the file below a root still has the code at its position."""
         file, before = root / self.path, self.before.encode()
         return file.is_file() and file.read_bytes().startswith(before, self.start)
 

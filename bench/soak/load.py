@@ -15,7 +15,7 @@ TOLERANCE = 1e-4  # a batch of another size rounds in other places
 
 @dataclass
 class Tally:
-    """What became of requests.
+    """Outcomes of requests.
 
     Attributes:
         asked: By kind.
@@ -76,7 +76,7 @@ class Load:
 
 
 def agree(one: Answer, other: Answer) -> bool:
-    """Whether two answers to a question are the same.
+    """Returns whether two answers to a question are the same.
 
     What is as wide as the longest of a batch needs is compared where both have it; how
     much of it counts is an output of its own.

@@ -1,4 +1,4 @@
-"""What a soak asks: good requests, bad ones, and those of clients that leave."""
+"""Requests of a soak test: good ones, bad ones, and those of clients that leave."""
 
 import http.client
 import json
@@ -52,7 +52,7 @@ Ask = Callable[[Random], Found]
 
 @dataclass
 class Questions:
-    """What one model can be asked.
+    """The requests for one model.
 
     Attributes:
         model: Its name.

@@ -23,7 +23,7 @@ CALM = 10.0  # seconds from the last request to the last sample
 
 @dataclass(frozen=True)
 class Soak:
-    """What was found.
+    """Results of a soak test.
 
     Attributes:
         samples: Of the process: before the first request, again and again, and when all

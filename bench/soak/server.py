@@ -54,7 +54,7 @@ class Server:
         self._began = time.monotonic()
 
     def sample(self) -> Sample:
-        """What it takes now."""
+        """Samples the server's memory, threads and file descriptors."""
         folder = Path("/proc", str(self.process))
         lines = (folder / "status").read_text().splitlines()
         status = dict(line.split(":\t", 1) for line in lines)

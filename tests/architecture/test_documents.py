@@ -1,4 +1,4 @@
-"""What the documents say about the project is there."""
+"""Files, configurations and commands named in the documents exist."""
 
 import re
 import subprocess

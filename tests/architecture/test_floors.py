@@ -16,7 +16,7 @@ MOST_FILES = 25
 
 @pytest.fixture(scope="module")
 def imports() -> set[tuple[str, str]]:
-    """Who imports whom, by full names; with imports within functions."""
+    """Imports by full names, with those inside functions."""
     graph = grimp.build_graph("transbeam")
     return {
         (importer, imported)

@@ -1,4 +1,4 @@
-"""What an ordinary installation, not an editable one, brings along."""
+"""Contents of an ordinary installation, not an editable one."""
 
 import shutil
 import subprocess

@@ -12,7 +12,7 @@ from tests.docs import ROOT
 
 ROOMS = ("configs", "pipeline", "model", "trainer", "serving")
 # Folders whose summaries follow the rule.
-PLAIN = (*ROOMS, "docs/site")
+PLAIN = (*ROOMS, "docs/site", "tests", "bench")
 QUESTIONS = {"What", "Which", "Who", "Whose", "Whether", "How", "Where"}
 # Each has a term of the field in its place: told → counts or message, wishes → sampling
 # parameters, storey → block, judged → evaluated, begun → started or initialized.

@@ -1,4 +1,4 @@
-"""What every layer of `model/layers` promises. One row per public layer."""
+"""The contract of every layer of `model/layers`. One row per public layer."""
 
 import doctest
 import importlib
@@ -114,7 +114,7 @@ def normal(stddev: float = 0.3) -> keras.initializers.Initializer:
 def attention(
     kind: type[keras.layers.Layer], **options: Any
 ) -> Callable[[str], keras.layers.Layer]:
-    """How to make a layer of some kind of attention."""
+    """Returns a factory of a kind of attention layer."""
     common = {
         "num_key_value_heads": 2,
         "head_dim": 2,
@@ -493,7 +493,7 @@ def main_answer(answer: Any) -> Any:
 
 
 def call(layer: Any, case: Case) -> Any:
-    """What a layer that is built makes of the inputs."""
+    """Calls a layer, built first, on the inputs."""
     answer = compiled_on_jax(lambda inputs: main_answer(layer(**inputs)))
     return answer(case.inputs)
 

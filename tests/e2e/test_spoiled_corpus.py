@@ -200,7 +200,7 @@ def spoiled(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def counts(spoiled: Path) -> dict[str, Any]:
-    """What the run over it says of itself."""
+    """Counts that the run over the corpus reports."""
     file = spoiled / "spoiled.yaml"
     invocation = Invocation(
         config=load_run(file),
@@ -328,7 +328,7 @@ def test_every_good_document_is_in_the_records(
 
 
 def exit_message(capsys, invocation: Invocation, *overrides: str) -> str:
-    """What the command says when it ends with exit code 2."""
+    """Returns the message of the command, which ends with exit code 2."""
     arguments = ["data", str(invocation.config_file), "--workers=1"]
     arguments += ["--run", str(invocation.run_folder)]
     arguments += [word for override in overrides for word in ("--set", override)]

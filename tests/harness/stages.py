@@ -143,7 +143,7 @@ def _maker(make: Callable[[Path], None]) -> str:
 
 
 def _processor() -> str:
-    """What the processor can do: products are rounded by what it has."""
+    """The processor's features, on which the rounding of products depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:

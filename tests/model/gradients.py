@@ -10,7 +10,7 @@ import numpy as np
 def value_and_gradients(
     function: Callable[[], Any], variables: Sequence[keras.Variable]
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """What a function returns, and how its sum grows with each variable.
+    """Returns a function's value, and the gradients of its sum by each variable.
 
     Args:
         function: Takes nothing, reads the variables, returns a float tensor.

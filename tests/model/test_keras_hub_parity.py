@@ -43,7 +43,7 @@ def backbone(randomise) -> keras.Model:
 
 
 def their_name(path: str) -> str:
-    """Where KerasHub keeps what we keep at `path`."""
+    """Returns KerasHub's path of our weight `path`."""
     for ours, theirs in (
         ("position_embedding/embeddings", "position_embedding/embeddings"),
         ("embeddings_norm", "embeddings_layer_norm"),

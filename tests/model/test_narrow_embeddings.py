@@ -119,7 +119,7 @@ def test_wide_vectors_by_hand():
 
 
 def test_tied_scores_by_hand():
-    """What was made narrow again, times the table."""
+    """Projected hidden states times the table."""
     config = DecoderConfig(
         **{
             **OPTIONS,

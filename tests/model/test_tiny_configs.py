@@ -177,7 +177,7 @@ def numbers_in(weights: Iterable[keras.Variable]) -> int:
 
 
 def learns_nothing(path: str, run: RunConfig) -> bool:
-    """Whether a weight has no say in the loss, for a reason."""
+    """Returns whether a weight, for a known reason, does not affect the loss."""
     attention = run.model.attention.kind
     if attention == "global_window" and isinstance(run.objective, MaskedConfig):
         # The global token is the first of a text, and never asked for: nobody reads
@@ -232,7 +232,7 @@ def some_records(run: RunConfig, *, packed: bool) -> dict[str, np.ndarray]:
 
 
 def features_of(run: RunConfig) -> tuple[Feature, ...]:
-    """What the model is given: the trainer makes the slots of dynamic masking."""
+    """Features for the model; the trainer makes the slots of dynamic masking."""
     objective, length = run.objective, run.data.sequence_length
     if isinstance(objective, MaskedConfig):
         return masked_features(length, objective.predictions_per_record(length))

@@ -89,7 +89,7 @@ def session_on(folder: Path, *, optimized: bool = False) -> Iterator[AskTexts]:
 
 @contextmanager
 def unoptimized() -> Iterator[None]:
-    """What is traced, and what a server of ours loads, is run as it was written.
+    """Runs traced functions and loaded models without graph optimization.
 
     Of a model that writes that saves a third of what an export takes.
     """

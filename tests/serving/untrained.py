@@ -1,4 +1,4 @@
-"""What a configuration would export, without a training: weights are at random."""
+"""Exports of configurations without training, with random weights."""
 
 from collections import Counter
 from dataclasses import replace

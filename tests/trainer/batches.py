@@ -120,7 +120,7 @@ def random_batch(objective: Objective, rows: int, seed: int = 0) -> dict[str, An
 
 
 def _asked(random, kind: str, batch: dict[str, Any], rows: int) -> dict[str, Any]:
-    """What records of a text ask, by objective."""
+    """Features of a text's records, by objective."""
     real = batch["document_ids"] > 0
     used = np.arange(SLOTS) < random.integers(1, SLOTS + 1, (rows, 1))
     start = _ids(random, 4, rows)

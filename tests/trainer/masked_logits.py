@@ -1,4 +1,4 @@
-"""What a trained model says of texts."""
+"""Logits of a trained model for texts."""
 
 import numpy as np
 

@@ -177,7 +177,7 @@ WORTH = {"good": 1.0, "great": 2.5, "fine": 0.5, "bad": -1.0, "awful": -2.0, "so
 
 
 def write_ratings(path: Path) -> None:
-    """What a text is worth is what its words are worth; one rating is no number."""
+    """Writes ratings, which depend on the words; one rating is not a number."""
     rng = np.random.default_rng(0)
     rows = {tuple(rng.choice(list(WORTH), 5)) for _ in range(700)}
     lines = [

@@ -77,7 +77,7 @@ def test_learns_and_says_so(run, precision) -> None:
 
 
 def result_of(invocation) -> dict[str, Any]:
-    """What the training said of itself when it was made."""
+    """The result that the training reported."""
     return training_stage(invocation.run_folder).load()["result"]
 
 

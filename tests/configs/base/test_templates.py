@@ -1,4 +1,4 @@
-"""What stands between braces, and what stands around them."""
+"""Templates: names in braces, and the text around them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, what stdout and stderr hold, and what `run` does."""
+"""Exit codes of commands, their output on stdout and stderr, and `run`."""
 
 import argparse
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a command says goes to the right stream, and its progress is readable."""
+"""Output goes to the right stream, and progress is readable."""
 
 import io
 import json
@@ -201,7 +201,7 @@ def drawn(
     advances=5,
     remark=REMARK,
 ):
-    """What a bar leaves on a terminal, line by line, after equal advances."""
+    """Returns the lines that a bar leaves on a terminal after equal advances."""
     clock, file = Clock(), io.StringIO()
     terminal = RichConsole(width=width, file=file)
     bar = TerminalBar("training", total, "steps", start, terminal, clock)

@@ -1,4 +1,4 @@
-"""What this version cannot do is said before anything is begun, by file and line."""
+"""Unsupported exports are refused before any work, with file and line."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is right loads, with its defaults, its overrides and its way back to text."""
+"""Valid configurations load, with defaults, overrides and the way back to text."""
 
 from dataclasses import dataclass
 from pathlib import Path

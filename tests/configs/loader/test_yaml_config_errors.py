@@ -1,4 +1,4 @@
-"""What is wrong is refused with its file, line and dotted key, and what to do."""
+"""Errors name file, line and dotted key, and what to do."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What one section of a run asks of another."""
+"""Requirements of one section of a run on another."""
 
 import pytest
 

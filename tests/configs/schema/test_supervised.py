@@ -1,4 +1,4 @@
-"""What the labelled objectives refuse, and how they say so."""
+"""Errors of the supervised objectives."""
 
 import pytest
 

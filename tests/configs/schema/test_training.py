@@ -1,4 +1,4 @@
-"""What the keys of `training` ask of one another."""
+"""Requirements of the keys of `training` on one another."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""What each command does under each backend is decided before any work."""
+"""The backend of each command is chosen before any work."""
 
 import errno
 import importlib

@@ -118,7 +118,7 @@ class Recorder:
 
     @contextmanager
     def within(self, context: str) -> Iterator[None]:
-        """What happens inside is recorded as of another context, which is used."""
+        """Records everything inside as another context, which counts as used."""
         before = self.context
         self.used[before].add(context)
         self._switch(context)

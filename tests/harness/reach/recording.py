@@ -44,7 +44,7 @@ class Recording:
         self._breadth: dict[str, int] = {}
 
     def knows(self, path: str) -> bool:
-        """Whether a Python file was there when the tests were recorded."""
+        """Returns whether a Python file existed when the tests were recorded."""
         return (self.sources / path).is_file()
 
     def executed(self, change: Change) -> tuple[set[str], set[str]]:
@@ -77,7 +77,7 @@ class Recording:
         return self._of(self._opened.get(path, set()))
 
     def breadth(self, test: str) -> int:
-        """How many of the project's files a test executes by itself."""
+        """Number of the project's files that a test executes by itself."""
         if not self._breadth:
             # The API has no such question, and the schema is documented.
             with closing(sqlite3.connect(self._data.data_filename())) as data:

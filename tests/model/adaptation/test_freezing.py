@@ -1,4 +1,4 @@
-"""What is frozen stays, what is not moves."""
+"""Frozen weights stay, the others change."""
 
 import keras
 import numpy as np

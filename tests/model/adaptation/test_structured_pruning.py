@@ -1,4 +1,4 @@
-"""What goes is what the loss misses least, and what is left computes the same."""
+"""The least important parts are removed, and the remaining ones compute the same."""
 
 import keras
 import numpy as np

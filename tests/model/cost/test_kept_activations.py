@@ -1,4 +1,4 @@
-"""What is kept for the backward pass is what TensorFlow's graph keeps.
+"""The computed activation memory is that of TensorFlow's graph.
 
 A tensor is kept if an operation of the backward pass reads it. Those of one more layer
 are compared, so that neither tables of weights nor a loss come in.

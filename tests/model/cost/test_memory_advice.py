@@ -1,4 +1,4 @@
-"""Whether a training fits, and what makes it fit."""
+"""Advice on whether a training fits into memory, and on what makes it fit."""
 
 import json
 from dataclasses import replace

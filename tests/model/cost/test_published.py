@@ -14,7 +14,7 @@ PRESETS = sorted(path.stem for path in (ROOT / "configs/presets").glob("*.yaml")
 
 
 class Published(NamedTuple):
-    """What is known of a model's weights."""
+    """Published facts on a model's weights."""
 
     figure: str
     exact: int | None

@@ -30,7 +30,7 @@ def assert_same_scores(model, inputs) -> None:
 
 @pytest.mark.parametrize("kind", sorted(OBJECTIVES))
 def test_of_every_objective(kind) -> None:
-    """Where scores are of a vocabulary; and nowhere else is anything left out."""
+    """Logits are deferred exactly where they are over a vocabulary."""
     model = small_model(OBJECTIVES[kind])
     for weight in model.weights:  # the head's bias, too, which begins as zeros
         weight.assign_add(0.1 * np.random.default_rng(0).normal(size=weight.shape))

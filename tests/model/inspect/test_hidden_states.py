@@ -1,4 +1,4 @@
-"""What every block says, beside what the model says."""
+"""Hidden states of every block in addition to the model's outputs."""
 
 import keras
 import numpy as np

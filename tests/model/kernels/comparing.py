@@ -12,7 +12,7 @@ TOLERANCE = {"float32": 2e-5, "bfloat16": 4e-2, "float16": 5e-3}
 def values_and_gradients(
     function: Callable[..., tf.Tensor], inputs: Sequence[tf.Tensor], worth: np.ndarray
 ) -> list[np.ndarray]:
-    """What the function gives, and how its sum weighed by `worth` hangs on inputs."""
+    """Returns a function's value, and the gradients of its sum weighted by `worth`."""
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         outputs = function(*inputs)

@@ -126,7 +126,7 @@ def test_what_goes_into_a_loop_is_not_written_to():
 
 
 def in_place_updates(function, *arguments):
-    """How often the graph of a function, its loops included, writes in place."""
+    """Counts in-place writes in the graph of a function, loops included."""
     graph = function.get_concrete_function(*arguments).graph.as_graph_def()
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     return sum(node.op == "InplaceUpdate" for node in nodes)

@@ -1,4 +1,4 @@
-"""What of an update is added, in numbers that can be read off."""
+"""The share of an update that is added, with exact numbers."""
 
 import keras
 import numpy as np

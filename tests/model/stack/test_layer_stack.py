@@ -1,4 +1,4 @@
-"""What a stack makes of its config, block by block."""
+"""The blocks that a stack builds from its config."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What models of imported weights are asked, ours and those they are compared with."""
+"""Inputs for models of imported weights and for their references."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def source_ids(model_type: str) -> np.ndarray:
 
 
 def target_ids() -> np.ndarray:
-    """What the decoder of a pair has read: (2, 5)."""
+    """The decoder inputs of a pair: (2, 5)."""
     return ((np.arange(10).reshape(2, 5) * 5 + 1) % VOCABULARY).astype("int32")
 
 

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def inputs(model_type: str, torch) -> dict:
-    """What the tests give our models, under their names."""
+    """The inputs of the tests under transformers' names."""
     if model_type == "vit":
         pixels = image().transpose(0, 3, 1, 2).astype("float32") / 127.5 - 1
         return {"pixel_values": torch.tensor(pixels)}

@@ -1,4 +1,4 @@
-"""What was read is written again, bit for bit, under the same names."""
+"""Imported tensors are exported bit for bit, under the same names."""
 
 import dataclasses
 import json

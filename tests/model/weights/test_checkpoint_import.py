@@ -1,4 +1,4 @@
-"""What is wrong with a checkpoint is said, by name, and all of it at once."""
+"""All errors of a checkpoint are reported at once, by name."""
 
 import json
 import pickle

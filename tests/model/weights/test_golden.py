@@ -44,7 +44,7 @@ def inputs(model_type: str, wanted) -> dict[str, np.ndarray]:
 
 
 def differences(case: str, model: keras.Model) -> dict[str, float]:
-    """How far a model is from each of transformers' answers; padding does not count."""
+    """Largest difference from each of transformers' outputs, without padding."""
     model_type = CASES[case].config["model_type"]
     outputs = compiled_on_jax(model)(inputs(model_type, model.input))
     found = {}

@@ -1,4 +1,4 @@
-"""What belongs to tokens is found in every family, and nothing else is touched."""
+"""In every family only the weights with a token axis are trimmed."""
 
 import numpy as np
 import pytest

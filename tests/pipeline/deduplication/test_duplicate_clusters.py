@@ -250,7 +250,7 @@ documents = st.lists(
 
 
 def deduplicated(parts: list[list[str]], held_out: int = 0) -> list[tuple[str, int]]:
-    """What the job does, on parts of a corpus: each document and its verdict.
+    """Deduplicates parts of a corpus as the job does: each document and its class.
 
     The last `held_out` parts are for validation.
     """

@@ -1,4 +1,4 @@
-"""What must hold of the records of every labelled objective."""
+"""Checks of the records of every supervised objective."""
 
 from types import ModuleType
 from typing import Any

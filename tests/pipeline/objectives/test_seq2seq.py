@@ -31,7 +31,7 @@ def pair(text: str, target: str, offset: int = 0) -> Document:
 
 
 def pairs_of(records: Records) -> list[tuple[str, str]]:
-    """What stands on both sides under each document number, record by record."""
+    """The texts of both sides by document number, record by record."""
     arrays = records.arrays
     found = []
     for row in range(len(records)):

@@ -67,7 +67,7 @@ LETTERS = WordTokenizer("a b c d e f g h i j k l m n o p q r s t u v w x y z")
 
 
 def letters(ids: Sequence[int]) -> str:
-    """What `LETTERS` made ids of, with `<` and `>` for the framing and `.` for none.
+    """Converts ids of `LETTERS` back, with `<` and `>` for framing and `.` for padding.
 
     Example:
     >>> letters([2, 4, 5, 3, 0])

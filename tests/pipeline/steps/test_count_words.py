@@ -1,4 +1,4 @@
-"""What a vocabulary is learned from is what it will be asked to cut."""
+"""A vocabulary is trained on the words that the tokenizer will split."""
 
 from collections import Counter
 from pathlib import Path

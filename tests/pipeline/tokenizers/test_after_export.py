@@ -1,4 +1,4 @@
-"""What was exported gives the same ids in another process, without our code."""
+"""Exported tokenizers give the same ids in another process without our code."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What may go better is tried again, with pauses, until time is up."""
+"""Temporary failures are retried with pauses until the timeout."""
 
 from dataclasses import replace
 

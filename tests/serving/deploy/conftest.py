@@ -1,4 +1,4 @@
-"""What `transbeam deploy` writes for an exported run of which little is there."""
+"""The files of `transbeam deploy` for a minimal exported run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What was written, as the programs see it that it is for."""
+"""The written files, parsed as the programs that use them do."""
 
 import copy
 import re
@@ -40,7 +40,7 @@ def container_of(objects):
 
 
 def server_arguments(folder):
-    """What `tensorflow_model_server` is given, by the file that gives it."""
+    """Arguments of `tensorflow_model_server`, by file."""
     compose = yaml.safe_load((folder / "docker-compose.yml").read_text())
     pods = {
         "kubernetes": objects_of(folder / "kubernetes"),

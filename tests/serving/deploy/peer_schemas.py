@@ -1,4 +1,4 @@
-"""What other programs take, restated from their sources where no package has it."""
+"""Schemas of other programs, restated from their sources."""
 
 # tensorflow/serving, model_servers/main.cc: the names in `flag_list`.
 FLAGS = {

@@ -125,7 +125,7 @@ def test_what_the_server_could_not_read(messages, name, text):
 
 
 def is_healthy(folder, port, model=None):
-    """What Compose's check says of a server at a port."""
+    """Runs Compose's health check on a server at a port."""
     compose = yaml.safe_load((folder / "docker-compose.yml").read_text())
     kind, *command = compose["services"]["model"]["healthcheck"]["test"]
     assert kind == "CMD"

@@ -1,4 +1,4 @@
-"""What warms a model up is answered by TF Serving with batching, too.
+"""Warm-up requests also work in TF Serving with batching.
 
 It takes every output apart by its rows, and a model whose warm-up fails is not loaded:
 tensorflow/serving, batching/batching_session.cc, `SplitOutputTensors`.

@@ -92,7 +92,7 @@ def test_a_session_gets_the_same_answers(exported, ask):
 
 
 def test_a_keras_model_saved_the_usual_way_fails_in_a_session(trained, tmp_path):
-    """What the look through a session is for: in Python all is well."""
+    """The check through a session is needed: in Python all is well."""
     module = tf.Module()
     module.model = trained.model
     names = ("token_ids", "padding_mask", "masked_positions")

@@ -36,7 +36,7 @@ def test_texts_of_any_kind_and_length(program, exported):
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
-    """Where those of all models are kept: many have the same."""
+    """Folder of all models' tokenizers, as many are equal."""
     return tmp_path_factory.mktemp("tokenizers")
 
 

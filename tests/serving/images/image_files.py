@@ -27,7 +27,7 @@ def file_of(image: Image.Image, kind: str, **options) -> bytes:
 
 
 def held(orientation: int, endian: str = "<") -> Image.Exif:
-    """How a camera was held, between other tags."""
+    """EXIF with the orientation between other tags."""
     exif = Image.Exif()
     exif.endian = endian
     exif[0x010F] = "a maker of cameras"

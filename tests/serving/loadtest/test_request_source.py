@@ -1,4 +1,4 @@
-"""What a load consists of."""
+"""The requests of a load test."""
 
 import numpy as np
 import pytest

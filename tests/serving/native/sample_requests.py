@@ -1,4 +1,4 @@
-"""What clients who have texts ask of a model, with texts of any kind and length."""
+"""Requests of clients with texts of any kind and length."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -49,7 +49,7 @@ def requests_of(task: SignatureTask) -> list[tuple[str, Inputs]]:
 def answers_of(
     task: SignatureTask, requests: list[tuple[str, Inputs]]
 ) -> list[Outputs]:
-    """What Keras says, without a SavedModel."""
+    """Outputs of Keras, without a SavedModel."""
     endpoints = task.endpoints()
     answers = []
     for name, inputs in requests:

@@ -49,13 +49,13 @@ def test_texts_do_without_records(trained, tmp_path):
 
 @pytest.fixture(scope="module")
 def answers_of(exported):
-    """What the SavedModel answers to the judge, who always asks the same."""
+    """Outputs of the SavedModel for the parity checker's requests, cached."""
     with session_on(exported.saved_model) as ask:
         yield remembered(ask)
 
 
 def altered_checks(ask, judge, alter):
-    """What fails when the answers are altered on their way to the gate."""
+    """The checks that fail when the answers are altered."""
 
     def altered(signature, texts):
         answers = {name: value.copy() for name, value in ask(signature, texts).items()}

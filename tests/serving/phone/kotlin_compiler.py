@@ -28,7 +28,7 @@ _OURS = [HERE / "Interpreter.kt", HERE.with_name("tokenizer") / "kotlin/Main.kt"
 
 @dataclass(frozen=True)
 class Kotlin:
-    """What lies in the folder that is made once."""
+    """Contents of the folder that is made once."""
 
     folder: Path
 
@@ -49,7 +49,7 @@ class Kotlin:
 
     @property
     def api(self) -> Path:
-        """What that class and the real one have in common."""
+        """The common API of this class and the real one."""
         (found,) = self.folder.glob("tensorflow-lite-api-*.jar")
         return found
 
@@ -107,7 +107,7 @@ def compile_kotlin(sources: Sequence[Path], classes: Path, path: str) -> None:
 
 
 def run(command: Sequence[str], variables: Mapping[str, str] | None = None) -> str:
-    """What a program prints, which has to end well."""
+    """Returns the output of a program, which must succeed."""
     result = subprocess.run(
         command, env={**os.environ, **(variables or {})}, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""What a file with fewer bits holds, and how far it is off."""
+"""Weights of a quantized file, and their error."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ def off(source: bytes, made: bytes, question: Mapping[str, np.ndarray]) -> float
 
 
 def weights_in_4_bits(file: Path) -> set[tuple[bytes, bytes]]:
-    """What a file has in 4 bits: the bytes, and the steps of each row."""
+    """The 4-bit weights of a file: the bytes, and the scales of each row."""
     model = unpacked(file.read_bytes())
     return {
         (

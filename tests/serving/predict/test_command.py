@@ -123,7 +123,7 @@ def command(run_folder, tmp_path):
 
 @pytest.fixture
 def loaded(client, monkeypatch):
-    """Who asks is there already; others show that a command loads what it is given."""
+    """A client that is already loaded; other tests show that a command loads it."""
     monkeypatch.setattr(
         "transbeam.serving.predict.command.local_client", lambda model: client
     )

@@ -1,4 +1,4 @@
-"""Who asks a TFLite file wrongly is told what is wrong, and never by NumPy."""
+"""Wrong inputs for a TFLite file give clear errors, never those of NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a phone reads with a cache and writes is what Keras makes of the whole row."""
+"""A phone's generation with a cache equals that of Keras on the whole row."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What goes wrong around a server costs no good request its answer."""
+"""Faults around a server do not affect good requests."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_a_slow_client_keeps_nobody_waiting(half_plus_two):
 
 
 def cancelled(client):
-    """How many requests were given up."""
+    """Number of canceled requests."""
     page = client.send("GET", metrics.PATH)[2].decode()
     assert 'status="INTERNAL"' not in page
     label = f'request_count{{model_name="{NAME}",status="CANCELLED"}} '

@@ -52,7 +52,7 @@ def two(half_plus_two, tmp_path):
 
 
 def asked_while_loading(settings, ask, let):
-    """What `ask` says of a server that loads, and once it has."""
+    """Results of `ask` during loading and afterwards."""
 
     async def ask_twice():
         with listen(settings.host, 0) as listening:

@@ -1,4 +1,4 @@
-"""What the tests of models that write have in common."""
+"""Shared by the tests of generative models."""
 
 import keras
 import numpy as np

@@ -118,5 +118,5 @@ def judged_by_another(
 def rows_of(
     variant: str, phone: TFLiteRunner, judge: ParityChecker
 ) -> list[ParityCheck]:
-    """What a judge finds of a file."""
+    """The rows of a parity checker for a file."""
     return judge.phone_rows("file", variant, phone)

@@ -1,4 +1,4 @@
-"""What the signatures of the exported SavedModel answer."""
+"""Answers of the signatures of the exported SavedModel."""
 
 from dataclasses import replace
 

@@ -60,7 +60,7 @@ SIGNATURES = (
     ],
 )
 def run(request, tmp_path_factory):
-    """What is trained, and how to ask some of its signatures in a session."""
+    """The trained run, and a function that calls its signatures in a session."""
     config = replace(
         TINY,
         objective=PrefixConfig(),

@@ -72,7 +72,7 @@ SIGNATURES = ("tokenize", "serving_default", "generate", "search", "score")
     ],
 )
 def run(request, tmp_path_factory):
-    """What is trained, and how to ask some of its signatures in a session."""
+    """The trained run, and a function that calls its signatures in a session."""
     tokenizer, evaluation = CASES[request.param]
     config = replace(
         TINY,
@@ -88,7 +88,7 @@ def run(request, tmp_path_factory):
 
 
 def source_of(trained, text):
-    """What the encoder reads: the text, and the piece that ends it."""
+    """The encoder's input: the text and the end token."""
     (ids,) = tokenize_with_gaps(trained.tokenizer, [text]).to_list()
     return [*ids[: LENGTH - 1], trained.tokenizer.special.end]
 
@@ -214,7 +214,7 @@ def test_fills_stand_in_the_order_of_their_gaps(run, signature):
 
 
 def test_an_answer_is_spelled_as_it_is_scored(run):
-    """What `generated_text` says can be a `target_text`."""
+    """The content of `generated_text` can be a `target_text`."""
     trained, ask = run.trained, run.ask
     special = trained.tokenizer.special
     warm = wishes(len(TEXTS), temperature=1.5, seed=[7, 8, 9, 10, 11])

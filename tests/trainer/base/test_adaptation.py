@@ -1,4 +1,4 @@
-"""What is trained moves, what is not stays to the bit: on both backends."""
+"""Trained weights change, others stay to the bit, on both backends."""
 
 from pathlib import Path
 

@@ -32,7 +32,7 @@ def initial(run, tmp_path: Path) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def trained(invocation) -> dict[str, np.ndarray]:
-    """What `transbeam export` reads."""
+    """The run as `transbeam export` reads it."""
     model = load_trained(invocation.run_folder).model
     return {path: w.numpy() for path, w in variables_by_path(model).items()}
 

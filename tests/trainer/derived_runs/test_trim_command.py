@@ -22,7 +22,7 @@ TEXTS = [text.rpartition(" ")[0] for text in paragraphs(12)]
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
-    """What is said to `--set`."""
+    """The arguments of `--set`."""
     (tmp_path / "corpus.txt").write_text("\n\n".join(TEXTS))
     return f"data.source={{kind: text, path: {tmp_path}/corpus.txt}}"
 

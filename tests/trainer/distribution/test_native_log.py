@@ -1,4 +1,4 @@
-"""What C++ writes is held back, and shown where nothing else says why it ended."""
+"""Output of C++ is suppressed, and shown if nothing else explains a failure."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Who the workers are, and that replicas do together what one device does."""
+"""Ranks of workers, and equality of several replicas with one device."""
 
 import json
 import os

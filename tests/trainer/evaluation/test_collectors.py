@@ -1,4 +1,4 @@
-"""What is kept of answers, by hand."""
+"""Collected outputs, computed by hand."""
 
 import numpy as np
 import pytest

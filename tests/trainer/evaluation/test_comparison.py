@@ -1,4 +1,4 @@
-"""What is told beside an export's scores, and when nothing is."""
+"""The comparison with an export's scores, and when there is none."""
 
 from pathlib import Path
 

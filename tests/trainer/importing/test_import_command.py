@@ -32,7 +32,7 @@ def checkpoint(tmp_path: Path) -> Callable[..., Path]:
 
 
 def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:
-    """What training begins with."""
+    """The initial weights of a training."""
     config = config or load_run(run_folder / "run.yaml", with_model=True)
     model = build_model(config.model, config.objective, len(PIECES))
     begin_with(model, run_folder / "imported/weights.safetensors")

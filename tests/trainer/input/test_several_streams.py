@@ -81,7 +81,7 @@ def test_entering_in_the_middle(bucketed: Manifest) -> None:
 
 
 def hidden(found: list[dict[str, np.ndarray]]) -> Counter[tuple[int, ...]]:
-    """Which columns are hidden, of 31 in which five are, in all records of 32."""
+    """The masked columns, five of 31, in all records of 32."""
     longest = [b["masked_positions"] for b in found if b["token_ids"].shape[1] == 32]
     return Counter(tuple(row.tolist()) for rows in longest for row in rows)
 

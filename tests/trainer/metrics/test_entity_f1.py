@@ -34,7 +34,7 @@ def scores_of(labels, predicted: list[str], asked: list[str]) -> dict[str, float
 
 
 def entities(tags: str) -> int:
-    """How many entities there are in a sentence."""
+    """Number of entities in a sentence."""
     return int(sums_of(IOBES, [tags], [tags])[-2:].sum())
 
 

@@ -1,4 +1,4 @@
-"""What all metrics share: statistics of parts add up to those of the whole."""
+"""Common to all metrics: statistics of parts add up to those of the whole."""
 
 import subprocess
 import sys

@@ -17,7 +17,7 @@ HOSTILE = """<script>alert("a" + 'b')</script> & &amp; </td>"""
 
 
 class Reader(HTMLParser):
-    """What a browser makes of a page: its elements, its text and its attributes."""
+    """Parses a page as a browser does: elements, text and attributes."""
 
     def __init__(self, page: str):
         super().__init__()

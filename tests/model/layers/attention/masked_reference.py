@@ -1,4 +1,4 @@
-"""What the efficient kinds of attention are compared with: a mask of all pairs."""
+"""Reference for the efficient kinds of attention: a mask of all pairs."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ def documents(sequence_info: SequenceInfo) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_document(sequence_info: SequenceInfo) -> np.ndarray:
-    """Which pairs are real and of one document, `(B, T, T)`."""
+    """Mask of the pairs of real tokens of one document, `(B, T, T)`."""
     ids, _ = documents(sequence_info)
     return (ids[:, :, None] == ids[:, None]) & (ids[:, None] != 0)
 
@@ -195,7 +195,7 @@ def check_packed_is_alone(layer: Attention, *lengths: int, atol: float = 2e-5) -
 
 
 def largest_tensor(layer: Attention, length: int, training: bool = False) -> int:
-    """How many numbers the largest tensor has that TensorFlow's graph makes."""
+    """Size of the largest tensor in TensorFlow's graph."""
     import tensorflow as tf
 
     def all_tensors(graph):
@@ -224,7 +224,7 @@ def largest_tensor(layer: Attention, length: int, training: bool = False) -> int
 
 
 def attention_work(layer: Attention, length: int) -> int:
-    """How many multiply-adds a forward pass spends on scores and means of values.
+    """Counts the multiply-adds of scores and weighted values in a forward pass.
 
     Counted in TensorFlow's graph, with the probabilities watched so that all of them
     are made at once.

@@ -66,7 +66,7 @@ def drawn_blocks(layer: BlockSparseAttention, head: int, number: int, count: int
 
 
 def blocks_seen(layer: BlockSparseAttention, count: int) -> np.ndarray:
-    """Which blocks of a document see which: bool `(H, count, count)`."""
+    """Mask of the blocks that each block attends to: bool `(H, count, count)`."""
     seen = np.zeros((H, count, count), bool)
     for head in range(H):
         for number in range(count):

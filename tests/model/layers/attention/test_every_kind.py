@@ -1,4 +1,4 @@
-"""What all kinds of attention promise alike."""
+"""The common contract of all kinds of attention."""
 
 from typing import Any
 

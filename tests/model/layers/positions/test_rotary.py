@@ -16,7 +16,7 @@ def turn(layer: RotaryEmbedding, x, position_ids) -> np.ndarray:
 
 
 def frequencies(width: int, **options) -> np.ndarray:
-    """What the layer turns by at place 1, read from the vector (1, 1, ..., 0, 0)."""
+    """The rotation angles at position 1, from the vector (1, 1, ..., 0, 0)."""
     east = np.repeat([1.0, 0.0], width // 2).reshape(1, 1, 1, width)
     x, y = np.split(turn(RotaryEmbedding(**options), east, [1])[0, 0, 0], 2)
     return np.arctan2(y, x)

@@ -1,4 +1,4 @@
-"""What a reader makes of one file, for the tests of the readers."""
+"""Runs a reader on one file, for the tests of the readers."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

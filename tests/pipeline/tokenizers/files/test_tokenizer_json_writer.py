@@ -1,4 +1,4 @@
-"""What is written for the Rust library is the same tokenizer there."""
+"""The written tokenizer.json is the same tokenizer in the Rust library."""
 
 import json
 from collections import Counter

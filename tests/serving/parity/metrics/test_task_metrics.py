@@ -1,4 +1,4 @@
-"""What a phone's file loses of the task's measure, worked out by hand."""
+"""Loss of a task's metric by a phone's file, computed by hand."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ from transbeam.serving.parity.metrics.validation_examples import (
 
 
 def toy(**tolerance):
-    """What a metric asks of a trained model beside its answers."""
+    """The parts of a trained model that a metric needs."""
     export = replace(TINY.export, tolerance=replace(TINY.export.tolerance, **tolerance))
     return SimpleNamespace(config=replace(TINY, export=export))
 

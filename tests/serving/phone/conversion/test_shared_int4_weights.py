@@ -41,7 +41,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rounding(run, tmp_path_factory):
-    """What is rounded, and what was told meanwhile."""
+    """The rounded weights, and the messages."""
     trained, folder = run
     made = tmp_path_factory.mktemp("made") / "not there yet"
     out, err = StringIO(), StringIO()
@@ -57,7 +57,7 @@ def rounded(rounding):
 
 @pytest.fixture(scope="module")
 def plain(run, rounded, tmp_path_factory):
-    """What the plain file has in 4 bits."""
+    """The 4-bit weights of the plain file."""
     trained, folder = run
     files = write_tflite(trained, folder, tmp_path_factory.mktemp("plain"), rounded)
     return weights_in_4_bits(files[VARIANT])

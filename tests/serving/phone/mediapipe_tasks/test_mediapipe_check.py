@@ -1,4 +1,4 @@
-"""What MediaPipe could not run, or would read otherwise than the model has learned."""
+"""Models that MediaPipe cannot run, or would tokenize differently, are refused."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is asked to find the ranges of `int8`, and what goes into products."""
+"""Calibration inputs for the ranges of `int8`, and the inputs of matrix products."""
 
 from dataclasses import replace
 from types import SimpleNamespace

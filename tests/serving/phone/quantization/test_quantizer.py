@@ -299,7 +299,7 @@ def in_int8(trained, run_folder, source):
 
 
 def moved_by_padding(content):
-    """How far a vector is off where its text is filled up, as a share of it."""
+    """Relative error of a vector whose text is padded."""
     models = [TFLiteRunner(content, resized=resized) for resized in (True, False)]
     chance = np.random.default_rng(1)
     alone, filled_up = [], []

@@ -202,7 +202,7 @@ def taken(name, folder):
 
 @cache
 def for_phones(tokenizer, root):
-    """What phones need of a tokenizer, made once: golden ids take their time."""
+    """The tokenizer's files for phones, made once: golden ids take time."""
     folder = root / f"for-phones-{len(list(root.glob('for-phones-*')))}"
     folder.mkdir()
     write_tokenizer(tokenizer, folder)
@@ -218,7 +218,7 @@ def program(folder, language):
 
 
 def texts_of(folder):
-    """What the program asks: its first call, outside of functions, with texts."""
+    """The texts of the program: its first call outside of functions."""
     for statement in ast.parse(program(folder, "python")).body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ASKING:
@@ -331,7 +331,7 @@ def check(trained, folder, printed):
 
 
 def python_prints(folder, *more):
-    """What the program in Python prints, with lines behind it."""
+    """Output of the program in Python, with lines appended."""
     lines = [program(folder, "python"), *more]
     (folder / "use.py").write_text("\n".join(lines), "utf-8")
     environment = {n: of for n, of in os.environ.items() if n != "PYTHONPATH"}
@@ -470,7 +470,7 @@ def test_a_text_beyond_the_longest_is_refused_at_once(handed_over, name, functio
 
 @pytest.fixture(scope="module")
 def kotlin_answers(handed_over, root, request):
-    """What the Kotlin programs print of the cases that are asked for."""
+    """Output of the Kotlin programs for the requested cases."""
     asked = {
         item.callspec.params["name"]
         for item in request.session.items

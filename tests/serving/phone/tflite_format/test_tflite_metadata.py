@@ -93,7 +93,7 @@ def test_says_what_it_was_told(plain):
 
 
 def order_of_inputs(content):
-    """Which is the converter's choice: of these three, not the function's."""
+    """The order is the converter's, not that of the function."""
     subgraph = schema.Model.GetRootAsModel(content, 0).Subgraphs(0)
     places = [subgraph.Inputs(i) for i in range(subgraph.InputsLength())]
     names = [subgraph.Tensors(place).Name().decode() for place in places]

@@ -76,7 +76,7 @@ WITH_GOLDEN = [
 
 @cache
 def model(name):
-    """What a tokenizer is made of."""
+    """The data of a tokenizer."""
     if name.startswith("wordpiece"):
         lowercase, strip_accents = _MODES[NAMES.index(name)]
         return WordPieceModel(
@@ -106,7 +106,7 @@ def engine(name):
 
 @cache
 def data(name):
-    """What phones are given of it."""
+    """The tokenizer's data for phones."""
     return make_tokenizer_data(model(name))
 
 

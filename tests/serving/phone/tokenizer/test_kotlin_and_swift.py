@@ -46,7 +46,7 @@ _DAMAGED = {
 
 @pytest.fixture(scope="module", params=["Kotlin", "Swift"])
 def answers(request, tmp_path_factory):
-    """What a program says of each tokenizer, and of damaged data."""
+    """Output of a program for each tokenizer and for damaged data."""
     folder = tmp_path_factory.mktemp(request.param)
     compiled = {"Kotlin": _kotlin, "Swift": _swift}[request.param]
     (folder / "program").mkdir()

@@ -65,7 +65,7 @@ def convert(own, folder):
 
 
 def asking(content):
-    """What a file makes of a text."""
+    """Runs a file on a text."""
     interpreter = InterpreterWithCustomOps(
         custom_op_registerers=tflite_registrar.SELECT_TFTEXT_OPS, model_content=content
     )

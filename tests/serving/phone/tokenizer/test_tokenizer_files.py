@@ -1,4 +1,4 @@
-"""What lies beside the model: data that are small and whole, and golden ids."""
+"""The files next to the model: complete data of small size, and golden ids."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who may do what, by the token that is shown."""
+"""Rights of clients by their access token."""
 
 import pytest
 from grpc import StatusCode

@@ -97,7 +97,7 @@ class Connection:
         self.began = time.monotonic()
 
     async def says(self, data):
-        """What comes back for bytes, since the last time."""
+        """Returns the new bytes of the response."""
         self.transport.sent = b""
         self.protocol.data_received(data)
         for _ in range(20):

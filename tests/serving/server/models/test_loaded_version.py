@@ -45,7 +45,7 @@ def loaded(half_plus_two, timings):
 
 @pytest.fixture
 def ran(monkeypatch):
-    """What is run: signatures and their inputs."""
+    """The executed signatures and their inputs."""
     seen = []
     run = Servable.run
 
@@ -115,7 +115,7 @@ def floats(*values):
 
 
 def test_inputs_of_another_shape_are_run_alone(loaded, ran):
-    """Where a row ends is known only of those that the signature describes."""
+    """The length of a row is known only for shapes that the signature describes."""
     # tensorflow/serving: batching_session_test.cc:675 RequestThatDoesntMatchSignatureGe
     given = [floats(1, 2, 5), floats(1, 2, 5), floats([1], [2]), floats([1], [5])]
     answers = [submit(loaded, "column", ["y"], x=values) for values in given]

@@ -1,4 +1,4 @@
-"""What is no file is not read: it may have no end, and no beginning."""
+"""Only regular files are read: others may never end, or never start."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What a version brings along: how it is batched, and requests to get warm with."""
+"""Settings of a version: its batching, and its warm-up requests."""
 
 import shutil
 

@@ -21,7 +21,7 @@ PATIENCE = 60
 
 
 class StandIn:
-    """What a version folder was loaded to."""
+    """A loaded version, without TensorFlow."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -28,7 +28,7 @@ def logged(half_plus_two, tmp_path_factory):
 
 
 def line_for(client, own):
-    """What the log has of a request, by its id."""
+    """The log line of a request, by its id."""
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
         lines = map(json.loads, client.log.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""What the description says holds for questions that nobody thought of.
+"""The OpenAPI description holds for generated requests.
 
 Schemathesis reads `/openapi.json`, asks what fits it and what does not, and looks
 whether the answers are those that were promised: no 5xx, nothing that is not described,

@@ -1,4 +1,4 @@
-"""What a configuration changes while a server answers, and what it may not say."""
+"""Changes by a new configuration during operation, and invalid configurations."""
 
 import logging
 import shutil

@@ -1,4 +1,4 @@
-"""What is written of a request and its answer, read again."""
+"""Logged requests and answers, read back."""
 
 import time
 

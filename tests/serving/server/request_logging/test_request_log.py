@@ -59,7 +59,7 @@ def counted(metrics, outcome, model=DEMO):
 
 
 def numbers(folder):
-    """What was written into a folder, in order."""
+    """The contents of a log folder, in order."""
     found = []
     for path in sorted(folder.iterdir()):
         for record in tf.data.TFRecordDataset(str(path)):

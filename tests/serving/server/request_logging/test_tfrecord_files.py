@@ -34,7 +34,7 @@ def there(logs):
 
 
 def read(path, records=None):
-    """What TensorFlow reads; into `records` if it may end badly."""
+    """Reads records with TensorFlow; into `records` if this may fail."""
     found = [] if records is None else records
     for record in tf.data.TFRecordDataset(str(path)):
         found.append(record.numpy())

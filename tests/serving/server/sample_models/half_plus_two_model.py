@@ -56,7 +56,7 @@ class Held:
 
     @property
     def is_run(self) -> bool:
-        """Whether the model has begun to work at it."""
+        """Returns whether the model has started to run the request."""
         return self.file.with_name(f"{self.file.name}{BEGUN}").exists()
 
     def let(self) -> None:
@@ -124,7 +124,7 @@ class HalfPlus(tf.Module):
         return {"classes": tf.fill(tf.shape(scores), "y"), "scores": scores}
 
     def rows(self, text: Any) -> Any:
-        """How many rows it was run with; fails where a text is `poison`."""
+        """Number of rows it was run with; fails where a text is `poison`."""
         good = tf.reduce_all(tf.not_equal(text, "poison"))
         with tf.control_dependencies([tf.debugging.Assert(good, ["poison"])]):
             length = tf.strings.length(text)

@@ -15,7 +15,7 @@ PATIENCE = 60
 
 
 class Gate:
-    """Where each call of a model goes through; steps may have to wait here.
+    """A gate for the calls of a model, at which steps may have to wait.
 
     Attributes:
         calls: The signatures that were run, and of what rows.
@@ -144,7 +144,7 @@ def writing(run, most_rows=4, most_waiting=100, observe=lambda written: None):
 
 
 def written(run, comings, most_rows=4, leavings=()):
-    """What is told of texts that come and go amid the writing.
+    """Events of texts that are added and removed during generation.
 
     Args:
         run: The model.

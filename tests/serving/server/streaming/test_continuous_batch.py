@@ -110,7 +110,7 @@ def asks(seed, most=6, stops=()):
 
 
 def alone(seed, most=6, stops=()):
-    """What is to come of it, whoever is beside it."""
+    """The expected text, whatever else is in the batch."""
     said = b""
     for number in range(1, most + 1):
         said += piece(seed, number)

@@ -1,4 +1,4 @@
-"""What is asked of a stream is read, or refused with a word about what is wrong."""
+"""Requests for streams are parsed, or refused with a clear error."""
 
 import json
 

@@ -51,7 +51,7 @@ data: {"generated_text": " 4 5 6", "num_tokens": 3, "finished": false, \
 
 @pytest.fixture(scope="module")
 def gate():
-    """What models are asked of streams goes through it."""
+    """A gate for the calls of streaming models."""
     gate, run = Gate(), Loaded._run
 
     def through(self, name, inputs):
@@ -179,7 +179,7 @@ def refused(call):
 
 
 def counts(client, status="OK"):
-    """How many requests ended so."""
+    """Number of requests with this status."""
     page = client.send("GET", METRICS)[2].decode()
     labels = re.escape(f'request_count{{model_name="{NAME}",status="{status}"}} ')
     found = re.search(f"{labels}([0-9.]+)", page)

@@ -272,7 +272,7 @@ def test_one_value_for_all_texts(run):
 
 
 def cut(run):
-    """Which of the texts do not fit into what an encoder reads."""
+    """Mask of the texts that do not fit into the encoder."""
     return {"seq2seq": {2}, "text_to_text": {2, 3}}.get(
         run[0].config.objective.kind, set()
     )

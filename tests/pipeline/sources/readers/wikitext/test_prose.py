@@ -1,4 +1,4 @@
-"""What a reader would read stays, and no input makes the stripper slow or fail."""
+"""Prose is kept, and no input makes the extraction slow or fail."""
 
 import mwparserfromhell
 import pytest
