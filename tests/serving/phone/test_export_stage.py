@@ -484,7 +484,7 @@ def test_the_help_tells_of_both_targets(capsys):
     assert caught.value.code == 0
     told = capsys.readouterr().out
     assert "--target {all,phone}" in told
-    assert "what to make; `all` if left out" in told
+    assert "what to export; `all` by default" in told
     assert "transbeam export CONFIG --target phone   RUN/phone:" in told
 
 
