@@ -55,7 +55,8 @@ class OpenServers(NamedTuple):
 
     Attributes:
         addresses: Their addresses.
-        begin: Loads the models; until then only health and status can be requested.
+        begin: Loads the models; until they are loaded, only health and status can be
+            requested.
     """
 
     addresses: Addresses
@@ -73,8 +74,8 @@ def run(
     Args:
         settings: Settings of the server.
         listening: Listening socket of the REST API.
-        opened: Called with the addresses once both servers listen; from then on
-            readiness can be requested.
+        opened: Called with the addresses once the REST and gRPC servers accept
+            connections; readiness can be requested from that time on.
         ready: Called when all models are loaded.
 
     Returns:
@@ -82,7 +83,7 @@ def run(
 
     Raises:
         ArtifactError: A model cannot be loaded, or a log cannot be written.
-        ConfigError: A name or an address is invalid or in use.
+        ConfigError: A model's name is invalid, or an address is invalid or in use.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 
@@ -130,7 +131,7 @@ async def open_servers(
 ) -> AsyncIterator[OpenServers]:
     """Opens the REST and gRPC servers before any model is loaded.
 
-    Both servers are drained and closed when the context exits.
+    The REST and gRPC servers are drained and closed when the context exits.
 
     Args:
         settings: See `run`.

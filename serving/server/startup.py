@@ -44,8 +44,8 @@ def bring_up(catalog: Catalog, settings: ServerSettings) -> None:
     Blocks without a time limit if the storage hangs.
 
     Raises:
-        ArtifactError: A model has no version that can be loaded. Other models may
-            still be loading.
+        ArtifactError: A model has no version that can be loaded. Other models may still
+            be loading when this error is raised.
         ConfigError: The name or a label of a model is invalid.
     """
     try:
@@ -86,8 +86,9 @@ def try_out(settings: ServerSettings) -> dict[str, list[int]]:
         The available versions of each model, newest first.
 
     Raises:
-        ArtifactError: A version to be served cannot be loaded, fails one of its
-            warm-up requests, or returns other outputs than its golden requests expect.
+        ArtifactError: A version to be served cannot be loaded, fails one of its warm-up
+            requests, or returns outputs that differ from those recorded in its golden
+            requests.
         ConfigError: A model's name is invalid.
     """
     catalog = catalog_for(settings, Metrics())

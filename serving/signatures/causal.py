@@ -39,7 +39,7 @@ class CausalTask(GenerationTask):
     fits into the model's maximum length after the prompt. A prompt after which no new
     token fits is rejected.
 
-    Shapes: `B` texts, `T` tokens of the longest, `N` new tokens of the longest.
+    Shapes: `B` texts, `T` tokens of the longest text, `N` of the longest continuation.
 
     - `serving_default`: `text`, string (B,) → `generated_text` string (B,), the
       continuation, generated with the run's `evaluation.method`; `token_ids` int32
@@ -52,7 +52,7 @@ class CausalTask(GenerationTask):
       `repetition_penalty` (1 for none), `no_repeat_ngram_size` (0 for none),
       `logit_bias` (such as `"11:2.5,50256:-100"`) and `stop`, (B,) each, or one value
       for all texts → the outputs of `serving_default`. `stop` is a string that ends
-      generation and is not part of the output; several are joined with
+      generation and is not part of the output; several stop strings are joined with
       `stop_strings.SEPARATOR`.
     - `search`: `text`, `max_new_tokens`, `num_beams` and `length_penalty`, (B,) each →
       the outputs of `serving_default`, for the best hypothesis of a beam search, and

@@ -1,4 +1,4 @@
-"""The signatures of an encoder: text embeddings, also of masked language models."""
+"""Text embedding signatures of encoders, masked language models included."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ SEQUENCE = ("token_ids", "padding_mask")
 class Embedder:
     """Computes one embedding per text, with pooling by `export.embedding_pooling`.
 
-    Shapes: `B` texts, `T` tokens of the longest, `D` hidden width.
+    Shapes: `B` texts, `T` tokens of the longest text, `D` hidden width.
 
     Args:
         trained: The tokenizer and the model.
@@ -33,7 +33,7 @@ class Embedder:
         self.encoder = TextEncoder(self.tokenizer, self.max_length)
 
     def phone_endpoint(self) -> Endpoint:
-        """Returns the signature on the ids of one text."""
+        """Returns the signature that takes the token ids of one text."""
         return Endpoint(self.embed_ids, [ids_spec(name, 1, None) for name in SEQUENCE])
 
     def embed(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -117,7 +117,7 @@ class EmbeddingTask:
 
 
 def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
-    """Makes the signature `tokenize`: a text's ids, which apps must reproduce."""
+    """Creates the signature `tokenize`: token ids that apps must reproduce."""
 
     def tokenize(text: tf.Tensor) -> dict[str, tf.Tensor]:
         return tokenized(encoder, text)
@@ -126,10 +126,10 @@ def tokenize_endpoint(encoder: TextEncoder) -> Endpoint:
 
 
 def tokenized(encoder: TextEncoder, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tokenizes texts for the model; apps on phones must do this themselves.
+    """Tokenizes texts for the model; phone apps need an equivalent tokenizer.
 
     Args:
-        encoder: Has the tokenizer and the maximum length.
+        encoder: Text encoder with the tokenizer and the maximum length.
         text: string (B,), any bytes.
 
     Returns:
@@ -151,8 +151,8 @@ def find_body(model: keras.Model) -> keras.Model:
         model: A model built by `build_model`, for rows that are not packed.
 
     Returns:
-        A model with the same inputs except `masked_positions`; its output is
-        `sequence_output` (B, T, D).
+        A model with the same inputs as the given model except `masked_positions`, and
+        with the output `sequence_output` (B, T, D).
     """
     sequence_output = model.get_layer("masked_tokens").input[0]
     inputs = dict(model.input)

@@ -1,6 +1,6 @@
 """Reads TF Serving's configuration files: `model.config` and batching parameters.
 
-Both are protocol buffers in text format. The protobuf message of the batching
+Both files are protocol buffers in text format. The protobuf message of the batching
 parameters is in no Python package, so its fields are parsed one by one.
 """
 
@@ -187,12 +187,12 @@ def read_batching(file: Path) -> BatchingParameters:
 
 
 def parse_batching(folder: Path, common: BatchingParameters) -> BatchingParameters:
-    """Reads a version folder's batching parameters; no batching if there is no file.
+    """Reads a version folder's batching parameters; disables batching without a file.
 
     Args:
         folder: The version folder.
-        common: Parameters of the server. As in TF Serving, only `num_batch_threads` is
-            taken from these parameters.
+        common: Batching parameters of the server. As in TF Serving, only
+            `num_batch_threads` is copied to the version's parameters.
 
     Raises:
         StatusError: The file is invalid; see `read_batching`.

@@ -80,15 +80,15 @@ def format_address(host: str, port: int) -> str:
 def check_socket_path(path: Path) -> None:
     """Checks that a server may listen at a path.
 
-    A killed server leaves its socket behind, and gRPC replaces it; but gRPC would also
-    replace the socket of a running server.
+    gRPC replaces a socket that a killed server left behind, but would also replace the
+    socket of a running server.
 
     Args:
         path: Path of the socket; its folder must exist.
 
     Raises:
-        ConfigError: Another kind of file exists, a server is listening, the folder is
-            missing, or the path is too long.
+        ConfigError: The path is too long, its folder is missing, a server is listening
+            at the path, or the path is a file that is not a socket.
     """
     if len(str(path).encode()) > _LONGEST:
         raise ConfigError(

@@ -12,7 +12,7 @@ _RESERVED_DESCRIPTORS = 128
 
 
 def default_connections(descriptors: int | None = None) -> int:
-    """Returns the default limit of connections for each of REST and gRPC.
+    """Returns the default maximum number of connections of each API, REST or gRPC.
 
     Args:
         descriptors: Maximum number of file descriptors of the process; the process's
@@ -42,10 +42,10 @@ class ConnectionLimits:
     """Limits on the requests and the idle time of a connection.
 
     Attributes:
-        line_bytes: Maximum bytes of a request's path, of a header, and of the
-            extensions of a chunk.
-        head_bytes: Maximum bytes of the path and all headers, or of the metadata of a
-            gRPC call.
+        line_bytes: Maximum size in bytes of a request's path, of a header, and of a
+            chunk's extensions.
+        head_bytes: Maximum total size in bytes of a request's path and headers, or of
+            the metadata of a gRPC call.
         headers: Maximum number of headers of a request, trailers included.
         head_seconds: Time in which the headers must arrive, TLS handshake included.
         idle_seconds: Keep-alive time between two requests.

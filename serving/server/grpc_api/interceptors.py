@@ -26,7 +26,8 @@ def _wrapped(
 ) -> Any:
     """Wraps the handler of a call with one request.
 
-    Reflection, a bidirectional stream that addresses no model, is left as it is.
+    The handler of reflection, a bidirectional stream that addresses no model, is not
+    wrapped.
 
     Args:
         handler: A handler of gRPC; None for an unknown method.
@@ -125,7 +126,7 @@ class IdentifiedCalls(grpc.aio.ServerInterceptor):
     """gRPC interceptor that assigns request ids, returned in the trailing metadata.
 
     Args:
-        over: Called with each finished call.
+        over: Called with the `RequestContext` of each finished call.
     """
 
     def __init__(self, over: Over):

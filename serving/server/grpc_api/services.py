@@ -142,9 +142,9 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     ) -> AsyncIterator[predict_pb2.PredictResponse]:
         """Streams a generated text; an extension of TF Serving's API.
 
-        The inputs are the model's texts and, optionally, sampling parameters. Each
-        response has the outputs `text` and `token_id`; the last one has the fields of
-        `FinalEvent` instead.
+        The request's inputs are the model's text inputs and, optionally, sampling
+        parameters. Each response has the outputs `text` and `token_id`, except the last
+        response, which has the fields of `FinalEvent`.
         """
         spec = request.model_spec
         answering = model_pb2.ModelSpec()
@@ -161,7 +161,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
                 yield _response(answering, part)
 
     def _deadline(self, name: str, context: Any) -> Deadline:
-        """Returns the model's deadline, or the client's if that is earlier."""
+        """Returns the earlier of the model's deadline and the client's deadline."""
         return self._service.deadline(name, context.time_remaining())
 
     async def _ask(
@@ -178,7 +178,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     """TF Serving's ModelService: model status and configuration reload.
 
     Args:
-        service: Gives access to the models.
+        service: Service that handles requests for the models.
         tokens: Accepted bearer tokens.
         reload_roots: Folders from which clients may load models.
     """
@@ -318,7 +318,7 @@ async def start_rpc(
             opened in addition to the address.
         address: `HOST:PORT`; port 0 for any free port.
         credentials: TLS credentials; None without TLS.
-        over: Called with each finished call.
+        over: Called with the `RequestContext` of each finished call.
 
     Returns:
         The server and its port.

@@ -25,8 +25,8 @@ _Status = health_pb2.HealthCheckResponse
 class Health(health_pb2_grpc.HealthServicer):
     """Health for load balancers and Kubernetes: SERVING if every model is available.
 
-    https://github.com/grpc/grpc/blob/master/doc/health-checking.md. It reports the same
-    state as `/readyz` and, like it, needs no token.
+    https://github.com/grpc/grpc/blob/master/doc/health-checking.md. The health service
+    reports the same state as `/readyz` and, like `/readyz`, requires no token.
 
     It polls. The servicer of grpcio-health-checking is not used, because it must be
     notified of changes, drops other calls of Watch when one disconnects, and never ends
@@ -101,7 +101,8 @@ def check_token(context: Any, tokens: AccessTokens, right: Right | None = None) 
     """Checks the token in the metadata of a call; see `AccessTokens.check`.
 
     Raises:
-        StatusError: The token is missing, unknown or without the right.
+        StatusError: The token is missing or unknown, or does not grant the required
+            right.
     """
     metadata = dict(context.invocation_metadata() or ())
     tokens.check(metadata.get("authorization"), right)

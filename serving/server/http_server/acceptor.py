@@ -1,7 +1,7 @@
 """Accepts HTTP connections up to a limit.
 
-asyncio's own server accepts without a limit. Once the process has no free file
-descriptors, asyncio logs the error once per backlog slot, every second.
+asyncio's own server accepts an unlimited number of connections. Once the process has no
+free file descriptors, asyncio logs the error once per backlog slot, every second.
 """
 
 import asyncio

@@ -119,7 +119,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(refused)
 
     def _feed(self, piece: memoryview) -> int:
-        """Feeds received bytes to the parser; returns the number of bytes it consumed.
+        """Feeds bytes to the parser; returns the number of bytes that it consumed.
 
         Raises:
             Refused: The bytes are not HTTP, or a limit is exceeded.
@@ -321,7 +321,8 @@ class LimitedProtocol(HttpToolsProtocol):
 class _DeferringFlow(FlowControl):
     """Flow control that pauses reading while deferred data waits to be parsed.
 
-    uvicorn resumes reading whenever an application checks for a disconnect.
+    uvicorn's own flow control resumes reading whenever an application checks for a
+    disconnect.
     """
 
     def __init__(self, transport: asyncio.Transport, is_deferring: Callable[[], bool]):

@@ -54,7 +54,7 @@ def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """Rejects ambiguous framing or host headers, against request smuggling.
+    """Rejects ambiguous framing or host headers, to prevent request smuggling.
 
     Args:
         version: HTTP version, such as 1.1.

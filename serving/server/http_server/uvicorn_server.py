@@ -25,7 +25,7 @@ class HttpServer(uvicorn.Server):
 
     Args:
         app: The ASGI application.
-        settings: Settings with the connection limits.
+        settings: Settings of the server, with the connection limits.
         refused: Called with the reason of each refusal.
     """
 

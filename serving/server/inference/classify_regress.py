@@ -69,7 +69,7 @@ def supports_method(signature: ServableSignature, method: str) -> bool:
 
 
 def method_output_names(signature: ServableSignature, method: str) -> list[str]:
-    """Returns the names of the outputs that `method`, Classify or Regress, reads."""
+    """Returns the names of the outputs that `method`, Classify or Regress, uses."""
     known = {_CLASSES, _SCORES} if method == CLASSIFY else {_OUTPUTS}
     return sorted(known & set(signature.definition.outputs))
 
@@ -85,7 +85,7 @@ def method_response(
         examples: Number of examples of the request.
 
     Raises:
-        StatusError: An output has another shape or dtype.
+        StatusError: An output does not have the required shape or dtype.
     """
     if method == CLASSIFY:
         return classification_pb2.ClassificationResponse(
@@ -105,7 +105,7 @@ def classification(
         examples: Number of examples of the request.
 
     Raises:
-        StatusError: An output has another shape or dtype.
+        StatusError: An output does not have the required shape or dtype.
     """
     for name, values in outputs.items():
         if values.ndim != 2:
@@ -151,7 +151,7 @@ def regression(
         examples: Number of examples of the request.
 
     Raises:
-        StatusError: The output has another shape or dtype.
+        StatusError: The output does not have the required shape or dtype.
     """
     values = outputs[_OUTPUTS]
     if values.shape[1:] not in ((), (1,)) or values.ndim == 0:

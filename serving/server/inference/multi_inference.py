@@ -72,7 +72,7 @@ def multi_inference(
         A result for each task, without the version number.
 
     Raises:
-        StatusError: There are no examples, or `chosen_signatures` or `run` fails.
+        StatusError: The request has no examples, or `chosen_signatures` or `run` fails.
     """
     tasks = request.tasks
     chosen = chosen_signatures(tasks, signatures)

@@ -1,9 +1,9 @@
 """A loaded SavedModel version: a TensorFlow session that runs its signatures.
 
-It is a TensorFlow 1 session, as in TF Serving: inputs and outputs have the signature's
-names, only the fetched outputs are computed, SavedModels of both TensorFlow versions
-load, a run can have a timeout, and a call costs a fraction of calling the signature's
-Python function.
+The session is a TensorFlow 1 session, as in TF Serving: inputs and outputs have the
+signature's names, only the fetched outputs are computed, SavedModels of TensorFlow 1
+and 2 can be loaded, a run can have a timeout, and a call takes a fraction of the time
+of a call of the signature's Python function.
 """
 
 import math
@@ -45,10 +45,10 @@ _v1: Any = tf.compat.v1
 def _options() -> config_pb2.ConfigProto:
     """Returns session options that shorten the first run of each set of fetches.
 
-    Graph optimization takes three quarters of that run. The options disable passes that
-    do not speed up inference: a second iteration, shape optimizers that convert to MLIR
-    and back, and memory planning for devices. With the remaining passes optimization
-    takes a little over half the time.
+    By default, graph optimization takes three quarters of the first run's time. The
+    options disable passes that do not speed up inference: a second iteration, shape
+    optimizers that convert to MLIR and back, and memory planning for devices. With the
+    remaining passes, optimization takes a little over half of its default time.
     """
     config = config_pb2.ConfigProto()
     rewriting = config.graph_options.rewrite_options
@@ -110,7 +110,7 @@ class Servable:
                 shapes are not checked.
             outputs: Names of the outputs to compute.
             seconds: Timeout; the run is canceled before the next op.
-            takes_long: True to run it in the thread pool for long requests.
+            takes_long: True to run the graph in the thread pool for long requests.
 
         Raises:
             StatusError: An input is invalid, an op fails, or the timeout is exceeded.
@@ -186,7 +186,7 @@ class Servable:
         return self._handles[name]
 
     def _is_prepared(self, signature: str, outputs: Sequence[str]) -> bool:
-        """Returns True to fetch only these outputs; False to fetch all outputs."""
+        """Returns True if a run must fetch only the given outputs, False for all."""
         kind = (signature, *outputs)
         with self._lock:
             if kind not in self._prepared and len(self._prepared) < _PREPARED:
@@ -196,8 +196,8 @@ class Servable:
     def close(self) -> None:
         """Closes the session; no run may be in progress.
 
-        The session's memory is freed at once. The Python graph has reference cycles and
-        waits for the garbage collector.
+        The session's memory is freed immediately. The Python graph has reference
+        cycles, so its memory is freed later by the garbage collector.
         """
         self._handles.clear()
         self._session.close()

@@ -64,7 +64,7 @@ class ServableSignature:
 
     @cached_property
     def taken(self) -> InputSpec:
-        """Inputs that a JSON request may have."""
+        """Input specification for the JSON parser."""
         rows = {
             name: to_json(value)[0]
             for name, value in self.defaults.items()
@@ -117,10 +117,11 @@ class ServableSignature:
         """Checks names and dtypes of the inputs.
 
         Shapes are not checked: TF Serving feeds tensors of any shape, and the graph
-        itself rejects those that it cannot process.
+        itself rejects tensors that it cannot process.
 
         Raises:
-            StatusError: An input is missing, unknown, or of another dtype.
+            StatusError: An input is missing or unknown, or its dtype differs from the
+                signature's.
         """
         dtypes = self.dtypes
         if inputs.keys() != dtypes.keys():
@@ -143,7 +144,7 @@ class ServableSignature:
         """Checks that the inputs have the shapes of the signature.
 
         Raises:
-            StatusError: An input has another shape.
+            StatusError: The shape of an input differs from that of the signature.
         """
         for name, values in inputs.items():
             wanted = self.shape(name)
@@ -157,8 +158,9 @@ class ServableSignature:
     def takes_in_rows(self, inputs: Arrays) -> bool:
         """Returns True if the first axis of all inputs is the batch.
 
-        Only such inputs can be batched with those of other requests, or be split. If
-        the shapes differ from those of the signature, the batch axis is unknown.
+        Only inputs with a common batch axis can be split, or be batched with the inputs
+        of other requests. Returns False if the shapes differ from the signature's,
+        because the batch axis is then unknown.
         """
         counts = {len(values) if values.ndim else 0 for values in inputs.values()}
         if len(counts) != 1 or 0 in counts:
@@ -170,7 +172,7 @@ class ServableSignature:
         )
 
     def choose_outputs(self, wanted: Sequence[str]) -> list[str]:
-        """Returns the requested output names, or all of them if none is requested.
+        """Returns the requested output names, or all output names if none is requested.
 
         Raises:
             StatusError: An output is unknown or named twice.
@@ -197,7 +199,7 @@ def tensor_shape(tensor: meta_graph_pb2.TensorInfo) -> list[int | None] | None:
 
 
 def _fits(found: Sequence[int], wanted: Sequence[int | None] | None) -> bool:
-    """Returns True if a shape matches, where None matches any size or shape."""
+    """Returns True if a shape matches a spec, in which None is any size or shape."""
     return wanted is None or (
         len(found) == len(wanted)
         and all(size in (None, at) for size, at in zip(wanted, found, strict=True))

@@ -105,7 +105,7 @@ class Catalog:
         Until the context exits, no other configuration change is possible.
 
         Args:
-            wanted: All models; their labels are ignored.
+            wanted: Settings of all models; the version labels are ignored.
 
         Yields:
             Futures of the first poll of each model, by name.
@@ -123,7 +123,7 @@ class Catalog:
             }
 
     def configure(self, wanted: Sequence[ModelSettings]) -> None:
-        """Replaces the set of models: loads new models and unloads the others.
+        """Replaces the set of models: loads new models and unloads removed models.
 
         Args:
             wanted: All models. A model that is new, or whose folder changed, must have
@@ -131,8 +131,8 @@ class Catalog:
 
         Raises:
             StatusError: A name is invalid or repeated, a label's version is not
-                available, or no version of a model can be loaded. If this is raised,
-                nothing is changed.
+                available, or no version of a model can be loaded. The models remain
+                unchanged if this error is raised.
         """
         _check(wanted)
         with self._change():
@@ -238,7 +238,8 @@ class Catalog:
         """Yields the version that a request addresses; see `Model.use`.
 
         Raises:
-            StatusError: No name is given, or no such label or available version exists.
+            StatusError: The model name is missing, or the label or an available version
+                does not exist.
         """
         if not target.name:
             raise invalid("ModelSpec has no name specified.")
@@ -266,7 +267,7 @@ class Catalog:
         )
 
     def _load_in_turn(self, name: str, folder: Path) -> Loaded:
-        """Loads one version at a time, because the memory growth is measured."""
+        """Loads one version at a time, so that its memory growth can be measured."""
         is_alone = self._turn.acquire(timeout=_TURN_SECONDS)
         if not is_alone:
             _log.warning("%s: does not wait for a model that is loading still", name)

@@ -29,7 +29,7 @@ from transbeam.serving.server.streaming.continuous_batch import (
 
 
 class Loaded:
-    """A version in memory, and the requests it is processing.
+    """A model version in memory, and its requests in progress.
 
     Args:
         folder: The version folder.

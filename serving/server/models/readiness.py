@@ -51,7 +51,7 @@ def warm_up(
             warm-up requests.
 
     Raises:
-        StatusError: A request fails, or there are too many.
+        StatusError: A warm-up request fails, or there are too many warm-up requests.
     """
     if not (folder / FILE).is_file():
         return
@@ -130,7 +130,7 @@ def _located(file: Path, what: str) -> Iterator[Callable[[Iterator], Iterator]]:
         what: Noun for a record of the file, used in the message.
 
     Yields:
-        A function that numbers an iterator's records from 1 as they are read.
+        A function that yields each record of an iterator with its number, from 1.
     """
     number = 1
 

@@ -21,14 +21,15 @@ _KINDS = {
 def check_regular_files(folder: Path) -> None:
     """Rejects a version that contains a FIFO or a device in place of a file.
 
-    Opening a FIFO blocks until another process writes to it, and a device may have no
-    end.
+    Opening a FIFO blocks until another process writes to it, and reading a device may
+    never end.
 
     Args:
         folder: The version folder.
 
     Raises:
-        StatusError: The folder contains such a file; the message names it.
+        StatusError: The folder contains a FIFO or a device, whose path is in the
+            message.
     """
     paths = [folder / name for name in _FILES]
     for name in _FOLDERS:

@@ -1,9 +1,9 @@
 """Versions of one model: polling, loading, and unloading.
 
 A model's folder contains a numbered folder for each version. New versions are found by
-polling, loaded beside the available ones, and become available after their warm-up;
-only then are the old ones unloaded, after their last request. A version that fails to
-load leaves the others unchanged, and its status has the error.
+polling, loaded while old versions stay available, and become available after their
+warm-up; old versions are unloaded thereafter, each after its last request. A version
+that fails to load does not affect other versions; its error is stored in its status.
 """
 
 import logging
@@ -49,7 +49,8 @@ class Policy:
     """Policy that selects which of the existing versions to serve.
 
     Attributes:
-        latest: Number of highest versions to serve; None for all.
+        latest: Number of versions to serve, those with the highest version numbers;
+            None for all.
         specific: Exact versions to serve; takes precedence over `latest`.
     """
 
@@ -57,7 +58,7 @@ class Policy:
     specific: frozenset[int] = frozenset()
 
     def choose(self, numbers: Collection[int]) -> set[int]:
-        """Selects versions from those that exist.
+        """Selects the versions to serve from the existing versions.
 
         Example:
         >>> Policy(latest=2).choose({1, 2, 10})
@@ -197,7 +198,7 @@ class Model:
         self._forget(there)
 
     def close(self) -> None:
-        """Unloads all versions after their last request; rejects new ones at once."""
+        """Rejects new requests; unloads all versions after their last request."""
         with self._lock:
             self._closed = True
         for number in self.available():

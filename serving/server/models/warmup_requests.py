@@ -1,7 +1,7 @@
 """Reads the warm-up requests of a SavedModel.
 
-They are written by `transbeam.serving.export.stored_requests`; this module only reads
-them and does not import Keras.
+The warm-up requests are written by `transbeam.serving.export.stored_requests`; this
+module only reads them and does not import Keras.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ def read_warm_up(folder: Path) -> Iterator[WarmUp]:
         folder: The version folder, with or without warm-up requests.
 
     Yields:
-        Predict, Classify, Regress and MultiInference requests; those of other APIs
+        Predict, Classify, Regress and MultiInference requests; requests of other APIs
         are skipped.
 
     Raises:

@@ -18,7 +18,8 @@ _MOST = 10_000
 class AccessLog:
     """Writes a line for each request from a background thread.
 
-    If the file is moved, as by logrotate, a new file is created under its name.
+    If the file is moved, for example by logrotate, a new file is created at its
+    original path.
 
     Args:
         file: File that lines are appended to.
@@ -47,7 +48,7 @@ class AccessLog:
         self._log.info(format_line(call))
 
     def close(self) -> None:
-        """Writes the waiting lines and closes the file."""
+        """Writes the queued lines and closes the file."""
         self._listener.stop()
         self._handler.close()
 

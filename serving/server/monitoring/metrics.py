@@ -1,8 +1,8 @@
 """Prometheus metrics, under TF Serving's names.
 
 https://www.tensorflow.org/tfx/serving/serving_config#monitoring_configuration. Times
-are in microseconds, in TF Serving's histogram buckets for requests, so that its
-dashboards can be used.
+are in microseconds, in the histogram buckets of TF Serving's request metrics, so that
+dashboards for TF Serving can be used.
 """
 
 import collections
@@ -164,7 +164,7 @@ class Metrics:
     def request(
         self, model: str, api: str, entrypoint: str, status: str, seconds: float
     ) -> None:
-        """Records a finished request; its latency only if it succeeded."""
+        """Records a finished request, and the latency of a successful request."""
         with self._lock:
             self._requests[model, status] += 1
         if status == "OK":
@@ -198,7 +198,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Yields request counts without the suffix `_total` that the library adds."""
+        """Yields request counts without prometheus_client's suffix `_total`."""
         metric = Metric(f"{_PREFIX}request_count", "Requests.", "unknown")
         with self._lock:
             counts = dict(self._requests)

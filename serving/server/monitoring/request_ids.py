@@ -1,8 +1,9 @@
 """Request ids and trace contexts, with a record of each call for the access log.
 
-A client's `x-request-id`, or else a generated one, is returned in the response; so is a
-`traceparent` of W3C Trace Context (https://www.w3.org/TR/trace-context/). The code that
-processes a request adds details to `current()`, but never its texts.
+The response has the client's `x-request-id`, or a generated id if there is none, and
+the client's `traceparent` of W3C Trace Context (https://www.w3.org/TR/trace-context/).
+The code that processes a request adds details to `current()`, but never the request's
+texts.
 """
 
 import re
@@ -78,7 +79,7 @@ class RequestContext:
         return {REQUEST_ID: self.id, **trace}
 
     def batch(self, waited: float, ran: float) -> None:
-        """Adds the times of a batch that contained some of the rows."""
+        """Adds the times of a batch that contained some of the request's rows."""
         self.waited = waited if self.waited is None else self.waited
         self.ran = ran if self.ran is None else self.ran + ran
 
@@ -89,7 +90,7 @@ Over = Callable[[RequestContext], None]
 
 
 def current() -> RequestContext:
-    """Returns the current request's record; outside of requests, a temporary one."""
+    """Returns the current request's record, or a temporary record if there is none."""
     return _CURRENT.get() or RequestContext("", None, "")
 
 
@@ -102,7 +103,7 @@ def recorded(
     Args:
         door: `REST` or `GRPC`.
         headers: Headers of the request.
-        over: Called with the finished call.
+        over: Called with the `RequestContext` of the finished request.
     """
     call = RequestContext.from_headers(door, headers)
     _CURRENT.set(call)  # context variable of this request's task
@@ -118,7 +119,7 @@ class IdentifiedApp:
 
     Args:
         app: The wrapped application.
-        over: Called with each finished call.
+        over: Called with the `RequestContext` of each finished request.
     """
 
     def __init__(self, app: ASGIApp, over: Over):

@@ -30,7 +30,7 @@ class _ModelPrefix:
 
     Attributes:
         name: Name of the model.
-        kind: Empty for the latest version, or `version`, or `label`.
+        kind: `version`, `label`, or empty if the prefix addresses the latest version.
         choice: Schema of the path parameter.
         means: Versions that the prefix can refer to.
     """

@@ -123,7 +123,7 @@ def _columns(inputs: Tensors, taken: InputSpec) -> Schema:
 
 
 def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
-    """Returns the schema of an input value, or of a list of values if allowed.
+    """Returns the schema of one value of an input, or of a list if it is allowed.
 
     Args:
         name: Name of the input.
@@ -137,7 +137,7 @@ def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
 
 
 def _of_one(tensor: meta_graph_pb2.TensorInfo) -> Shape:
-    """Returns the shape of one row."""
+    """Returns the shape of one row of a tensor."""
     shape = tensor_shape(tensor)
     return None if shape is None else shape[1:]
 

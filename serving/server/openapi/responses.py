@@ -94,7 +94,7 @@ def reference(kind: str, name: str) -> Json:
 
 
 def refused(*codes: int) -> Json:
-    """Returns references to the error responses with these status codes."""
+    """Returns references to the error responses with the given status codes."""
     return {str(code): reference("responses", _name(code)) for code in codes}
 
 

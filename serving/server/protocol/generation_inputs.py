@@ -1,8 +1,9 @@
 """Converts inputs of text generation that clients send as lists or objects.
 
-A signature takes a string for each text: stop strings separated by `SEPARATOR`, and
-logit biases such as `"50256:-100"`, which clients send in the form of OpenAI's API,
-`{"50256": -100}`; see `transbeam.serving.signatures.generation.logit_bias`.
+For each text, a signature takes one string of stop strings, separated by `SEPARATOR`,
+and one string of logit biases, such as `"50256:-100"`; clients send logit biases in the
+format of OpenAI's API, `{"50256": -100}`; see
+`transbeam.serving.signatures.generation.logit_bias`.
 """
 
 import base64

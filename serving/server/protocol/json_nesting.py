@@ -14,7 +14,7 @@ _BIT, _OPENING, _CLOSING, _QUOTE = 0x20, ord("{"), ord("}"), ord('"')
 def prune_deep(body: bytes, most: int) -> bytes | None:
     r"""Replaces lists and objects below a nesting level by `null`.
 
-    Takes linear time and memory in the length of the body, without recursion.
+    The function is not recursive; its time and memory are linear in the body's length.
 
     Args:
         body: JSON text.

@@ -50,7 +50,8 @@ def decode_base64(value: object) -> bytes:
     """Decodes the bytes of a `{"b64": "..."}` object.
 
     Raises:
-        StatusError: The value is not such an object, or its string is not base64.
+        StatusError: The value is not a `{"b64": "..."}` object, or its string is not
+            base64.
     """
     if not (isinstance(value, dict) and is_base64(value)):
         raise invalid(
@@ -72,7 +73,7 @@ def to_array(value: object, dtype: int) -> np.ndarray:
         dtype: `DT_…`; strings become bytes.
 
     Raises:
-        StatusError: Lists at the same level differ in length, or a value has another
+        StatusError: Lists at the same level differ in length, or a value has the wrong
             type or is out of range.
 
     Example:
@@ -126,8 +127,8 @@ class Column:
         """Appends the value of the next instance.
 
         Raises:
-            StatusError: See `to_array`; or the shape differs from that of earlier
-                values.
+            StatusError: The value is invalid (see `to_array`), or its shape differs
+                from that of earlier values.
         """
         shape = _shape(value)
         check_depth(len(shape) + 1)
@@ -174,7 +175,8 @@ def _leaves(value: object, shape: tuple[int, ...], dtype: int) -> list[Any]:
     """Flattens nested lists and converts the values to the data type.
 
     Raises:
-        StatusError: The lists do not have the given shape, or a value has another type.
+        StatusError: The lists do not have the given shape, or a value has the wrong
+            type.
     """
     found = [value]
     for level, size in enumerate(shape):

@@ -1,7 +1,7 @@
 """Reads and writes JSON as TF Serving does.
 
 TF Serving uses RapidJSON, accepts NaN and infinities, and ignores any text after the
-first value. Error messages are RapidJSON's, because clients match on them.
+first value. Error messages are those of RapidJSON, because clients may compare them.
 """
 
 import json
@@ -177,8 +177,8 @@ def shown(value: object) -> str:
 def _elements(value: object, level: int) -> Iterator[str]:
     """Yields the brackets, keys and values of JSON text with their separators.
 
-    The recursion is lazy: for a consumer that stops after some bytes, only the nesting
-    levels up to there are visited.
+    The generator is recursive but lazy: if its consumer stops after some bytes, the
+    remaining values are not visited.
     """
     if isinstance(value, dict):
         yield "{"

@@ -1,8 +1,8 @@
 """Parses REST API paths.
 
 https://www.tensorflow.org/tfx/serving/api_rest. As in TF Serving, paths are
-case-insensitive except for their last word, and percent-encoding such as `%2f` is
-decoded only in the names of models and labels.
+case-insensitive except for the final method name or `metadata`, and percent-encoding
+such as `%2f` is decoded only in the names of models and labels.
 """
 
 import re

@@ -53,7 +53,7 @@ def to_array(name: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
 
 
 def _check_claim(name: str, shape: list[int], proto: tensor_pb2.TensorProto) -> None:
-    """Rejects small messages of huge shape: a single value may fill the tensor."""
+    """Rejects small messages with huge shapes, which one repeated value may fill."""
     size = math.prod(shape)
     if len(proto.string_val) == 1:
         size *= max(len(proto.string_val[0]), 1)
@@ -82,7 +82,7 @@ def write_proto(array: np.ndarray, proto: tensor_pb2.TensorProto) -> None:
     Args:
         array: Array of any type.
         proto: An empty message to fill in place, such as an output of a response:
-            creating and copying one takes twice as long.
+            creating a message and copying it takes twice as long.
     """
     dtype = tf.as_dtype(array.dtype).as_datatype_enum
     if array.dtype.kind in "OS":

@@ -40,7 +40,7 @@ def read_examples(body: bytes) -> tuple[str, input_pb2.Input]:
         The name of the signature, empty if none is given, and the examples.
 
     Raises:
-        StatusError: The body is not such a request.
+        StatusError: The body is not a Classify or Regress request.
     """
     document = parse_object(body)
     signature = signature_name(document)

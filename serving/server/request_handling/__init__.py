@@ -1,1 +1,1 @@
-"""Predict, Classify, Regress, streaming and metadata, for both APIs."""
+"""Predict, Classify, Regress, streaming and metadata, for the REST and gRPC APIs."""

@@ -1,4 +1,4 @@
-"""Reloads the model configuration, on a client's request or from the file."""
+"""Reloads the model configuration, on a client's request or from a polled file."""
 
 import logging
 from collections.abc import Sequence
@@ -23,8 +23,9 @@ def reload_models(service: Service, wanted: Sequence[ModelSettings]) -> None:
         wanted: All models.
 
     Raises:
-        StatusError: See `Catalog.configure`; or a logging configuration differs from
-            the one the server was started with. If this is raised, nothing is changed.
+        StatusError: `Catalog.configure` fails, or a logging configuration differs from
+            that at the start of the server. The models remain unchanged if this error
+            is raised.
     """
     for model in wanted:
         known = None if service.log is None else service.log.settings(model.name)
@@ -76,8 +77,9 @@ def reload_for_client(
 class WatchedConfigFile:
     """A `model.config` file that is polled.
 
-    As in TF Serving, each poll applies the whole file, changed or not: it undoes
-    changes that clients requested, and assigns a label once its version is available.
+    As in TF Serving, each poll applies the whole file, even if the file is unchanged; a
+    poll undoes changes that clients requested, and assigns a label once its version is
+    available.
 
     Args:
         file: A `ModelServerConfig` in text format.
@@ -90,7 +92,7 @@ class WatchedConfigFile:
         self._logged = ""
 
     def poll(self) -> None:
-        """Applies the file; logs an error once until it changes."""
+        """Applies the file; logs an error that repeats in each poll only once."""
         problem = ""
         try:
             reload_models(self._service, read_models(self._file))

@@ -18,7 +18,7 @@ def check_amounts(inputs: Arrays, limits: Limits) -> None:
     """Rejects a request with too many rows or too much text.
 
     Args:
-        inputs: Inputs by name; those named `…_bytes` are not text.
+        inputs: Inputs by name; inputs named `…_bytes` are not text.
         limits: Limits on requests.
 
     Raises:

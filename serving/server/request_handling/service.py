@@ -177,7 +177,7 @@ class Service:
         Args:
             target: The model.
             signature: Name of the signature; empty for the default one.
-            inputs: Inputs by name; those with a default may be left out.
+            inputs: Inputs by name; inputs with a default value may be omitted.
             output_filter: Names of the requested outputs; all if empty.
             deadline: Deadline of the request.
 
@@ -403,7 +403,7 @@ class Service:
         return response
 
     def _with_stops(self, signature: ServableSignature, inputs: Arrays) -> Arrays:
-        """Checks stop strings, and joins the stop strings of each text into one.
+        """Checks stop strings, and joins the stop strings of each text into a string.
 
         Raises:
             StatusError: A limit is exceeded.

@@ -121,7 +121,8 @@ def multi_inference_entry(
     """Creates the entry of a MultiInference request.
 
     Args:
-        spec: Model spec without a signature, as there are several.
+        spec: Model spec without a signature, because the request has several
+            signatures.
         request: The request.
         response: The response.
     """
@@ -134,7 +135,7 @@ def multi_inference_entry(
 
 
 def _tensor(values: np.ndarray) -> tensor_pb2.TensorProto:
-    """Converts an array; numbers as raw bytes, since lists would block all threads."""
+    """Converts an array; numbers become raw bytes, because lists block all threads."""
     if values.dtype.kind in "OSU" or values.size <= _FEW:
         return to_proto(values)
     return tf.make_tensor_proto(values)

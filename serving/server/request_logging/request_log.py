@@ -53,7 +53,7 @@ class RequestLog:
 
     Args:
         wanted: Log settings of individual models, by model name.
-        default: Log settings of all other models; None not to log them.
+        default: Log settings of all other models; if None, other models are not logged.
         metrics: Metrics that count written and dropped entries.
         most_entries: Maximum number of queued entries.
         retry_seconds: Pause after a failed write.
@@ -96,7 +96,7 @@ class RequestLog:
         return self._wanted.get(model, self._default)
 
     def offer(self, model: str, entry: Callable[[], Entry]) -> None:
-        """Samples a request and queues it; never raises an error.
+        """Queues a log entry if the request is sampled; never raises an error.
 
         Args:
             model: Name of the model.

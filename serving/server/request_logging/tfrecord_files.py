@@ -24,7 +24,7 @@ _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
 def framed(record: bytes) -> bytes:
-    """Frames a record: its length, the record, and a checksum of each."""
+    """Encodes a TFRecord: the record's length and the record, each with a checksum."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
 
@@ -39,9 +39,9 @@ class RecordFiles:
 
     Args:
         prefix: Prefix of the file names, folder included.
-        name: The model's name, which follows the prefix in the file names. The time,
-            the host and the process id follow, so that servers that share a folder
-            never write to the same file.
+        name: The model's name, which follows the prefix in the file names. The file
+            names also contain the time, the host and the process id, so that servers
+            that share a folder never write to the same file.
         most_bytes: Size at which a file is completed.
     """
 

@@ -1,8 +1,9 @@
 """ASGI application with TF Serving's REST API.
 
-https://www.tensorflow.org/tfx/serving/api_rest. The application adds `/livez` (the
-process is running), `/readyz` (every model is available), `/openapi.json`, the metrics,
-and `/v1/models/NAME:stream` for streaming text generation.
+https://www.tensorflow.org/tfx/serving/api_rest. In addition to TF Serving's endpoints,
+the application has `/livez` (the process is running), `/readyz` (every model is
+available), `/openapi.json`, the metrics, and `/v1/models/NAME:stream` for streaming
+text generation.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ def rest_app(
     Args:
         service: Runs the requests.
         limits: Limits on requests.
-        tokens: Accepted bearer tokens; `/livez` and `/readyz` need none.
+        tokens: Accepted bearer tokens; `/livez` and `/readyz` require no token.
         cors: True to allow cross-origin requests.
     """
 
@@ -268,7 +269,7 @@ def _as_json(message: Message) -> bytes:
 def _metadata_text(
     response: get_model_metadata_pb2.GetModelMetadataResponse,
 ) -> bytes:
-    """Formats metadata as TF Serving does, signatures nested in `signature_def`."""
+    """Formats metadata as TF Serving does, with signatures in `signature_def`."""
     signatures = get_model_metadata_pb2.SignatureDefMap()
     response.metadata["signature_def"].Unpack(signatures)
     return (

@@ -1,4 +1,4 @@
-"""Reads request bodies within limits, and notices clients that disconnect."""
+"""Reads request bodies within limits, and detects client disconnects."""
 
 import asyncio
 import zlib
@@ -25,8 +25,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 
     Args:
         request: A request whose body was not read yet.
-        limits: Limits of the body's size in bytes, both as sent and decompressed, and
-            of the time in which it must arrive.
+        limits: Limits of the body's size in bytes, compressed and decompressed, and of
+            the time in which the body must arrive.
 
     Raises:
         StatusError: The body is too large, arrives too late, or cannot be decompressed,

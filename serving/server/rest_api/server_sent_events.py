@@ -1,8 +1,8 @@
 """Server-sent events for streaming text generation.
 
-https://html.spec.whatwg.org/multipage/server-sent-events.html. Each part is an event of
-the default type, `{"text": ..., "token_id": ...}`. A `done` event with the statistics
-of the whole text follows, or an `error` event.
+https://html.spec.whatwg.org/multipage/server-sent-events.html. Each generated part of
+the text is an event of the default type, `{"text": ..., "token_id": ...}`. The last
+event is a `done` event with the statistics of the whole text, or an `error` event.
 """
 
 import json
@@ -30,7 +30,7 @@ _HEADERS = {
 
 
 class EventStream(Response):
-    """A response that sends parts as they are generated.
+    """A response that sends the parts of a text as they are generated.
 
     The response ends when the client disconnects.
 
@@ -71,7 +71,7 @@ class EventStream(Response):
 
 
 def event(part: StreamPart | FinalEvent) -> bytes:
-    r"""Formats a part as a server-sent event.
+    r"""Formats a part of the text as a server-sent event.
 
     Example:
     >>> event(StreamPart(" and", 7))

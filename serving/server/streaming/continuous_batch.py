@@ -1,9 +1,9 @@
 """Continuous batching of streaming text generation.
 
 All texts advance by one token per step. New requests join at the next step, and
-finished requests leave, so no request waits until another one has ended. Between calls
-of the session the model's state is kept as arrays, which are copied only when rows join
-or leave; see `transbeam.serving.signatures.generation.streaming_signatures`.
+finished requests leave, so no request waits until another one has ended. Between two
+steps the model's state is kept as arrays, which are copied only when rows are added or
+removed; see `transbeam.serving.signatures.generation.streaming_signatures`.
 """
 
 import logging
@@ -42,7 +42,8 @@ class GeneratedTokens:
     Attributes:
         tokens: Number of tokens generated in the step, one per active text.
         ran: Duration in seconds.
-        waited: Seconds that each text waited for its first token; empty in later steps.
+        waited: Seconds that each new text waited for its first token; empty if no text
+            is new.
     """
 
     tokens: int
@@ -56,8 +57,8 @@ class TextStream:
 
     Attributes:
         request: The request.
-        deliver: Called from another thread with each part, then with the `FinalEvent`
-            or a `StatusError`.
+        deliver: Called from another thread with each generated part of the text, then
+            with the `FinalEvent` or a `StatusError`.
     """
 
     request: StreamRequest
@@ -75,7 +76,7 @@ class TextStream:
         self.is_over = True
 
     def deliver_row(self, outputs: Arrays, row: int) -> None:
-        """Delivers the new part in a row of the outputs; at the end a `FinalEvent`."""
+        """Delivers the text's new part, and a `FinalEvent` if the text is complete."""
         ended, count = bool(outputs["ended"][row]), int(outputs["num_tokens"][row])
         new = self.buffer.feed(outputs["generated_text"][row], ended=ended)
         if count:  # 0 if max_new_tokens is 0
@@ -91,7 +92,7 @@ class TextStream:
         self.is_over = True
 
     def _deliver(self, item: StreamPart | FinalEvent | StatusError) -> None:
-        """Calls `deliver`; an error in it ends only this stream."""
+        """Calls `deliver`; an exception in `deliver` ends only this stream."""
         if self.is_over:
             return
         try:
@@ -168,7 +169,7 @@ class ContinuousBatch:
             stream.fail(closed)
 
     def _coming(self) -> list[TextStream] | None:
-        """Returns streams that can join now; None once closed."""
+        """Returns queued streams that can join the batch; None once closed."""
         with self._changed:
             while not (self._rows or self._waiting or self._closed):
                 self._changed.wait()
@@ -205,7 +206,7 @@ class ContinuousBatch:
         self._leave()
 
     def _begin(self, coming: Sequence[TextStream]) -> None:
-        """Runs the prompts of new streams and joins them to the batch."""
+        """Runs the prompts of new streams and adds the streams to the batch."""
         inputs = {
             name: np.concatenate([stream.request.inputs[name] for stream in coming])
             for name in coming[0].request.inputs
@@ -252,7 +253,7 @@ class ContinuousBatch:
 
 
 def row_state(outputs: Arrays) -> dict[str, np.ndarray]:
-    """Returns the outputs that are the state for the next call."""
+    """Returns the outputs that are the model's state, an input of the next step."""
     return {name: value for name, value in outputs.items() if name.startswith(_STATE)}
 
 

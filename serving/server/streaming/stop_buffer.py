@@ -15,7 +15,7 @@ class StopBuffer:
 
     A part never ends within a character, and bytes that may be the beginning of a stop
     string are withheld. Invalid bytes are emitted as U+FFFD at once. The concatenation
-    of all parts is the text.
+    of all emitted parts is the final text.
 
     Args:
         stops: Stop strings; the text ends before the first occurrence of any of them.
@@ -38,10 +38,11 @@ class StopBuffer:
         self.is_stopped = False
 
     def feed(self, generated: bytes, *, ended: bool = False) -> str:
-        """Returns the new part.
+        """Returns the new part of the text that can be emitted.
 
         Args:
-            generated: The text so far, UTF-8 that may end within a character.
+            generated: The text generated so far, as UTF-8 bytes that may end within a
+                character.
             ended: True if the text is complete.
         """
         for stop in self._stops:
@@ -63,7 +64,7 @@ class StopBuffer:
 
 
 def _replacements(generated: bytes) -> int:
-    r"""Counts the final U+FFFD characters, which may be an incomplete character.
+    r"""Counts the trailing U+FFFD, which may be bytes of an incomplete character.
 
     SentencePiece decodes each byte of an incomplete character as U+FFFD.
 

@@ -4,8 +4,9 @@
 class StopString:
     """Finds the first occurrence of a string in a growing text.
 
-    The search is that of Knuth, Morris and Pratt with a lazily built failure table: a
-    string of any length costs no more than the text that was read so far.
+    The search is the Knuth-Morris-Pratt algorithm with a lazily built failure table, so
+    its time and memory are linear in the text read so far, even if the string is
+    longer.
 
     Args:
         string: A string that is not empty.
@@ -43,8 +44,8 @@ class StopString:
         """Reads the current text, unless the string was already found.
 
         Args:
-            text: The preceding text, whose last bytes may have changed, with new bytes
-                appended.
+            text: The text of the previous call, whose last bytes may have changed, with
+                new bytes appended.
         """
         if self.offset is not None:
             return

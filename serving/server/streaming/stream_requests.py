@@ -62,7 +62,7 @@ def begin_signature(signatures: Mapping[str, ServableSignature]) -> ServableSign
 
 
 def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
-    """Parses a JSON object with the model's texts and optional sampling parameters.
+    """Parses a JSON object with text inputs and optional sampling parameters.
 
     Args:
         body: The JSON body, such as `{"text": "The", "max_new_tokens": 20, "stop":
@@ -70,7 +70,7 @@ def read_stream(body: bytes, signature: ServableSignature) -> StreamRequest:
         signature: The signature `stream_begin`.
 
     Raises:
-        StatusError: An input is missing, unknown, or of another type.
+        StatusError: An input is missing, is unknown, or has the wrong type.
     """
     document = parse_object(body)
     stops = document.pop(STOP, [])
@@ -94,7 +94,7 @@ def stream_request(given: Arrays, signature: ServableSignature) -> StreamRequest
     """Creates a request from arrays of one value each.
 
     Args:
-        given: The model's texts and optional sampling parameters; `stop` may have
+        given: The model's text inputs and optional sampling parameters; `stop` may have
             several values.
         signature: The signature `stream_begin`.
 

@@ -1,7 +1,8 @@
 """The signature `attention`: attention weights for visualization.
 
-Other signatures never materialize these weights: attention is fused. While this
-signature is traced, the weights are recorded, so its graph computes them.
+Other signatures use fused attention, which never materializes attention weights. While
+the signature `attention` is traced, the layers record their attention weights, so that
+its graph computes them.
 """
 
 import re
@@ -57,7 +58,7 @@ Read = Callable[..., tuple[Mapping[str, tf.Tensor], tf.Tensor]]
 def attention_endpoint(
     trained: TrainedRun, model: keras.Model, texts: Sequence[tf.TensorSpec], read: Read
 ) -> dict[str, Endpoint]:
-    """Returns the signature `attention`; no signature without full attention.
+    """Returns the signature `attention`, or none if the model lacks full attention.
 
     Shapes: `B` texts, `L` layers, `H` heads, `T` tokens of the longest text, at most
     `LONGEST`.
@@ -66,12 +67,14 @@ def attention_endpoint(
     T), the readable pieces, `""` for padding; `token_ids` int32 (B, T); `length` int32
     (B,); `truncated` bool (B,), whether a text was cut; and `attention` float32 (B, L,
     H, T, T): the attention weights of each query token (rows) over key tokens
-    (columns). The weights of each row sum to 1, those of a padding row to 0. Pairs also
-    have `segment_ids` int32 (B, T): 1 for the second text.
+    (columns). The weights of each row sum to 1, except for padding rows, whose weights
+    are 0. For pairs of texts, the outputs include `segment_ids` int32 (B, T): 1 for
+    tokens of the second text.
 
-    A sequence-to-sequence model has `encoder_tokens` and `decoder_tokens`, the ids and
-    lengths of both, and `encoder_attention`, `decoder_attention` and, from the
-    decoder's tokens to the encoder's, `cross_attention`.
+    The outputs of a sequence-to-sequence model are `encoder_tokens` and
+    `decoder_tokens`, the token ids and lengths of encoder and decoder,
+    `encoder_attention`, `decoder_attention`, and `cross_attention`, the weights of the
+    decoder's tokens over the encoder's tokens.
 
     Args:
         trained: Has the tokenizer.
@@ -106,14 +109,15 @@ def attention_endpoint(
 def attention_maps(
     model: keras.Model, inputs: Mapping[str, Any]
 ) -> dict[str, tf.Tensor]:
-    """Stacks the layers' attention weights, named as outputs of `attention_endpoint`.
+    """Stacks the layers' attention weights, named as in the signature `attention`.
 
     Args:
         model: With full attention.
         inputs: The model's inputs by name, including padding masks.
 
     Returns:
-        float32 (B, L, H, T, S) each, 0 where a token is padding.
+        Attention weights of `T` query tokens over `S` key tokens, float32 (B, L, H, T,
+        S) each, 0 where a token is padding.
     """
     seen = attention_probabilities(model, dict(inputs))
     found = {}

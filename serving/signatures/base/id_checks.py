@@ -1,8 +1,9 @@
 """Checks of client-provided token ids and positions, in the exported graph.
 
-On some devices an id beyond an embedding table, or a position beyond a row, raises an
-error that lists graph nodes; on other devices zeros are read. The checks run on all
-devices and report the reason.
+On some devices an id outside an embedding table, or a position beyond the end of a row,
+raises an error that lists graph nodes; on other devices zeros are read. The checks run
+on all devices, and their error messages contain the invalid number and the allowed
+range.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,13 +26,14 @@ def check_ids(
 
     Args:
         endpoints: Signatures by name.
-        model: Defines the number of segments and the maximum sequence length.
+        model: Model configuration, with the number of segments and the maximum sequence
+            length.
         vocabulary_size: The tokenizer's vocabulary size.
 
     Returns:
-        All signatures; those that take ids fail with `InvalidArgument` on token ids
-        beyond the vocabulary, rows longer than the model's maximum, unknown segments,
-        and lengths and positions beyond the row.
+        All signatures by name; signatures that take ids fail with `InvalidArgument` on
+        token ids outside the vocabulary, rows longer than the model's maximum, unknown
+        segments, and lengths and positions beyond the end of a row.
     """
     return {
         name: _checked(endpoint, model, vocabulary_size)

@@ -13,12 +13,12 @@ IMAGE_BYTES = tf.TensorSpec([None], tf.string, name="image_bytes")
 
 
 class ImageInputs:
-    """Reads files, serialized examples or pixels, for `PooledTask`.
+    """Reads image files, serialized examples or pixels, for `PooledTask`.
 
-    Shapes: `B` images, `S` their height and width, `P` channels of a pixel.
+    Shapes: `B` images, `S` height and width of an image, `P` channels of a pixel.
 
-    - `pixels`: `image_bytes` string (B,), JPEG or PNG files → `image` uint8
-      (B, S, S, P), what the model reads.
+    - `pixels`: `image_bytes` string (B,), JPEG or PNG files → `image` uint8 (B, S, S,
+      P), the model's input.
 
     A file that cannot be decoded as in training fails with `InvalidArgument`.
 
@@ -45,7 +45,7 @@ class ImageInputs:
         return [tf.TensorSpec(shape, tf.uint8, name="image")]
 
     def read(self, *files: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns the model's inputs for files; there are no further outputs."""
+        """Returns the model's inputs for image files, and no further outputs."""
         return [*self.pixels(*files).values()], {}
 
     def pixels(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -27,9 +27,9 @@ class Endpoint(NamedTuple):
 class SignatureTask(Protocol):
     """The signatures of a kind of model.
 
-    A text longer than the model's maximum is cut at its end, which `truncated` reports.
-    Special tokens written in a text are ordinary text, as they were in the training
-    data.
+    A text longer than the model's maximum length is truncated at its end; the output
+    `truncated` is then True. The strings of special tokens in a text are encoded as
+    ordinary text, as in the training data.
     """
 
     def endpoints(self) -> dict[str, Endpoint]:
@@ -47,10 +47,10 @@ class SignatureTask(Protocol):
 
     @property
     def methods(self) -> Mapping[str, str]:
-        """TF Serving's method (`classify`, `regress`) of signatures that have one."""
+        """TF Serving's methods, `classify` or `regress`, by signature name."""
         ...
 
 
 def ids_spec(name: str, *shape: int | None) -> tf.TensorSpec:
-    """Returns the spec of an int32 input; by default of any batch and length."""
+    """Returns the spec of an int32 input; by default of any batch size and length."""
     return tf.TensorSpec(shape or [None, None], tf.int32, name=name)

@@ -48,7 +48,7 @@ class TextInputs:
         return {"tokenize": self.tokenize_endpoint(), **self.attention_endpoint()}
 
     def tokenize_endpoint(self) -> Endpoint:
-        """Makes the signature `tokenize`: a text's ids, which apps must reproduce."""
+        """Creates the signature `tokenize`: token ids that apps must reproduce."""
 
         def tokenize(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
             encoded = self.encode(*texts)
@@ -75,7 +75,7 @@ class TextInputs:
         return [ids_spec(name, batch, None) for name in self.id_inputs]
 
     def read(self, *texts: tf.Tensor) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns the model's inputs for texts, and further outputs (`truncated`)."""
+        """Returns the model's inputs for texts, and the further output `truncated`."""
         encoded = self.encode(*texts)
         inputs = [getattr(encoded, name) for name in self.id_inputs]
         return inputs, {"truncated": encoded.truncated}

@@ -4,8 +4,8 @@ The parameters have TF Serving's names
 (https://github.com/tensorflow/serving/blob/master/tensorflow_serving/batching/README.md).
 
 Tasks that may share a batch wait in one queue, grouped by text length; the queue whose
-first task has waited longest is served first. Long tasks always leave one thread free
-for others.
+first task has waited longest is served first. Long tasks leave at least one thread free
+for other tasks, unless there is only one thread.
 """
 
 import threading
@@ -46,13 +46,13 @@ class BatchingParameters:
         enabled: False to run each request alone.
         max_batch_size: Maximum number of rows in a batch.
         batch_timeout_micros: Microseconds that a batch that is not full waits for more
-            rows. With 0 it does not wait; requests that arrive during a run still share
-            the next batch.
+            rows. With 0, a batch starts as soon as a thread is free; requests that
+            arrive during a run still share the next batch.
         max_enqueued_batches: Maximum number of full batches in the queue; further
             requests are rejected.
         num_batch_threads: Number of batches that run at once.
-        allowed_batch_sizes: Batch sizes to pad to, by repeating the first row. Any
-            size is allowed if empty.
+        allowed_batch_sizes: Batch sizes to pad to, by repeating the first row. If
+            empty, batches are not padded.
     """
 
     enabled: bool = True
@@ -74,7 +74,8 @@ class BatchKey(NamedTuple):
     Attributes:
         kind: Names of the signature and of the requested outputs.
         group: Dtypes, row shapes and length bucket of the inputs.
-        takes_long: True for long tasks.
+        takes_long: True if the task has a text of more than 8 KiB or is a part of a
+            split request.
     """
 
     kind: tuple[str, ...]
@@ -95,7 +96,8 @@ class BatchTask:
         counted: Number of rows counted toward the queue limit.
         future: Future of the outputs.
         since: Time at which the task was queued.
-        observe_times: Called with waiting and run times when a batch was run.
+        observe_times: Called after the task's batch with the task's waiting time and
+            run time in seconds.
     """
 
     inputs: Arrays
@@ -138,8 +140,8 @@ class Waiting:
         Args:
             kind: Name of the signature and of the requested outputs.
             task: The task.
-            admitted: True if its request was admitted before; its rows are then not
-                counted toward the queue limit.
+            admitted: True if the task's request was admitted before; the task's rows
+                are then not counted toward the queue limit.
 
         Raises:
             StatusError: The queue is full or closed.
@@ -161,7 +163,7 @@ class Waiting:
             self._changed.notify()
 
     def admit_parts(self, rows: int) -> None:
-        """Admits a request that is split into parts; `leave_parts` releases it.
+        """Admits a request that is split into parts; `leave_parts` releases its rows.
 
         Raises:
             StatusError: The split requests in progress already have too many rows, or
@@ -177,7 +179,7 @@ class Waiting:
             self._in_parts -= rows
 
     def take(self) -> tuple[BatchKey, list[BatchTask]] | None:
-        """Waits for a batch; None once closed and empty. Call `ran` after its run."""
+        """Waits for a batch, to be finished by `ran`; None once closed and empty."""
         with self._changed:
             while True:
                 key, seconds = self._ready()

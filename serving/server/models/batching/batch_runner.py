@@ -1,4 +1,4 @@
-"""Runs batches and isolates requests from the errors of others.
+"""Runs batches and isolates requests from the errors of other requests.
 
 If a batch fails or exceeds its time limit, each of its requests is run again alone.
 """
@@ -40,7 +40,7 @@ class Runner:
 
     Args:
         run: Runs a signature; takes the names of the signature and the outputs, the
-            inputs, the timeout in seconds, and whether it is a long run.
+            inputs, the timeout in seconds, and True for long tasks.
         parameters: Batching parameters; batches are padded to one of
             `allowed_batch_sizes`.
         observe: Called with the timing of each batch.
@@ -73,7 +73,7 @@ class Runner:
             tasks[0].future.set_exception(error)
 
     def _run_one_by_one(self, key: BatchKey, tasks: list[BatchTask]) -> None:
-        """Runs each task alone; those that time out run again after the others."""
+        """Runs each task alone; retries timed-out tasks after all other tasks."""
         slow = []
         for task in tasks:
             error = self._answer(key, [task], task.deadline.left() / 2)

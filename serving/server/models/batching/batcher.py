@@ -1,15 +1,16 @@
 """Batches requests of one signature and of similar text length.
 
-It differs from TF Serving in five ways:
+Batching differs from TF Serving's in five ways:
 
-- No request is padded to the shape of another one. TF Serving rejects a batch of
-  unequal shapes, or pads with the first element, masks included. Here only equal shapes
-  share a batch, and texts are batched by length, because the graph pads to the longest.
+- No request is padded to the shape of another request. TF Serving rejects a batch of
+  unequal shapes, or pads all inputs, even masks, with their first element. This batcher
+  only batches requests of equal shapes, and batches texts by length, because the graph
+  pads each batch to its longest text.
 - A batch that fails or exceeds its time limit is run again, each request alone.
-- A request with more rows than `max_batch_size` is sorted by length and split. Its
-  parts are queued in turn with other requests.
-- Long texts and parts of large requests leave one thread free for other requests, and
-  TensorFlow runs them in a separate thread pool.
+- A request with more rows than `max_batch_size` is sorted by length and split. The
+  parts of a split request take turns with other requests in the queue.
+- Long texts and parts of split requests leave at least one of several threads free for
+  other requests, and TensorFlow runs them in a separate thread pool.
 - A canceled request is not run.
 """
 
@@ -40,7 +41,7 @@ class Batcher:
 
     Args:
         run: Runs a signature; takes the names of the signature and the outputs, the
-            inputs, the timeout in seconds, and whether it is a long run.
+            inputs, the timeout in seconds, and True for long tasks.
         parameters: Batching parameters.
         observe: Called with the timing of each batch.
 
@@ -87,8 +88,8 @@ class Batcher:
                 the rows.
 
         Returns:
-            A future of the outputs. If it is canceled before the batch runs, the rows
-            are removed from the batch.
+            A future of the outputs. If the future is canceled before its batch runs,
+            its rows are removed from the batch.
 
         Raises:
             StatusError: The queue is full or closed.
