@@ -51,7 +51,7 @@ PARTS = {
     "model": Part(("tests/model", "tests/contracts", "transbeam/model")),
     "trainer": Part(("tests/trainer", "transbeam/trainer")),
     "serving": Part(("tests/serving", "transbeam/serving")),
-    "tasks": Part(("tests/serving/tasks", "tests/serving/gate")),
+    "signatures": Part(("tests/serving/signatures", "tests/serving/parity")),
     "phone": Part(
         (
             "tests/serving/phone",
