@@ -50,10 +50,10 @@ def data_stage(run_folder: Path) -> Stage:
 def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
     """Returns the result of a run's finished data stage, for later stages.
 
-    The corpus itself is not needed.
+    The corpus itself is not read.
 
     Raises:
-        ArtifactError: There are no records, or they were made with another
+        ArtifactError: The run has no records, or the records were made with another
             configuration.
     """
     stage = data_stage(run_folder)
@@ -63,7 +63,7 @@ def finished_data(config: RunConfig, run_folder: Path) -> dict[str, Any]:
 
 
 def data(invocation: Invocation) -> dict[str, Any]:
-    """Makes the records of a run, unless they exist already.
+    """Makes the records of a run, unless the records exist already.
 
     Returns:
         The stage's result: counts, shares and fingerprints.

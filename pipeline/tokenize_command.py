@@ -35,7 +35,8 @@ def tokenize(arguments: TokenizeArguments) -> None:
     """Prints pieces, ids and offsets of lines, or decodes ids to text.
 
     Raises:
-        UserError: The artifact or a file cannot be used, or an id is invalid.
+        UserError: The tokenizer artifact or an input file cannot be used, or an id is
+            invalid.
     """
     files, as_json = arguments.files, arguments.json
     tokenizer = import_tokenizer(arguments.artifact).build()
@@ -160,7 +161,7 @@ def _columns(text: str) -> int:
 
 
 def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
-    """Yields blocks of lines, object (N,) of bytes, without line ends."""
+    """Yields blocks of lines without line ends, as object arrays (N,) of bytes."""
     if not files:
         yield from _unmarked(_blocks(sys.stdin.buffer), "stdin")
     for file in files:
@@ -175,7 +176,7 @@ def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    """Opens a file, decompressed; a pipe as is, since it can be read only once."""
+    """Opens a file, decompressed, or a pipe as is, as a pipe can be read only once."""
     is_pipe = file.exists() and not file.is_file() and not file.is_dir()
     return file.open("rb") if is_pipe else open_file(SourceFile.at(file, str(file)))
 

@@ -1,6 +1,6 @@
 """Prefix language modeling: a text's end is predicted from its beginning.
 
-The length of the prefix is drawn for each chunk of a document; attention is
+The length of the prefix is sampled for each chunk of a document; attention is
 bidirectional within the prefix ([Raffel et al.,
 2020](https://arxiv.org/abs/1910.10683), 3.2).
 """
@@ -54,10 +54,10 @@ def make_records(
 
 
 def prefixes(packed: Packed, seed: int) -> np.ndarray:
-    """Returns 1 at the prefix of each chunk, at least one token, int32 (records, L).
+    """Returns the prefix mask, int32 (records, L): 1 in the prefix of each chunk.
 
-    At least one token follows the prefix, unless the chunk has only one token; all
-    possible prefix lengths are equally likely.
+    A prefix has at least one token, and at least one token follows it unless the chunk
+    has only one token; all possible prefix lengths are equally likely.
     """
     chunks = packed.chunks
     draws = uniform(stage_key(seed, "prefix"), chunks.keys, chunks.offsets)

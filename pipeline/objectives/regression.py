@@ -16,5 +16,5 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Makes one record per document, in the order of their keys."""
+    """Makes one record per document, in the order of the documents' keys."""
     return number_records(batch, tokenizer, run)

@@ -1,16 +1,17 @@
 """Sentence pairs: masked tokens as in `masked`, and a label for the second segment.
 
-`[CLS] first segment [SEP] second segment [SEP]`, one pair in a record, each segment
-one or more sentences. The second segment is the one that follows the first in the
+A record contains one pair, `[CLS] first segment [SEP] second segment [SEP]`; a segment
+has one or more sentences. The second segment is the one that follows the first in the
 document or, half of the time, a negative: for `next_sentence` a segment of another
 document ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), A.2), for
 `sentence_order` the two segments are swapped ([Lan et al.,
 2020](https://arxiv.org/abs/1909.11942), 3.1).
 
-Unlike in BERT's own code, a segment "of another document" never comes from the same
-document; a single sentence that remains at a document's end is left out, as it could
-only be in a negative pair and would unbalance the labels; and pairs are not truncated
-to fit, but have fewer sentences.
+Differences from BERT's own code: the second segment of a negative `next_sentence` pair
+never comes from the document of the first segment; a single sentence that remains at
+the end of a document is left out, because it could occur only in a negative pair and
+would unbalance the labels; and pairs have only as many sentences as fit into a record,
+instead of being truncated.
 """
 
 import numpy as np
@@ -64,7 +65,7 @@ def make_records(
     split: Split,
     negatives: DocumentBatch | None = None,
 ) -> Records:
-    """Makes pairs of adjacent segments, and masks tokens in them.
+    """Makes positive and negative segment pairs, and masks tokens in the pairs.
 
     Args:
         batch: The documents.
@@ -73,8 +74,7 @@ def make_records(
         split: The split of the documents.
         negatives: Passages of other documents, with the hashes of these documents as
             keys; given for `next_sentence` if the batch has few documents. In
-            `Records.placement` these passages have the row numbers that follow those of
-            the batch.
+            `Records.placement` passage i has the row number `len(batch) + i`.
     """
     config, length = run.objective, run.data.sequence_length
     assert isinstance(config, SentencePairsConfig)
@@ -136,7 +136,7 @@ def make_records(
 
 
 def _repeated(values: list[int], lengths: list[np.ndarray]) -> np.ndarray:
-    """Repeats values by the lengths of each row, and concatenates the rows."""
+    """For each row, repeats `values[i]` `lengths[i][row]` times; joins the rows."""
     times = np.stack(lengths, axis=1)
     return np.repeat(np.tile(values, len(times)), times.reshape(-1))
 
@@ -161,7 +161,7 @@ def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packe
 
 
 def _placement(pairs: SegmentPairs, sentences: Sentences) -> Placement:
-    """Returns the documents and offsets of both segments."""
+    """Returns the document and the offset of each of a record's two segments."""
     documents = pairs.documents.reshape(-1)
     starts = sentences.edges[sentences.first[documents]]
     return Placement(

@@ -49,7 +49,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def make_records(
     batch: DocumentBatch, tokenizer: Tokenizer, run: RunConfig, split: Split
 ) -> Records:
-    """Makes records of one or more pairs, in the order of their first pair's key."""
+    """Makes records of one or more pairs, sorted by the key of the first pair."""
     assert isinstance(run.objective, Seq2SeqConfig)
     reasons = reasons_against(batch, ["text", "target_text"])
     rows = usable_rows(batch, reasons)
@@ -65,10 +65,10 @@ def make_records(
 
 @dataclass(frozen=True)
 class TextPairs:
-    """Source and target texts, in the order of their keys.
+    """Tokenized source and target texts, in the order of the documents' keys.
 
     Attributes:
-        documents: int64 (N,). The row of each pair in the batch.
+        documents: int64 (N,). The row of each pair's document in the batch.
         keys: uint64 (N,).
         sources: The ids of the source texts, N rows.
         targets: The ids of the target texts, N rows.
@@ -116,10 +116,10 @@ def pair_records(
     """Makes records of pairs.
 
     Args:
-        pairs: The pairs; those whose source or target has no token are left out and
+        pairs: The pairs. Pairs whose source or target has no token are left out and
             counted.
-        reasons: Reasons why documents of the batch cannot be used; the function adds
-            those for pairs that are too long.
+        reasons: For each document of the batch, the reason why the document cannot be
+            used, or None; the function adds the reasons for pairs that are too long.
         tokenizer: The tokenizer, for the special tokens.
         run: The run's configuration, for the encoder's length.
         config: Configuration with the decoder's length and the rules for packing and
@@ -188,8 +188,8 @@ def frame_pairs(
     """Adds special tokens to source and target texts, and puts them into records.
 
     Args:
-        sources: The ids of N texts.
-        targets: The ids of the N target texts.
+        sources: The token ids of the N source texts.
+        targets: The token ids of the N target texts.
         record: int (N,), ascending. The index of each pair's record.
         lengths: Tokens per record, of the encoder and of the decoder.
         tokenizer: The tokenizer, for its special tokens.
@@ -219,7 +219,7 @@ def frame_pairs(
 def _arranged(
     pairs: TextPairs, lengths: tuple[int, int], *, packed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices of the pairs in record order, and the record of each pair."""
+    """Returns pair indices in record order, and the record of each of these pairs."""
     count = len(pairs.documents)
     if not packed:
         return np.arange(count), np.arange(count)

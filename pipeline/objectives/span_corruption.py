@@ -91,15 +91,15 @@ def corrupt(
 
     Args:
         ids: int32. All texts, concatenated.
-        chunks: The ranges of the N texts.
+        chunks: The range of each of the N texts in `ids`.
         sentinels: int (S,). The sentinel ids for the first, second, … span of a text.
         config: Configuration with the noise density and the mean span length.
         seed: The run's seed.
 
     Returns:
-        N rows each: the texts with a sentinel in place of each span; and the spans,
-        each after its sentinel. Each token of the texts is in exactly one of these two
-        results.
+        Two sets of N rows: the texts with a sentinel in place of each removed span; and
+        the removed spans, each preceded by the span's sentinel. Each token of the texts
+        is in exactly one of the two sets.
     """
     # Blocks of texts are so small that their tokens stay in the CPU cache.
     ends = np.cumsum(chunks.lengths)

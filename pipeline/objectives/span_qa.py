@@ -4,8 +4,8 @@
 
 A long text is split into overlapping windows, one record each. If a window does not
 contain the whole answer, or the question has no answer, the target is the position of
-`[CLS]`, 0 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). The
-first of several answers is the target.
+`[CLS]`, 0 ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3). If a
+question has several answers, the target is the first answer.
 """
 
 from dataclasses import dataclass
@@ -141,7 +141,7 @@ class _Windows:
 
     Attributes:
         document: int64. The index of each window's text, ascending.
-        start: int64. The window's first token within the text.
+        start: int64. The index of the window's first token within the text.
         length: int64. The window's number of tokens.
     """
 

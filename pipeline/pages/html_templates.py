@@ -9,11 +9,13 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: Path, **values: Any) -> str:
-    """Fills in a template; texts among the values are escaped.
+    """Renders a template; strings among the values are HTML-escaped.
 
     Args:
-        template: Its file. It may extend `page.html`, and import from `parts.html`.
-        **values: The values of the template's variables. Only `Markup` is not escaped.
+        template: Its file. A template may extend `page.html`, and import from
+            `parts.html`.
+        **values: The values of the template's variables. Values of the type `Markup`
+            are not escaped.
 
     Example:
     >>> render(TEMPLATES / "page.html", title="A & B").splitlines()[-2]

@@ -1,4 +1,4 @@
-"""Unpacking: the documents of packed rows, from the ids that packing wrote."""
+"""Unpacking: locates the documents in packed rows by the rows' `document_ids`."""
 
 import numpy as np
 

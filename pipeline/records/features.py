@@ -1,8 +1,8 @@
 """The record contract: the features of a training record, and records as arrays.
 
-The data job writes these features, the manifest lists them, and the trainer compares
-them with those that it requires before the first step. They are the only interface
-between pipeline and model.
+The data job writes these features, the manifest lists them, and before the first
+training step the trainer compares them with the features that it requires. The features
+are the only interface between pipeline and model.
 """
 
 import dataclasses
@@ -18,11 +18,11 @@ class Feature:
     """One named array of fixed shape in every record.
 
     Attributes:
-        name: Key in the `tf.train.Example`, and the model input it becomes.
+        name: Key in the `tf.train.Example`, and name of the model input.
         dtype: `"int32"` (stored as an int64 list), `"float32"`, or `"uint8"` (stored
             as one string of bytes).
         shape: Shape of one record's value.
-        meaning: A description for people.
+        meaning: A human-readable description.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Placement:
     Attributes:
         record: int64 (P,). The index of the part's record in the arrays; ascending.
         document: int64 (P,). The index of the part's document in the batch.
-        offset: int64 (P,). The part's first token within the document.
+        offset: int64 (P,). The index of the part's first token within the document.
     """
 
     record: np.ndarray
@@ -99,7 +99,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Records:
-    """Training records, the documents in each, and counts of unused documents.
+    """Training records, the documents in each record, and counts of unused documents.
 
     Attributes:
         arrays: The arrays of the features, each (records, ...).
@@ -108,8 +108,8 @@ class Records:
         lengths: int64 (records,). The number of tokens of each record without padding.
         counts: Counts for the manifest, such as `tokens`, `unknown_tokens`,
             `truncated_tokens`, `padding`, `predictions`, `empty_documents`.
-        rejected: Row in the batch and reason of each document that lacks what the
-            objective requires, for the quarantine.
+        rejected: Row in the batch and reason of each document that the objective
+            rejects; these documents are quarantined.
         filtered: Row in the batch and reason of each valid document that the objective
             does not use; these documents are only counted.
     """

@@ -19,12 +19,12 @@ class Shard:
     """An entry of the manifest for a finished record file.
 
     Attributes:
-        path: Relative to the folder of the manifest.
+        path: The file's path, relative to the folder of the manifest.
         split: `"train"` or `"validation"`.
         records: The number of records.
         bytes: The size of the file.
         sha256: The SHA-256 of the file.
-        sequence_length: Tokens per record; it differs between the shards of a
+        sequence_length: Tokens per record; the number differs between the shards of a
             bucketed data set.
     """
 
@@ -78,12 +78,14 @@ class Manifest:
 
     Attributes:
         folder: The folder of the manifest.
-        features: The features of a record; in a bucketed data set, of its longest
-            records.
-        shards: The files, by split and number.
-        vocabulary: `size`, `sha256` and the tokenizer's `fingerprint`.
-        counts: Documents, tokens and records by stage and reason.
-        buckets: The features by the length of the records.
+        features: The features of a record; in a bucketed data set, the features of the
+            longest records.
+        shards: The entries of the record files, sorted by path.
+        vocabulary: The vocabulary's `size` and `sha256`, and the tokenizer's
+            `fingerprint`.
+        counts: The numbers of documents, tokens and records, by stage and reason.
+        buckets: The features of a bucketed data set, by the length of the records; else
+            empty.
     """
 
     folder: Path

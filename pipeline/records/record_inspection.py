@@ -4,7 +4,7 @@
       from  numpy/__init__.py:12, numpy/core.py:40, numpy/ma.py:7
       token_ids  [CLS] the shape of [MASK]{the} array [SEP] ‖ [CLS] …
 
-Target tokens are in braces, after the tokens that replace them.
+A target token is in braces, after the token that replaces it in the input.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ def describe(
     pieces: Sequence[str],
     labels: Sequence[str] = (),
 ) -> list[str]:
-    """Returns one line for each array that is useful to readers.
+    """Describes a record, with one line for each array that is useful to readers.
 
     Example:
     >>> pieces = ["[PAD]", "[MASK]", "big", "cat", "sat"]

@@ -24,11 +24,12 @@ class Statistics:
     """Counts over the records of one or more shards.
 
     Attributes:
-        tokens: int64 (V,). The occurrences of each piece in the records.
-        lengths: int64. At i, the number of records with i tokens.
-        documents: int64. At i, the number of records with i chunks (documents or parts
-            of documents).
-        labels: int64. At i, the occurrences of class or tag i.
+        tokens: int64 (V,). The number of occurrences of each vocabulary piece in the
+            records.
+        lengths: int64. Element i is the number of records with i tokens.
+        documents: int64. Element i is the number of records with i chunks (documents or
+            parts of documents).
+        labels: int64. Element i is the number of occurrences of class or tag i.
     """
 
     tokens: np.ndarray
@@ -45,7 +46,7 @@ class Statistics:
         Args:
             records: The records.
             vocabulary_size: The number of pieces in the vocabulary.
-            pad: The id of padding, which may also be that of another token; padding
+            pad: The id of padding, which may also be the id of another token; padding
                 positions are not counted.
         """
         ids = [records.arrays[name] for name in TOKEN_IDS if name in records.arrays]
@@ -84,7 +85,7 @@ class Statistics:
 
 
 def statistics_path(folder: Path, name: str) -> Path:
-    """Returns the path of a shard's statistics while the job runs."""
+    """Returns the path of a shard's statistics, in the job's temporary folder."""
     return folder / f"state/statistics-{name}.npz"
 
 
@@ -130,7 +131,7 @@ def label_counts(
         statistics: As in `statistics.json`.
 
     Returns:
-        Maps splits to labels to counts; empty if the objective has no labels.
+        A mapping from split to label to count; empty if the objective has no labels.
     """
     labels: Sequence[str] = getattr(config.objective, "labels", ())
     if not labels:

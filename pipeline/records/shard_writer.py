@@ -1,8 +1,8 @@
 """Writes the files of a shard atomically: its records and their provenance.
 
-The provenance has one row for each document, or part of a document, in a record. It is
-a Parquet file of its own, because the records are read in every epoch and the
-provenance only for inspection.
+The provenance table has one row for each document, or part of a document, in a record.
+The provenance is stored in a separate Parquet file, because the records are read in
+every epoch and the provenance only for inspection.
 """
 
 import os
@@ -34,7 +34,7 @@ def write_shard(
 ) -> Shard:
     """Writes records to a temporary file and renames it at the end.
 
-    The same records result in the same bytes, compressed or not.
+    The same records result in the same file contents, with and without compression.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.

@@ -50,8 +50,8 @@ class _Columns:
     """Rows of bytes of different lengths, stored as columns.
 
     Attributes:
-        blocks: The columns in order: uint8 (rows, width), and a mask of the same shape
-            (or None for all) of the bytes that belong to the row.
+        blocks: The columns in order: uint8 (rows, width), and a mask of the same shape,
+            True for bytes that belong to the row, or None if all bytes belong to it.
         lengths: int64 (rows,). The number of bytes of each row.
     """
 

@@ -1,4 +1,4 @@
-"""Tokenized texts as rows of ids: tokenized, cut, joined, and laid out in arrays."""
+"""Tokenizes texts to rows of token ids; slices, joins and arranges the rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,9 +90,10 @@ def slice_rows(
 
     Args:
         rows: The rows to take from.
-        which: int (N,). The row of each slice; any order, repeats allowed.
-        starts: int (N,), or one int for all slices. The slice's first token within the
-            row.
+        which: int (N,). The index of the row of each slice, in any order; repeats are
+            allowed.
+        starts: int (N,), or one int for all slices. The index of the slice's first
+            token within the row.
         lengths: int (N,).
 
     Example:
@@ -136,7 +137,7 @@ class Grid:
 
     Attributes:
         shape: Records, and tokens per record.
-        cells: int64 (tokens,). Indices in the flattened array.
+        cells: int64 (tokens,). The index of each token in the flattened array.
         ordinals: int64 (rows,). Each row's number in its record, from 1.
         lengths: int64 (rows,). The length of each row.
     """

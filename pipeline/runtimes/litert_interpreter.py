@@ -24,8 +24,8 @@ def load_interpreter(
 
     Args:
         file: The file, or its contents.
-        delegate: Whether to use XNNPACK; otherwise the builtin kernels.
-        num_threads: Threads of the interpreter.
+        delegate: Whether to use the XNNPACK delegate instead of the builtin kernels.
+        num_threads: The number of threads of the interpreter.
         custom_ops: Functions that register the ops of other libraries.
         keeps_all_tensors: Whether `get_tensor` may read intermediate tensors.
 
@@ -63,15 +63,16 @@ class TFLiteRunner:
     """Runs the signatures of a TFLite file in the LiteRT interpreter.
 
     Accepts texts up to the length that the file was converted for. Some models could
-    process longer ones; others would read beyond their table of position embeddings.
+    process longer texts; other models would read beyond the end of the table of
+    position embeddings.
 
     Args:
         file: The `.tflite` file, or its contents.
-        delegate: Whether to use XNNPACK, the default; otherwise the builtin kernels,
-            the fallback on phones.
+        delegate: Whether to use the XNNPACK delegate, the default, instead of the
+            builtin kernels, the fallback on phones.
         resized: Whether resizable inputs are resized to the length of each text;
             otherwise texts are padded to the shapes in the file.
-        num_threads: Threads of the interpreter.
+        num_threads: The number of threads of the interpreter.
         custom_ops: Functions that register the ops of other libraries.
 
     Raises:
@@ -207,7 +208,7 @@ class TFLiteRunner:
 
 
 def _fits(shape: Sequence[int], own: Sequence[int], signs: Sequence[int]) -> bool:
-    """Returns whether a shape equals the file's or, on resizable axes, is no larger.
+    """Returns whether a shape is the file's or, on resizable axes, smaller.
 
     In third-party files that were converted without a length, resizable axes have the
     length 1 and accept any length.

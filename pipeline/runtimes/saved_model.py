@@ -18,7 +18,7 @@ SignatureInputs = Mapping[str, Sequence[str] | Sequence[bytes] | np.ndarray]
 
 
 def read_saved_model(folder: Path) -> SavedModel:
-    """Reads the description of a SavedModel, without loading it.
+    """Reads the protocol buffer of a SavedModel, without loading the model.
 
     Args:
         folder: The version folder.
@@ -37,7 +37,7 @@ def read_saved_model(folder: Path) -> SavedModel:
 
 
 def read_signatures(folder: Path) -> Mapping[str, SignatureDef]:
-    """Reads the signatures of a SavedModel, by name, without loading it.
+    """Reads the signatures of a SavedModel, by name, without loading the model.
 
     Args:
         folder: The version folder.

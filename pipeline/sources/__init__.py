@@ -1,1 +1,1 @@
-"""Splits the files of a corpus into work units and reads them."""
+"""Splits the files of a corpus into work units and reads the work units."""

@@ -28,8 +28,8 @@ class CorpusPart:
 
     Attributes:
         source: The source.
-        weight: The number of repetitions of its training documents.
-        held_out: Whether it is from `data.validation_source`.
+        weight: The number of repetitions of the source's training documents.
+        held_out: Whether the source is from `data.validation_source`.
     """
 
     source: SingleSource
@@ -45,7 +45,7 @@ class CorpusPart:
 def list_sources(
     source: Source, validation_source: Source | None = None
 ) -> tuple[CorpusPart, ...]:
-    """Returns the sources of a corpus, those for validation last."""
+    """Returns the sources of a corpus, validation sources last."""
     parts: list[CorpusPart] = []
     for held_out, given in ((False, source), (True, validation_source)):
         if isinstance(given, MixtureSourceConfig):
@@ -61,7 +61,7 @@ def list_files(
     """Lists all files of a corpus, sorted by source (`list_sources`) and by name.
 
     Raises:
-        DataError: A source has no files, or only empty ones; or a file would be read
+        DataError: A source has no files, or only empty files; or a file would be read
             twice.
     """
     parts = list_sources(source, validation_source)
@@ -75,7 +75,7 @@ def list_files(
 
 
 def _with_unique_names(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Makes file names unique: files of the same name are prefixed by their source.
+    """Makes file names unique: prefixes repeated names with the index of the source.
 
     Provenance needs unique names; paths would differ between machines.
     """
@@ -133,7 +133,7 @@ def errors_named(key: str) -> Iterator[None]:
 
 
 def _refuse_twice(files: Iterable[SourceFile], parts: Sequence[CorpusPart]) -> None:
-    """Rejects files that are read twice, except parallel files in both directions."""
+    """Rejects files that are read twice; allows parallel files in both directions."""
     met: dict[str, list[SourceFile]] = {}  # previous files by path
     for file in files:
         for side in with_partners([file]):

@@ -1,8 +1,8 @@
 """Splits a corpus into work units and reads their documents.
 
-A work unit is some 4 MB of source. The split depends on the files' names and sizes
-alone, so every run over the same corpus has the same units, and each unit yields the
-same documents on any worker at any time.
+A work unit is about 4 MB of source files. The split depends on the files' names and
+sizes alone, so every run over the same corpus has the same units, and each unit yields
+the same documents on any worker at any time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +108,7 @@ class Unit:
 
     @property
     def part(self) -> int:
-        """The index of the unit's source in the corpus; 0 if there is only one."""
+        """The index of the unit's source in the corpus; 0 if it is the only source."""
         return self.spans[0].file.part
 
 
@@ -189,9 +189,10 @@ def read_spans(
 ) -> Iterator[tuple[Span, Item]]:
     """Yields every document of a unit, in order, with its span.
 
-    Unreadable input is yielded as `Rejected`, documents that a reader leaves out by
-    rule as `Filtered`. Each unreadable part of a file is one `Rejected` with its number
-    of bytes. Other information from readers is collected by `reported`.
+    Unreadable input is yielded as `Rejected`; a document that a reader leaves out by
+    rule is yielded as `Filtered`. Each unreadable part of a file is one `Rejected` with
+    its number of bytes. Other information from readers is collected by
+    `reading_report.reported`.
 
     Raises:
         DataError: A file cannot be opened, or was removed or resized since it was

@@ -99,7 +99,7 @@ def build_part(
 
 
 def _without_record(records: Records, num_documents: int) -> list[tuple[int, str]]:
-    """Returns the documents without a token in any record."""
+    """Returns row and reason of each document without a token in any record."""
     refused = {row for row, _ in records.rejected + records.filtered}
     there = np.isin(np.arange(num_documents), records.placement.document)
     nowhere = np.flatnonzero(~there).tolist()

@@ -1,8 +1,8 @@
 """The first step of the data job: reads and cleans the documents of a work unit.
 
-Each step is a function of its input and the configuration alone. A step writes its
-results to files and finally a marker file, so that a restarted job skips the work that
-is done.
+The results of each step of the data job depend only on the step's input and the
+configuration. A step writes its results to files and then writes a marker file, so that
+a restarted job skips finished work.
 """
 
 import json
@@ -52,12 +52,12 @@ class CleanedUnit:
     """The document parts and counts of a work unit; each document is counted once.
 
     Attributes:
-        parts: The parts of clean documents.
+        parts: The document parts that contain the cleaned documents.
         documents: The number of clean documents, by split.
         filtered: The number of documents left out by a rule, by reason.
         quarantined: The number of unusable documents, by reason.
-        bytes: The source bytes that are `filtered`, `quarantined` and `unread`; all
-            other bytes belong to documents in the parts.
+        bytes: The numbers of source bytes that are `filtered`, `quarantined` and
+            `unread`; all other source bytes belong to documents in the document parts.
         unread: The files that could not be read completely.
     """
 
@@ -180,7 +180,7 @@ class _Books:
 
 
 def write_quarantine(folder: Path, name: str, entries: Iterable[Rejected]) -> None:
-    """Writes quarantine entries as JSON Lines; no file if there is none."""
+    """Writes quarantine entries as JSON Lines; writes no file without entries."""
     lines = [json.dumps(_row(entry)) + "\n" for entry in entries]
     if lines:
         (folder / "quarantine").mkdir(exist_ok=True)

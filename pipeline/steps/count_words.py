@@ -1,6 +1,7 @@
 """The third step of the data job: counts the words of a document part.
 
-`trim` counts the words of a whole corpus with the same functions, without a data job.
+The command `trim` counts the words of a whole corpus with the same functions, without a
+data job.
 """
 
 from collections import Counter
@@ -80,7 +81,7 @@ class CorpusWords:
     """The word counts of a corpus.
 
     Attributes:
-        counts: The occurrences of each word.
+        counts: The number of occurrences of each word.
         reading: The result of `sum_reading`.
     """
 
@@ -89,14 +90,15 @@ class CorpusWords:
 
 
 def words_of_corpus(config: RunConfig, splitter: WordSplitter) -> CorpusWords:
-    """Counts the words in all texts of `data`, of both splits.
+    """Counts the words in all texts of the corpus, for training and validation.
 
-    The texts are those from which the data job makes records, cleaned by the same
-    rules, but without deduplication. Filtered and quarantined documents are skipped, as
-    in the data job.
+    The words are counted in the texts from which the data job makes records, cleaned by
+    the same rules, but without deduplication. Filtered and quarantined documents are
+    skipped, as in the data job.
 
     Args:
-        config: The run's configuration: `data` selects texts, `objective` their fields.
+        config: The run's configuration: `data` selects the documents, `objective` the
+            text fields of the documents.
         splitter: Splits texts into words.
 
     Raises:

@@ -1,7 +1,7 @@
 """The deduplication step: finds duplicate documents by their stored signatures.
 
-The signatures of each part are in a memory-mapped file beside its documents. Memory
-usage is some tens of bytes per document for each band in progress.
+The signatures of each document part are in a file of their own, which is memory-mapped.
+Memory usage is some tens of bytes per document for each band that is being processed.
 """
 
 import io
@@ -38,7 +38,7 @@ LEAKS = "state/leaks.json"
 
 
 def bands(config: RunConfig) -> int:
-    """Returns the number of bands of the signatures, each processed separately."""
+    """Returns the number of LSH bands, each of which is processed separately."""
     near = config.data.deduplication.near
     assert near is not None  # else the job has no bands
     return lsh.choose_bands(near.similarity, near.num_hashes).count
@@ -47,12 +47,12 @@ def bands(config: RunConfig) -> int:
 def save_signatures(
     folder: Path, part: DocumentPart, texts: Sequence[str], near: NearDuplicatesConfig
 ) -> None:
-    """Saves the signatures of a part's documents for the search of duplicates."""
+    """Saves the signatures of a part's documents for the search for near duplicates."""
     _save(folder / f"state/signatures-{part.name}.npy", signatures(texts, near))
 
 
 def find_edges(band: int, config: RunConfig, folder: Path) -> None:
-    """Finds near duplicates among the documents that share a bucket of a band."""
+    """Finds near duplicates among documents that share an LSH bucket of one band."""
     path = folder / f"state/edges-{band:03d}.npy"
     if path.is_file():
         return
@@ -81,7 +81,7 @@ def find_edges(band: int, config: RunConfig, folder: Path) -> None:
 
 
 def drop_duplicates(config: RunConfig, folder: Path) -> None:
-    """Writes a marker file per document part with the dropped rows by reason.
+    """Writes a marker file per document part; it lists the dropped rows by reason.
 
     Raises:
         DataError: Every training document is a duplicate of a validation document.
@@ -121,7 +121,7 @@ def drop_duplicates(config: RunConfig, folder: Path) -> None:
 
 
 def _leaks_left(folder: Path, corpus: "_Documents", kept: np.ndarray) -> int:
-    """Counts the validation documents whose inputs are also in training.
+    """Counts the validation documents whose inputs also occur in training documents.
 
     Such documents remain if duplicates are kept, or if labels or answers differ.
     """
@@ -163,13 +163,13 @@ def _write_leaks(
 
 
 class _Documents:
-    """Keys and splits of all documents of the corpus, part by part, row by row.
+    """Keys and splits of all documents of the corpus, in the order of parts and rows.
 
     Attributes:
-        parts: The parts, in order.
+        parts: The document parts, in order.
         keys: uint64 (N,).
         held_out: bool (N,), True for validation documents.
-        edges: int64 (parts + 1,), the offsets of each part's documents.
+        edges: int64 (parts + 1,), the index of each part's first document, then N.
     """
 
     def __init__(self, folder: Path, data: DataConfig):
@@ -189,7 +189,7 @@ class _Documents:
 
         Args:
             documents: int64 (n,).
-            signed: The signatures of each part.
+            signed: The signatures of each document part, one array per part.
 
         Returns:
             uint32 (n, num_hashes).

@@ -1,9 +1,10 @@
 """Samples sentences as negatives for the `next_sentence` task.
 
 If a work unit has only one document of a split, it has no other document for a negative
-second segment. So a sample of the whole split is drawn, in the order of the documents'
-keys, after deduplication. It is a function of the corpus and the configuration, and its
-size does not grow with the corpus.
+second segment. Therefore a sample of passages is drawn from the whole split, after
+deduplication; the documents are drawn by hashes of their keys. The sample depends only
+on the corpus and the configuration, and the size of the sample does not grow with the
+corpus.
 """
 
 import heapq
@@ -51,10 +52,11 @@ def needs_negatives(run: RunConfig) -> bool:
 
 
 def sample_sentences(run: RunConfig, folder: Path) -> None:
-    """Draws and saves the sample of each split.
+    """Draws and saves the sample of passages of each split.
 
     Raises:
-        DataError: There is only one distinct training document.
+        DataError: There is only one distinct training document with two or more
+            sentences, or fewer than two such documents in both splits together.
     """
     chosen: dict[Split, DocumentBatch] = {
         split: _sample(run, folder, split) for split in SPLITS
@@ -126,7 +128,7 @@ def _stretch_characters(run: RunConfig) -> int:
 
 
 def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
-    """Samples passages from documents of a split, shuffled by their keys."""
+    """Samples passages from documents of a split; the documents are drawn by key."""
     assert isinstance(run.objective, SentencePairsConfig)
     rule = run.objective.sentences
     most = _SAMPLE_CHARACTERS // _stretch_characters(run)
@@ -148,7 +150,7 @@ def _sample(run: RunConfig, folder: Path, split: Split) -> DocumentBatch:
 def _positions_of_two_sentences(
     run: RunConfig, folder: Path, split: Split, most: int
 ) -> Iterator[_Position]:
-    """Yields the positions of the first drawn documents that have two sentences."""
+    """Yields part and row of the first drawn documents with at least two sentences."""
     assert isinstance(run.objective, SentencePairsConfig)
     drawn = _drawn(run, folder, split, most * _TRIES)
     found = 0

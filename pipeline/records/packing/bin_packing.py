@@ -1,12 +1,13 @@
 """Bin packing of chunks into records with little padding.
 
-A record begins with the longest remaining chunk and continues with the longest one
-after which the remaining space can still be filled exactly. Such a pattern, a multiset
-of lengths, is repeated for further records while enough chunks of these lengths remain.
-So the time grows with the number of different lengths, not of chunks.
+A record begins with the longest remaining chunk; each further chunk is the longest
+chunk with which the record can still be filled as far as possible. The pattern of a
+record, a multiset of chunk lengths, is repeated for further records while enough chunks
+of these lengths remain. The run time therefore grows with the number of different
+lengths, not with the number of chunks.
 
 On short texts of similar lengths, with records of 128 tokens, best-fit packing leaves
-2% padding and this algorithm a tenth of that.
+2% padding and this algorithm 0.2%.
 
 References:
     - [Krell et al., 2021](https://arxiv.org/abs/2107.02027), histogram packing
@@ -20,12 +21,12 @@ def fill_records(lengths: np.ndarray, capacity: int) -> np.ndarray:
 
     Args:
         lengths: int (N,), at least 1. The size of each chunk.
-        capacity: The size of a record; no length is larger.
+        capacity: The size of a record; no chunk is larger.
 
     Returns:
         int64 (N,). The index of each chunk's record, from 0. No two partly filled
-        records could be merged into one; among chunks of equal size, the first is in
-        the first record.
+        records would fit into one record; chunks of equal size are assigned to records
+        in the order of the chunks.
 
     Example:
     >>> fill_records(np.array([3, 6, 4, 2, 5]), 10)
@@ -57,9 +58,9 @@ def fill_records(lengths: np.ndarray, capacity: int) -> np.ndarray:
 
 
 def _patterns(counts: list[int], capacity: int):
-    """Yields patterns with their numbers of records, until no chunk remains.
+    """Yields pairs of a number of records and their pattern, until no chunk remains.
 
-    Sets of sizes are bit masks.
+    Sets of sizes are represented as bit masks.
     """
     left = sum(1 << size for size, count in enumerate(counts) if count)
     sums = _Sums(left, capacity)
@@ -113,7 +114,7 @@ class _Sums:
         return (self._sums & _up_to(most)).bit_length() - 1
 
     def leading_to(self, total: int, most: int) -> int:
-        """Returns the sums up to `most` to which chunks may be added to get `total`."""
+        """Returns all s <= `most` for which `total - s` is a sum, as a bit mask."""
         return (self._mirrored >> (self._capacity - total)) & _up_to(most)
 
 
@@ -126,12 +127,12 @@ def fill_pairs(
 ) -> np.ndarray:
     """Groups chunks with an encoder and a decoder part into records.
 
-    A chunk's size is the larger of the fractions that it fills of the encoder's and of
-    the decoder's length, so that neither length is exceeded.
+    The size of a chunk is the larger of two fractions, encoder tokens by encoder length
+    and decoder tokens by decoder length, so that neither length is exceeded.
 
     Args:
         first: int (N,), at least 1. The number of encoder tokens of each chunk.
-        second: int (N,). The number of its decoder tokens.
+        second: int (N,). The number of decoder tokens of each chunk.
         capacities: The encoder's and the decoder's length in a record; no chunk is
             longer.
 

@@ -16,7 +16,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 def bucket_runs(run: RunConfig) -> list[RunConfig]:
     """Returns the run's configuration for each bucket, with the bucket's length.
 
-    A packed run is a single bucket.
+    A run with packed records has a single bucket.
     """
     layout = run.data.layout
     if not isinstance(layout, BucketedLayoutConfig):

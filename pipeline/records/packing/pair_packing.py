@@ -1,9 +1,9 @@
 """Packs pairs of texts into records with an encoder and a decoder sequence.
 
-`transbeam.pipeline.records.packing.sequence_packing` iterates over chunks and selects a
-record. With two sequences it is better to iterate over records and select a pair: of
-the pairs that fit, the one that leaves the emptier sequence fullest. So both sequences
-are filled evenly, and neither is full while the other has room.
+`transbeam.pipeline.records.packing.sequence_packing` packs chunks that have one length;
+a pair has two lengths. Records are filled one after another: of the pairs that fit, the
+next one is the pair that leaves the least free space in the emptier sequence. So both
+sequences are filled evenly; one sequence is rarely full while the other has free space.
 
 References:
     - [Panigrahy et al., 2011](https://www.microsoft.com/en-us/research/publication/heuristics-for-vector-bin-packing/),
@@ -22,12 +22,12 @@ def pack_pairs(
 
     Args:
         first: int (N,). The length of each pair's first text, at least 1.
-        second: int (N,). The length of its second text, at least 1. Pairs with equal
-            sizes are packed in their order.
+        second: int (N,). The length of each pair's second text, at least 1. Pairs with
+            equal lengths are packed in the order of their indices.
         capacities: The lengths of both sequences of a record; no text is longer.
 
     Returns:
-        For each record the indices of its pairs.
+        One list per record, with the indices of the record's pairs.
 
     Example:
     >>> pack_pairs(np.array([6, 4, 4]), np.array([5, 6, 3]), (10, 10))

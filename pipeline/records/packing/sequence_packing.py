@@ -1,8 +1,8 @@
 """Packing: several documents in one record, with hardly any padding.
 
 Long documents are first cut into chunks that fill a record. Then chunks are combined
-into full records. No document that fits into a record is cut, and the result depends on
-lengths, keys and offsets alone.
+into full records. A document that fits into a record is not cut, and the result depends
+only on the lengths, keys and offsets of the chunks.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -21,7 +21,7 @@ BLOCK_TOKENS = 2**15
 
 @dataclass(frozen=True)
 class Chunks:
-    """Chunks of documents, each at most a record long; all arrays are (N,).
+    """Chunks of documents, each chunk at most a record long; all arrays are (N,).
 
     Attributes:
         starts: int64. Start of each chunk in the array of all documents' ids.
@@ -41,7 +41,7 @@ class Chunks:
         return len(self.starts)
 
     def take(self, rows: np.ndarray | slice) -> "Chunks":
-        """Selects chunks by index, in that order."""
+        """Selects chunks by index, in the order of the indices."""
         return Chunks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -78,8 +78,10 @@ class Packed:
 
     Attributes:
         token_ids: int32 (records, sequence_length), with special tokens.
-        document_ids: int32, the same shape: 1, 2, … per record; 0 on padding.
-        position_ids: int32, the same shape: from 0 in each chunk; 0 on padding.
+        document_ids: int32, the same shape: the number of the token's chunk in the
+            record, from 1; 0 on padding.
+        position_ids: int32, the same shape: the position within the chunk, from 0; 0 on
+            padding.
         is_content: bool, the same shape: True except on special tokens and padding.
         chunks: The chunks in the order of the records.
         record: int64 (N,). The index of each chunk's record, ascending.
@@ -119,15 +121,15 @@ def pack(
     end: int | None = None,
     together: bool = True,
 ) -> Packed:
-    """Packs chunks into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
+    """Packs chunks a, b, … into records: `[CLS] a… [SEP] [CLS] b… [SEP] [PAD]…`.
 
     Args:
         ids: int32, the concatenated ids of all documents.
-        chunks: The chunks; with special tokens no longer than a record.
+        chunks: The chunks; a chunk with its special tokens is no longer than a record.
         sequence_length: Tokens per record.
         pad: The id of padding.
-        begin: The token before each chunk, if any.
-        end: The token after each chunk, if any.
+        begin: The id of the special token before each chunk, if any.
+        end: The id of the special token after each chunk, if any.
         together: Whether a record may have several chunks.
     """
     frame = (begin is not None) + (end is not None)
@@ -142,7 +144,7 @@ def pack(
 
 
 def by_content(chunks: Chunks) -> Chunks:
-    """Shuffles chunks by their content, independent of their original order."""
+    """Shuffles chunks by hashes of document key and offset, not by original order."""
     content = mix(chunks.keys ^ mix(chunks.offsets.astype(np.uint64)))
     return chunks.take(np.argsort(content, kind="stable"))
 
@@ -151,13 +153,14 @@ def order_by_record(record: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sorts chunks by record, and the records by their first chunk.
 
     Args:
-        record: int64 (N,). The index of each chunk's record. Records are numbered as
-            they were filled, those of long chunks first; sorting them by their first
-            chunk shuffles them.
+        record: int64 (N,). The index of each chunk's record. Records are numbered in
+            the order in which they were filled, records with long chunks first; as the
+            chunks are shuffled, sorting the records by their first chunk shuffles the
+            records.
 
     Returns:
-        int64 (N,), the chunks in the order of the records; and int64 (N,), their
-        records, ascending from 0.
+        int64 (N,), the indices of the chunks in the order of the records; and int64
+        (N,), the record of each of these chunks, ascending from 0.
     """
     first = np.empty(record.max(initial=-1) + 1, np.int64)
     first[record[::-1]] = np.arange(len(record))[::-1]  # the last write wins
@@ -208,7 +211,7 @@ def _lay_block(
     rows: slice,
     special: tuple[int, int | None, int | None],
 ) -> None:
-    """Fills some records of `packed`; each has at least one chunk."""
+    """Fills the records `rows` of `packed`; each record has at least one chunk."""
     pad, begin, end = special
     before = int(begin is not None)
     framed = chunks.lengths + before + (end is not None)
@@ -273,7 +276,7 @@ def lay_streams(
     """Packs documents that get begin and end tokens before they are cut into chunks.
 
     Only the first chunk of a document has a begin token, and only the last one an end
-    token. GPT-2 has one token for both, which is added at the end only.
+    token. GPT-2 has a single token for begin and end, which is added only at the end.
 
     Returns:
         The non-empty documents with begin and end tokens, one row each; and the records

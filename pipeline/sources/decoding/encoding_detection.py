@@ -3,13 +3,13 @@
 The algorithm, with the same result on every machine:
 
 1. A byte order mark determines the encoding, and so do escape sequences of ISO 2022.
-2. Bytes that are valid UTF-8 are UTF-8: text in other encodings hardly ever is, except
-   UTF-16 without a byte order mark, which contains many NULs.
+2. Bytes that are valid UTF-8 are UTF-8: text in another encoding is hardly ever valid
+   UTF-8, except UTF-16 without a byte order mark, which contains many NULs.
 3. For all other encodings `chardet` scores how well the bytes fit its language models.
    Implausible decodings, for example with symbols between letters, are excluded. The
-   best one is used if its score is high enough, is far enough above that of the next
-   one that decodes to another text, and is also the best for the lines with non-ASCII
-   bytes alone; otherwise detection fails.
+   best decoding is used if its score is high enough and far enough above the score of
+   the second-best decoding with a different text, and if it is also the best decoding
+   of the non-ASCII lines alone; otherwise detection fails.
 
 chardet sums integers and divides once, so its scores do not depend on the machine.
 """
@@ -76,7 +76,7 @@ class _Reading(NamedTuple):
 
 
 def marked(sample: bytes) -> str | None:
-    """Returns the codec of a byte order mark."""
+    """Returns the codec of the sample's byte order mark, or None."""
     return next((codec for mark, codec in _MARKS if sample.startswith(mark)), None)
 
 
@@ -89,7 +89,7 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
     r"""Detects the encoding by the algorithm of this module.
 
     Args:
-        sample: A file's bytes, or its first ones.
+        sample: The bytes of a file, or the first bytes of a file.
         cut: Whether the sample may end within a character.
 
     Raises:
@@ -150,7 +150,7 @@ def wide_codec(sample: bytes) -> str | None:
 
 
 def _evidence(sample: bytes) -> tuple[bytes, bytes]:
-    """Returns a part of the sample with non-ASCII bytes, and its non-ASCII lines.
+    """Returns a non-ASCII part of the sample, and the non-ASCII lines of this part.
 
     ASCII is the same in nearly all encodings, and may be most of a text. Lines from the
     rest of the sample are appended if they contain byte values that did not occur
@@ -224,7 +224,7 @@ def _readings(evidence: bytes) -> Iterator[_Reading]:
 
 
 def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
-    """Returns the smaller of two confidences: from the best score and from its lead."""
+    """Returns the lower confidence: by the best score, or by its lead over the next."""
     lowest = _LOWEST_SCORE if size >= _SHORT_BYTES else _LOWEST_SCORE_IF_SHORT
     fit = best.score / (best.score + lowest)
     if second is None:
@@ -239,7 +239,7 @@ def _confidence(best: _Reading, second: _Reading | None, size: int) -> float:
 
 
 def _may_be_a_symbol(text: str, other: str, at: int) -> bool:
-    """Returns whether an isolated letter is a non-letter in `other`, as œ and ½."""
+    """Returns whether an isolated letter, as œ, is not a letter in `other`, as ½."""
     around = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
     is_alone = not any(map(str.isalpha, around))
     return text[at].isalpha() and is_alone and not other[at].isalpha()
@@ -253,7 +253,7 @@ def _differences(one: str, other: str) -> Sequence[int]:
 
 
 def implausible_share(text: str, indices: Sequence[int]) -> float:
-    """Computes the share of implausible characters among those at some indices.
+    """Computes the share of implausible characters at the given indices of a text.
 
     Example:
     >>> implausible_share("donÆt", [3]), implausible_share("c½ur déjà", [1, 6])
@@ -269,8 +269,8 @@ def implausible_share(text: str, indices: Sequence[int]) -> float:
 def _is_odd(before: str, character: str, after: str) -> bool:
     """Returns whether a character suggests a wrong codec.
 
-    These are unassigned characters and, inside a word, symbols and uppercase letters
-    between lowercase ones.
+    Unassigned characters suggest a wrong codec and, inside a word, so do symbols and
+    uppercase letters between lowercase letters.
     """
     category = unicodedata.category(character)
     if category in ("Cn", "Co"):

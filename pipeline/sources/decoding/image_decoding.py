@@ -1,7 +1,7 @@
 """Decodes image files to the pixels of a record.
 
-The graph of an exported model does the same with TensorFlow's ops; the export compares
-the two results.
+The graph of an exported model decodes images with TensorFlow's ops; the export compares
+the pixels of both decoders.
 """
 
 import io
@@ -13,14 +13,14 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 
 
 def decode_image(raw: bytes, size: int, channels: int = 3) -> bytes:
-    """Decodes an image file (the first of several frames), oriented by EXIF.
+    """Decodes the first frame of an image file; applies the EXIF orientation.
 
     The whole image is resized to a square, without preserving the aspect ratio.
 
     Args:
         raw: The content of the file.
         size: The height and width of the result.
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grayscale, 3 for RGB.
 
     Returns:
         Pixels in row-major order, one byte per channel.

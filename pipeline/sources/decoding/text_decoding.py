@@ -1,6 +1,7 @@
 """Decodes files to text and to lines, in a declared or detected encoding.
 
-A line belongs to the span of its first byte, so that a file may be split anywhere.
+A line belongs to the span that contains the line's first byte, so that a file may be
+split anywhere.
 """
 
 import codecs
@@ -44,8 +45,8 @@ def decode(raw: bytes, encoding: str) -> str:
     r"""Decodes bytes to text without a byte order mark.
 
     Args:
-        raw: A whole file, or a part of one that ends at a character boundary.
-        encoding: A codec's name, or `detect`. For parts of a file use the file's
+        raw: A whole file, or a part of a file that ends at a character boundary.
+        encoding: A codec's name, or `detect`. For parts of a file, pass the result of
             `find_codec`, so that all parts have the same codec.
 
     Raises:
@@ -121,7 +122,8 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
     r"""Rejects a file whose line ends are carriage returns alone.
 
     Args:
-        beginning: The file up to the first line feed, or all of it if there is none.
+        beginning: The bytes of the file up to the first line feed, or the whole file if
+            it contains no line feed.
         codec: The codec of the file.
 
     Raises:
@@ -214,8 +216,9 @@ class Line:
     r"""A line of a file.
 
     Attributes:
-        offset: Its byte offset in the (decompressed) file.
-        text: Its characters with the line end; undecodable bytes as `\xff`.
+        offset: The line's byte offset in the (decompressed) file.
+        text: The line's characters, including the line end; undecodable bytes are
+            escaped, as in `\xff`.
         rejected: The quarantine entry if the line is not text.
     """
 
@@ -293,12 +296,12 @@ def torn_entry(
 def raw_lines(
     stream: BinaryIO, start: int, newline: bytes
 ) -> Iterator[tuple[int, bytes]]:
-    r"""Yields offset and bytes of the lines that begin at `start` or later.
+    r"""Yields offset and bytes of each line that begins at `start` or later.
 
     Args:
         stream: A file at its beginning; seekable if `start` is not 0.
         start: A byte offset, possibly within a line or a character.
-        newline: The bytes of a newline, one, two or four.
+        newline: The encoded newline: one, two or four bytes.
 
     Example:
     >>> import io

@@ -1,13 +1,15 @@
 """Decompresses files member by member; skips the damaged members of a file.
 
 A gzip file is a series of members, a bzip2 or xz file of streams, a zstandard file of
-frames; here all are called members. The content of a member is released only when its
-checksum has been verified; bzip2 has one for each block of some 900 kB. Damaged members
-are skipped, and reading continues with the next one that can be decompressed.
+frames; in this module, members, streams and frames are all called members. The content
+of a member is released only when its checksum has been verified; bzip2 has a checksum
+for each block of about 900 kB. Damaged members are skipped, and reading continues with
+the next member that can be decompressed.
 
-Only a limited amount of text is buffered before a checksum: further text is released
-unverified, so after damage an unknown amount of the released text is doubtful. The same
-applies to a file that ends inside a member.
+Only a limited amount of text is buffered until its checksum is verified. Further text
+is released unverified: if the member is damaged, an unknown amount of the released text
+may be wrong. The text of a member that is truncated by the end of the file is also
+released unverified.
 """
 
 import bz2
@@ -93,11 +95,11 @@ class DecompressedText(io.RawIOBase):
     Args:
         stream: The compressed file, from its start; seekable.
         compression: Its format.
-        size: Its size in bytes.
+        size: The size of the compressed file in bytes.
 
     Attributes:
-        gaps: Offsets in the text at which something is missing, in bytes.
-        damage: The damaged parts so far.
+        gaps: Byte offsets in the text at which text is missing.
+        damage: The damaged parts of the file found so far.
         cut: Whether the file ends inside a member.
     """
 
@@ -196,7 +198,7 @@ class DecompressedText(io.RawIOBase):
         return True
 
     def _begin(self, block: bytes) -> bytes:
-        """Begins a member, after the zeros with which gzip may pad the previous one."""
+        """Begins a member; skips zeros with which gzip may pad the previous member."""
         rest = block.lstrip(b"\0")
         self._fed += len(block) - len(rest)
         self._num_zeros += len(block) - len(rest)
@@ -207,7 +209,7 @@ class DecompressedText(io.RawIOBase):
         return rest
 
     def _end_zeros(self) -> None:
-        """Reports zero bytes between members as damage if they exceed any padding."""
+        """Reports zeros between members as damage if they are more than padding."""
         if self._num_zeros > _MOST_PADDING:
             detail = "as in a file not written to its end"
             damage = Damage(_ZEROS, detail, self._unpacked, self._num_zeros)
@@ -234,7 +236,7 @@ class DecompressedText(io.RawIOBase):
         self._lose("truncated", "it ends inside its data", unread, doubtful=True)
 
     def _go_on_after(self, why: str) -> bool:
-        """Skips a damaged member; returns False if no other follows."""
+        """Skips a damaged member; returns False if no other member follows."""
         self._waiting.clear()
         self._num_waiting = 0
         self._decompressor = None

@@ -2,7 +2,8 @@
 
 Paths with a scheme (`gs://`, `s3://`) are read through Beam's file systems
 (`remote_files`), others from the local disk. Compressed files are decompressed on the
-fly (`compression`), even if only their first bytes and not their names identify them.
+fly (`compression`); a compressed file is recognized by its name or, if it is local, by
+its first bytes.
 """
 
 import io
@@ -41,7 +42,7 @@ _LONGEST_BEGINNING = 16
 
 
 def matching_files(pattern: str) -> list[SourceFile]:
-    """Lists the files that match a glob; their names are relative to its fixed part.
+    """Lists the files that match a glob, with names relative to the glob's fixed part.
 
     Args:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`. An
@@ -110,7 +111,8 @@ def _fixed_root(pattern: str) -> str:
 def is_compressed(file: SourceFile) -> bool:
     """Returns whether a file is compressed, and so cannot be read from the middle.
 
-    Determined by its name or, for local files, by its first bytes.
+    The compression is recognized by the file's name or, for local files, by the first
+    bytes.
 
     Raises:
         OSError: The file cannot be opened.
@@ -145,7 +147,7 @@ def open_file(file: SourceFile) -> Iterator[BinaryIO]:
     at offset 0.
 
     Raises:
-        BrokenFile: A part of the file that was read is damaged.
+        BrokenFile: The part of the file that was read contains damage.
         OSError: The file cannot be opened.
         DataError: A remote file cannot be opened or read; also raised while reading.
     """
@@ -181,7 +183,7 @@ def open_seekable(file: SourceFile) -> Iterator[BinaryIO]:
 
 
 def _with_unread(damage: Damage, file: SourceFile, left: int) -> Damage:
-    """Sets `damage.unread` if None; `left` is the number of bytes not yet read."""
+    """Fills in `damage.unread` if None; `left` is the number of bytes not yet read."""
     if damage.unread is not None:
         return damage
     # At offset 0 nothing was used, even if the whole file is one line and was read.
@@ -202,7 +204,7 @@ def source_offset(stream: BinaryIO) -> int:
     """Returns the number of file bytes read; approximate for compressed files.
 
     Args:
-        stream: A stream of `open_file`.
+        stream: A stream from `open_file`.
     """
     raw = getattr(stream, "raw", None)
     offset = stream.tell()

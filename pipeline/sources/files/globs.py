@@ -17,8 +17,8 @@ _ESCAPED = re.compile(r"\[([*?[])\]")
 def expand(pattern: str) -> list[str]:
     """Returns the paths that match a glob, each once, in any order.
 
-    Like `glob.glob`, but links to a parent folder are not followed, which would not
-    terminate.
+    Like `glob.glob`, but links to a parent folder are not followed, because following
+    them would not terminate.
 
     Args:
         pattern: A path, with `*`, `?`, `[...]` and (for folders at any depth) `**`.
@@ -27,7 +27,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def escape_existing(pattern: str) -> str:
-    """Escapes the components of a glob that exist literally.
+    """Escapes the components of a glob that are names of existing files or folders.
 
     A folder may be named `data [v1]`, which as a glob matches `data v` or `data 1`.
 
@@ -48,7 +48,7 @@ def escape_existing(pattern: str) -> str:
 
 
 def unescaped(name: str) -> str | None:
-    """Returns the only name that a component of a glob matches; None if several can.
+    """Returns the name that a glob component matches; None if several names can match.
 
     Example:
     >>> unescaped("a"), unescaped("[[]v1]"), unescaped("*.txt")
@@ -88,7 +88,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _at_any_depth(pattern: str) -> tuple[str, bool, str]:
-    """Splits a pattern at the first `**`; the flag is True if there is one."""
+    """Splits a pattern at the first `**`; the flag is True if there is a `**`."""
     parts = pattern.split("/")
     if "**" not in parts:
         return pattern, False, ""
@@ -101,7 +101,7 @@ _Identity = tuple[int, int]  # a folder's device and number
 
 
 def _above(folder: str) -> tuple[_Identity, ...]:
-    """Returns the parents of a folder."""
+    """Returns the device and inode numbers of the parents of a folder."""
     try:
         return tuple(map(_identity, Path(folder or ".").resolve().parents))
     except OSError:

@@ -1,9 +1,9 @@
 """Reports of readers: dropped text, detected encodings, notes about files.
 
-A reader yields documents. Text that it drops, and its decisions and notes about a whole
-file, are added to the report of the caller, if there is one. Any function that a reader
-calls, however deeply nested, can add to the report. A report belongs to one iteration,
-even if other generators and threads read at the same time.
+A reader yields documents. Text that the reader drops, and its decisions and notes about
+a whole file, are added to the report of the caller, if the caller has a report. Any
+function that a reader calls, however deeply nested, can add to the report. A report
+belongs to one iteration, even if other generators and threads read at the same time.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ class ReadingReport:
     """Information about the reading of a work unit besides its documents.
 
     Attributes:
-        dropped: The number of items (such as wiki templates) dropped inside sentences,
-            by kind.
+        dropped: The number of markup items (such as wiki templates) that were removed
+            from sentences, by kind of markup.
         encodings: Codec and confidence of each file whose encoding was detected.
         page_encodings: The number of web pages with a detected encoding, by codec.
         noted: The number of notes, by kind, file name and detail.
@@ -68,7 +68,7 @@ def reported(items: Iterable[_Item], report: ReadingReport) -> Iterator[_Item]:
 
 
 def report_dropped(counts: Mapping[str, int]) -> None:
-    """Reports, by kind, how much markup was dropped inside sentences."""
+    """Reports the numbers of markup items removed from sentences, by kind of markup."""
     if report := _CURRENT.get():
         report.dropped.update(counts)
 
@@ -89,8 +89,8 @@ def report_note(kind: str, file: str, detail: str) -> None:
     """Reports a note about a file for the user.
 
     Args:
-        kind: A few words; notes are counted by kind and file.
-        file: Its name in the corpus.
+        kind: The kind of note, in a few words; equal notes about a file are counted.
+        file: The file's name in the corpus.
         detail: The consequence and a remedy.
     """
     if report := _CURRENT.get():
@@ -98,10 +98,11 @@ def report_note(kind: str, file: str, detail: str) -> None:
 
 
 def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Sums the numbers of items dropped inside sentences, by kind.
+    """Sums the numbers of markup items removed from sentences, by kind of markup.
 
-    In wikis a kind is the name of a template, a tag or a parameter. There are tens of
-    thousands of kinds, and only the most frequent ones are listed.
+    In wikis, a kind of markup is the name of a template, a tag or a parameter. There
+    are tens of thousands of kinds; only the most frequent kinds are listed, and the
+    counts of all other kinds are summed.
 
     Args:
         states: The contents of the work units' marker files, which include their
@@ -132,7 +133,7 @@ def detected_encodings(states: Iterable[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def describe_encodings(found: Iterable[Mapping[str, Any]]) -> str:
-    """Describes the detected codecs, with the least certain file of each.
+    """Describes the detected codecs, with the least certain file of each codec.
 
     Args:
         found: The result of `detected_encodings`.
@@ -163,7 +164,8 @@ def noted(states: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Sums the notes about files: kind, file, detail, number of occurrences.
 
     Args:
-        states: The markers of the work units, which contain their reports.
+        states: The contents of the work units' marker files, which include their
+            reading reports.
     """
     times: Counter[tuple[str, str, str]] = Counter()
     for state in states:

@@ -1,8 +1,8 @@
 """Reads files of remote file systems (`gs://`, `s3://`, `hdfs://`) through Beam.
 
 Beam's file systems raise different exceptions, and some retry for minutes without any
-chance of success. Here all failures become a `DataError` with the server's message, and
-are never mistaken for damaged files.
+chance of success. This module converts every failure to a `DataError` with the server's
+message, so that a failure is never mistaken for a damaged file.
 """
 
 import copy
@@ -44,10 +44,10 @@ _answering: set[tuple[str, ...]] = set()
 
 
 def use_options(options: Sequence[str]) -> None:
-    """Sets the options for Beam, some of which are for its file systems.
+    """Sets Beam's pipeline options, including the options of Beam's file systems.
 
-    Beam itself applies them neither to file listings before the pipeline runs nor to
-    worker processes.
+    Beam itself applies the options neither to file listings before the pipeline runs
+    nor to worker processes.
 
     Args:
         options: Options such as `--s3_endpoint_url=http://localhost:9000`.
@@ -71,7 +71,7 @@ def matching_objects(pattern: str, root: str) -> list[SourceFile]:
 
     Args:
         pattern: As in `file_access.matching_files`.
-        root: A prefix of the pattern; the files' names are relative to it.
+        root: A prefix of the pattern; the files' names are relative to this prefix.
 
     Raises:
         DataError: The files cannot be listed.
@@ -102,7 +102,7 @@ def is_match(path: Sequence[str], pattern: Sequence[str]) -> bool:
     An object whose name ends in a slash represents a folder, not a file.
 
     Args:
-        path: The folders and the name of a file.
+        path: The components of a file's path: its folders and its name.
         pattern: The components of the glob.
 
     Example:
@@ -231,7 +231,7 @@ def _parsed(options: tuple[str, ...]) -> Any:
 def _s3() -> Any:
     """Returns Beam's S3 reader, with a connection that all files share.
 
-    Beam's file system opens one for each access, which takes a tenth of a second.
+    Beam's file system opens a connection for each access, which takes 0.1 seconds.
     Copies of the client share everything except the read position.
     """
     from apache_beam.io.aws import s3io
@@ -247,7 +247,7 @@ def _s3_client(options: tuple[str, ...]) -> Any:
 
 
 def _ask_s3_once(place: str, is_glob: bool) -> None:
-    """Sends one request to S3 and raises its error, if any.
+    """Sends one request to S3; raises the error of this request, if any.
 
     Beam treats errors without an HTTP status, such as missing credentials, as transient
     and would retry for ten minutes.

@@ -1,7 +1,7 @@
 """Reads images with labels from NumPy's `.npz` archives, image by image.
 
 An archive is a zip file with one `.npy` per array, so the images need not be in memory
-all at once. A row's offset is its index.
+all at once. The offset of a document is the index of its image.
 """
 
 import zipfile

@@ -1,14 +1,14 @@
 """Reads Universal Dependencies treebanks (CoNLL-U), always in UTF-8.
 
-The words are the syntactic words, which have integer ids, as only they are annotated.
-Skipped are
+The words of a document are the syntactic words, which have integer ids, because only
+syntactic words are annotated. Skipped are
 
 - multiword tokens (`1-2  don't`): their words follow (`1  do`, `2  n't`);
 - empty nodes (`8.1`), which represent elided words;
 - comments, including the raw text (`# text =`).
 
 A sentence is rejected if its ids are not consecutive from 1 or a word lacks the
-selected tag (`_`). A sentence's offset is that of its first byte.
+selected tag (`_`). The offset of a sentence is the offset of its first byte.
 
 References:
     - [CoNLL-U format](https://universaldependencies.org/format.html)

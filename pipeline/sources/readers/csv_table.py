@@ -1,18 +1,18 @@
 r"""Reads tables of delimited fields: CSV, TSV and similar formats.
 
 With `quoting: auto` a field may be in double quotes and then contain any characters,
-including line ends; a quote inside is doubled (RFC 4180). Real files violate that rule,
-and an unclosed quote would swallow all rows up to the next quote, or to the end of the
-file. So parsing is strict, with backtracking: the first line of a row with broken
-quotes is rejected, and reading continues with the next line. A row whose number of
-fields differs from the first row is rejected. Rejected lines and rows are counted, so
-wrong settings are noticed. A last row without a line end that ends inside quotes or has
-too few fields shows that the file is truncated.
+including line ends; a quote inside is doubled (RFC 4180). Some files violate this rule:
+an unclosed quote would merge all rows up to the next quote, or to the end of the file,
+into one field. Therefore parsing is strict, with backtracking: the first line of a row
+with broken quotes is rejected, and reading continues with the next line. A row whose
+number of fields differs from the first row is rejected. Rejected lines and rows are
+counted, so wrong settings are noticed. A last row without a line end that ends inside
+quotes or has too few fields shows that the file is truncated.
 
 With `quoting: none` quotes are ordinary characters and a row is a line, so that the
 file can be split anywhere.
 
-Blank lines are skipped. A row's offset is that of its first byte.
+Blank lines are skipped. The offset of a row is the offset of its first byte.
 
 References:
     - [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180)
@@ -64,7 +64,7 @@ def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
 
     Raises:
         BrokenFile: The header cannot be read.
-        DataError: The file has no such column.
+        DataError: The file lacks a configured column, or has two columns of its name.
     """
     first = _first_row(span, source)
     width, standard = len(first.fields), "header" if source.header else "first row"
@@ -137,7 +137,7 @@ def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
 
 
 def _first_row(span: Span, source: CsvSourceConfig) -> _Row:
-    """Returns the first row, which determines the number of fields; empty if none."""
+    """Returns the first row, which determines the number of fields; empty if no row."""
     for row in _rows(replace(span, start=0, end=span.file.size), source):
         if isinstance(row, _Row):
             return row
@@ -178,7 +178,7 @@ def _names(row: list[str], source: CsvSourceConfig) -> list[str]:
 
 
 def _other_delimiter(column: str, first: list[str], source: CsvSourceConfig) -> str:
-    """Suggests the delimiter with which the column would be found."""
+    """Suggests another delimiter, with which the file would have the column."""
     line = source.delimiter.join(first)
     others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
     for other in others:
@@ -232,7 +232,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
-    """Yields the row that some lines form, or its rejection; nothing if blank."""
+    """Yields the row that lines form, or a quarantine entry; nothing if blank."""
     undecodable = next((line.rejected for line in taken if line.rejected), None)
     if undecodable:
         yield undecodable
@@ -263,7 +263,7 @@ class _Replay(Iterator[str]):
         return taken
 
     def end_broken_row(self) -> Line:
-        """Rewinds to the second line of the row; returns the first."""
+        """Rewinds to the second line of a broken row; returns the first line."""
         first, *again = self.end_row()
         self._waiting.extendleft(reversed(again))
         return first

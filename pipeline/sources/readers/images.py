@@ -1,4 +1,4 @@
-"""Reads image files in one folder per class, whose name is the label."""
+"""Reads image files in one folder per class; the folder's name is the label."""
 
 import re
 import struct
@@ -24,7 +24,7 @@ _DAMAGE = (
 
 
 def read(span: Span, source: ImagesSourceConfig) -> Iterator[Document | Rejected]:
-    """Yields the image of a file (the first of several frames), resized, as RGB."""
+    """Yields the first frame of an image file, resized, as RGB."""
     name = span.file.name
     with open_file(span.file) as stream:
         raw = stream.read()

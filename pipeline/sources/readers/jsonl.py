@@ -7,12 +7,13 @@
                                                             "text": "two"
                                                           }
 
-A file of lines can be split anywhere. Blank lines are skipped, of duplicate fields the
-last is used, and a last line that ends within its object shows that the file is
-truncated by an unknown amount. Otherwise values are read one by one, so that a
-file need not fit into memory. An invalid value is rejected, and reading continues at
-the next line with the same indentation as its first line; if there is none, the rest of
-the file is rejected with it. A row's offset is that of its value's first byte.
+A file with an object per line can be split anywhere. Blank lines are skipped. If an
+object has duplicate fields, the last one is used. If the last line ends within its
+object, the file is truncated by an unknown amount. Files in the other two formats are
+read value by value, so that a file need not fit into memory. An invalid value is
+rejected, and reading continues at the next line with the same indentation as the first
+line of the value; if no such line follows, the rest of the file is rejected, too. The
+offset of a document is the offset of the first byte of its JSON value.
 """
 
 import codecs
@@ -56,7 +57,8 @@ class Value(NamedTuple):
 def has_values(file: SourceFile, encoding: str) -> bool:
     """Returns whether a file begins with an array of objects or a multi-line object.
 
-    False for a file that cannot be opened or decoded; reading it reports the error.
+    False for a file that cannot be opened or decoded; the error is reported when the
+    file is read.
     """
     try:
         codec = find_codec(file, encoding)
@@ -77,17 +79,17 @@ def has_values(file: SourceFile, encoding: str) -> bool:
 
 
 def ends_early(error: json.JSONDecodeError) -> bool:
-    """Returns whether the error is that the text ends within a JSON value."""
+    """Returns whether the error means that the text ends within a JSON value."""
     is_open = error.msg.startswith("Unterminated string")
     return is_open or bool(_PART_OF_A_WORD.fullmatch(error.doc, error.pos))
 
 
 def read_values(file: SourceFile, encoding: str) -> Iterator[Value]:
-    """Yields all values of a file in order, also those that are not objects.
+    """Yields all values of a file in order, including values that are not objects.
 
     Raises:
         BrokenFile: The file is truncated, damaged, or invalid in its encoding; also
-            after the last object if an array is not closed.
+            raised after the last object if the array is not closed.
     """
     with open_file(file) as stream:
         yield from _Reader(stream, find_codec(file, encoding), file.name).values()
@@ -127,7 +129,7 @@ class _Reader:
             raise BrokenFile("truncated JSON", what, self._offset, doubtful=True)
 
     def _read_on(self) -> None:
-        """Reads at least as many bytes as are unparsed, for linear total time."""
+        """Reads at least as many bytes as are unparsed, so that time is linear."""
         self._text, self._place = self._text[self._place :], 0
         size = max(len(self._text), _BLOCK_BYTES)
         raw = self._stream.read(size)
@@ -140,7 +142,7 @@ class _Reader:
             raise BrokenFile(reason, shown, self._offset) from error
 
     def _go_to(self, place: int) -> bool:
-        """Advances to `place`; returns False if some bytes in between are invalid."""
+        """Advances to index `place`; returns False if a byte in between is invalid."""
         passed = self._text[self._place : place]
         _, newline, line = passed.rpartition("\n")
         indent = line if newline else self._indent + line
@@ -190,7 +192,7 @@ class _Reader:
             self._read_on()
 
     def _broken(self, reason: str, place: int, *, doubtful: bool = False) -> Value:
-        """Returns the quarantine entry of an invalid value; advances to the next."""
+        """Returns an invalid value's quarantine entry; advances to the next value."""
         offset = self._offset
         shown = excerpt(self._text[self._place :])
         next_line = re.compile(rf"\n{re.escape(self._indent)}(?=\{{)")

@@ -1,8 +1,8 @@
 r"""Reads lines of a label, white space and a text: `positive\tA quiet film.`
 
-Many small classification data sets have this format, and the files of fastText, whose
-labels begin with `__label__`. The label ends at the first space or tab. Blank lines are
-skipped. A document's offset is that of its line.
+Many small classification data sets have this format, as do the files of fastText, in
+which labels begin with `__label__`. The label ends at the first space or tab. Blank
+lines are skipped. The offset of a document is the offset of its line.
 
 References:
     - [fastText](https://fasttext.cc/docs/en/supervised-tutorial.html), "Getting and

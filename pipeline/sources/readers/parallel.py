@@ -1,8 +1,8 @@
 """Reads two line-aligned files: line i of one is the target of line i of the other.
 
 No line is skipped, so that the lines stay aligned: a pair with an empty source is a
-document without text (which the cleaning filters), one with only an empty target is
-rejected. A pair's offset is its line number, counted from 1.
+document without text (which the cleaning filters); a pair in which only the target is
+empty is rejected. A pair's offset is its line number, counted from 1.
 """
 
 import re
@@ -34,7 +34,8 @@ def list_files(source: ParallelSourceConfig) -> list[SourceFile]:
     """Lists the source files, each with its target file as partner.
 
     Raises:
-        DataError: The numbers of files differ, or the names suggest other pairs.
+        DataError: The numbers of source and target files differ, or the file names
+            suggest other pairs.
     """
     files, partners = (
         sorted(matching_files(pattern), key=lambda file: file.name)
@@ -68,7 +69,7 @@ def _check_names(files: Sequence[SourceFile], partners: Sequence[SourceFile]) ->
 
 
 def _differing_parts(files: Sequence[SourceFile]) -> list[tuple[str, ...]]:
-    """Returns the name components of each file that not all files have."""
+    """Returns, for each file, the components of its name that are not in all names."""
     names = [re.split(r"[._/-]", _PACKED.sub("", file.name)) for file in files]
     shared = set(names[0]).intersection(*names) if names else set()
     return [tuple(part for part in name if part not in shared) for name in names]

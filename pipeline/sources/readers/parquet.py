@@ -106,7 +106,7 @@ def _is_cut(stream: BinaryIO) -> bool:
 
 
 def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """Yields each row; for rows with an unreadable value, the reason."""
+    """Yields each row or, if a value of the row is unreadable, the reason."""
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError):
@@ -122,7 +122,7 @@ def _python_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
 
 
 def _top_level(columns: ColumnsConfig, known: list[str], name: str) -> list[str]:
-    """Returns the top-level columns that contain the selected ones."""
+    """Returns the top-level columns that contain the selected columns."""
     wanted: dict[str, None] = {}
     for column in columns.names():
         outer = column if column in known else column.partition(".")[0]

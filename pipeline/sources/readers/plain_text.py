@@ -1,11 +1,11 @@
 """Reads plain text files: a document per line, per paragraph or per file.
 
-Several workers may read spans of a file of lines or paragraphs. Each document belongs
-to exactly one span, wherever the file is split:
+Several workers may read different spans of one file, if the documents are lines or
+paragraphs. Each document belongs to exactly one span, wherever the file is split:
 
-- a line, to the span of its first byte;
-- a paragraph, to the span of the start of the blank line before it (the first paragraph
-  of a file, to the first span).
+- a line belongs to the span that contains its first byte;
+- a paragraph belongs to the span that contains the start of the blank line before it
+  (the first paragraph of a file belongs to the first span).
 """
 
 import sys
@@ -31,7 +31,7 @@ _TO_THE_END = sys.maxsize
 
 
 def read(span: Span, source: TextSourceConfig) -> Iterator[Document | Rejected]:
-    """Yields the documents of a span, undecodable ones as `Rejected`."""
+    """Yields the documents of a span; undecodable documents as `Rejected`."""
     codec = find_codec(span.file, source.encoding)
     # The end of a compressed file's text does not follow from its size.
     end = _TO_THE_END if span.end == span.file.size else span.end
@@ -61,8 +61,8 @@ def pieces(
         end: The end of the span.
 
     Raises:
-        BrokenFile: The file's byte order mark is that of another encoding, or its line
-            ends are carriage returns alone.
+        BrokenFile: The byte order mark of the file belongs to another encoding, or the
+            line ends of the file are carriage returns alone.
     """
     for offset, raw in _pieces(stream, document, codec, start, end):
         if offset == 0:

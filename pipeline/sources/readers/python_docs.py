@@ -54,9 +54,10 @@ def _package_folders(package: str) -> list[Path]:
 
 
 def _spec(package: str) -> ModuleSpec | None:
-    """Finds a spec like `importlib.util.find_spec`, but ignores imported modules.
+    """Finds a module spec like `importlib.util.find_spec`; ignores imported modules.
 
-    TensorFlow adds folders to its own path when it is imported.
+    The path of an imported package may differ: TensorFlow adds folders to its own path
+    when it is imported.
     """
     for finder in sys.meta_path:
         if spec := finder.find_spec(package, None):

@@ -1,9 +1,10 @@
 """Reads questions and answers on paragraphs: the JSON of SQuAD 1.1 and 2.0.
 
 A document is a question: `text` is the paragraph, `second_text` the question. Duplicate
-answers of annotators are removed; a question marked impossible has none. A question is
-rejected if an answer does not match the paragraph at its offset, or is missing. A
-question's offset is its number in the file, counted from 0.
+answers of annotators are removed; a question that is marked impossible has no answers.
+A question is rejected if an answer does not match the paragraph at the answer's offset,
+or if the answer is missing. A question's offset is its number in the file, counted from
+0.
 
 The file is one JSON value and therefore read as a whole.
 
@@ -50,8 +51,8 @@ def read(span: Span, source: SquadSourceConfig) -> Iterator[Document | Rejected]
 def _questions(raw: bytes) -> Iterator[tuple[Any, Any]]:
     """Yields paragraph and question as parsed, without validation.
 
-    Malformed containers are yielded in place of questions, so that they are rejected
-    and counted, too.
+    Malformed articles and paragraphs are yielded in place of their questions, so that
+    they are rejected and counted, too.
     """
     try:
         content = json.loads(decode(raw, "utf-8"))

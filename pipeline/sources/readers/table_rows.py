@@ -2,12 +2,12 @@
 
 Rules for all kinds of tables:
 
-- a missing or null column rejects the row: "no field 'text'"; its quarantine entry
-  begins with the existing fields;
+- a row in which a column is missing or null is rejected: "no field 'text'"; the
+  quarantine entry begins with the names of the row's fields;
 - texts are strings, or lists of strings, which are joined with spaces. Bytes are UTF-8;
 - labels, tags and targets may also be numbers or booleans, formatted as JSON;
-- only the text itself may be empty (which the cleaning filters): a configured label,
-  tag, second text or target that is blank rejects the row.
+- only the text itself may be empty (the cleaning filters such documents): a row is
+  rejected if a configured label, tag, second text or target is blank.
 """
 
 import itertools
@@ -32,8 +32,8 @@ class _UnusableRow(Exception):
     """A value in a row is invalid.
 
     Args:
-        reason: The reason, common to many rows.
-        detail: Information on this row, shown before its excerpt.
+        reason: The reason, in the same words for all rows with this error.
+        detail: Information on the invalid row, shown before the row's excerpt.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -193,7 +193,7 @@ def _spaced(values: list[Any], name: str) -> str:
 
 
 def _label_list(values: list[Any], name: str) -> str:
-    """Returns the only label of a list, or several labels as a JSON list."""
+    """Returns the label of a one-element list, or several labels as a JSON list."""
     labels = [_text_or_number(value, name) for value in values]
     return labels[0] if len(labels) == 1 else json.dumps(labels)
 

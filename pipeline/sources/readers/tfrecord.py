@@ -1,7 +1,8 @@
 """Reads TFRecord files of `tf.train.Example`s without TensorFlow.
 
-A feature with one value is a scalar, with several a list; bytes are UTF-8 text. A
-record's offset is its number in the file, counted from 0.
+A feature with one value is read as a scalar, a feature with several values as a list;
+bytes are read as UTF-8 text. A record's offset is its number in the file, counted from
+0.
 
 References:
     - [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord), its format
@@ -137,9 +138,9 @@ def _values(feature: Any) -> list[Any]:
 
 
 def _example_message() -> Any:
-    """Returns the message class of `tf.train.Example`, in a separate pool.
+    """Returns the message class of `tf.train.Example`, in its own descriptor pool.
 
-    TensorFlow registers the same names in the default pool.
+    TensorFlow registers the same names in the default descriptor pool.
     """
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_DEFINITION, descriptor_pb2.FileDescriptorProto()))

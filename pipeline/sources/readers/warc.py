@@ -1,8 +1,9 @@
 """Reads web archives: WARC (ISO 28500, WARC 1.0 and 1.1) and extracted text (WET).
 
-A record of extracted text (`conversion`, in WET files) becomes a document; so does a
-server's response (`response`), as the text of its HTML. All other records are
-`Filtered`. A record's offset is that of its first byte in the decompressed file.
+A record of extracted text (`conversion`, in WET files) becomes a document; a server's
+response (`response`) becomes a document with the text of its HTML. All other records
+are `Filtered`. The offset of a record is the offset of its first byte in the
+decompressed file.
 
 Invalid or damaged data are skipped up to the first line of the next record, and
 rejected as one entry.
@@ -49,10 +50,10 @@ _PAGE_TYPES = (*HTML_TYPES, "text/plain")
 
 
 class PutBack:
-    r"""Reads a stream of `open_file`; bytes can be pushed back.
+    r"""Reads a stream from `open_file`; bytes can be pushed back.
 
     Attributes:
-        offset: The number of bytes read, without those pushed back.
+        offset: The number of bytes read, without bytes that were pushed back.
 
     Example:
     >>> lines = PutBack(io.BytesIO(b"one\ntwo\n"))
@@ -82,7 +83,7 @@ class PutBack:
         return piece
 
     def put_back(self, raw: bytes) -> None:
-        """Pushes back bytes that were just read; they are read next."""
+        """Pushes back bytes that were just read; the next read returns them again."""
         self._again = io.BytesIO(raw + self._again.read())
         self.offset -= len(raw)
 
@@ -106,7 +107,7 @@ class _Record:
 
 
 class _Malformed(Exception):
-    """Bytes that are not a valid record: the reason, and their beginning."""
+    """Bytes are not a valid record; the arguments are the reason and the bytes."""
 
 
 def read(

@@ -118,7 +118,7 @@ def find_charset(body: bytes, headers: Message) -> str:
 
 
 def html_text(page: str) -> str:
-    r"""Returns the text of a page's blocks, one line each.
+    r"""Returns the text of an HTML page, with one line per block element.
 
     Example:
     >>> html_text("<title>A</title><p>one <b>t</b>wo<script>x()</script><p>3 &lt; 4")
@@ -163,8 +163,8 @@ def page_text(body: bytes, headers: Message) -> str:
     """Returns the text of a decoded page.
 
     Raises:
-        UnicodeDecodeError: The page is invalid in its declared encoding, or it declares
-            none and detection fails.
+        UnicodeDecodeError: The page is invalid in its declared encoding, or declares no
+            encoding and detection fails.
         UnreadablePage: The HTML cannot be parsed.
     """
     codec = find_charset(body, headers)

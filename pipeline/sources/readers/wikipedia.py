@@ -1,8 +1,8 @@
 """Reads Wikipedia dumps: MediaWiki's XML export, one document per article.
 
-The file is decompressed and parsed as a stream, page by page; a page's offset is its id
-(`https://<wiki>/?curid=<id>` shows it). After damaged XML reading continues with the
-next page.
+The file is decompressed and parsed as a stream, page by page; the offset of a page is
+its id (as in the page's address `https://<wiki>/?curid=<id>`). After damaged XML
+reading continues with the next page.
 """
 
 import re
@@ -48,7 +48,7 @@ _REDIRECT = re.compile(
 
 @dataclass
 class _Wiki:
-    """The properties of a wiki that its dump contains."""
+    """The properties of a wiki that are read from its dump."""
 
     language: str = "en"
     dropped_links: set[str] = field(default_factory=lambda: set(DROPPED_LINKS))
@@ -88,7 +88,7 @@ def read(
 
 
 def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
-    """Yields the root at its start, each namespace and each page.
+    """Yields the root element (at its start tag), each namespace and each page.
 
     Invalid XML up to the next page is reported as one `Damage`.
     """
@@ -129,7 +129,7 @@ def _elements(stream: BinaryIO) -> Iterator[Element | Damage]:
 
 
 def _from_page(line: bytes, number: int) -> bytes:
-    """Returns the rest of a line from page tag `number` (from 0) on, or no bytes."""
+    """Returns a line from page tag `number` (from 0) on; empty without such a tag."""
     index = -1
     for _ in range(number + 1):
         index = line.find(_PAGE, index + 1)
@@ -160,7 +160,7 @@ class _Parser:
     def feed(self, piece: bytes, offset: int) -> Iterator[Element]:
         """Parses a chunk at `offset`; yields the elements that end in it.
 
-        The root is yielded at its start, for its attributes.
+        The root element is yielded at its start tag, for its attributes.
 
         Raises:
             ParseError, ValueError, LookupError: The text is invalid XML, or not a dump.

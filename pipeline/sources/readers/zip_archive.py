@@ -1,6 +1,7 @@
 """Reads plain text files inside zip archives.
 
-A member is named `archive.zip/member.txt`, and offsets are relative to its start.
+A member is named `archive.zip/member.txt`, and offsets are relative to the start of the
+member.
 """
 
 import fnmatch
@@ -96,6 +97,6 @@ def _check(member: BinaryIO) -> None:
 
 
 def begins_like_zip(stream: BinaryIO) -> bool:
-    """Returns whether a file begins like a zip archive: its end may be missing."""
+    """Returns whether a file begins like a zip archive, even if its end is missing."""
     stream.seek(0)
     return stream.read(len(_BEGINNING)) == _BEGINNING

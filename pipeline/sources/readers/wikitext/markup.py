@@ -1,9 +1,9 @@
 """Removes the markup of wikitext: templates, links, tables, tags, language variants.
 
-The text is parsed in a single pass with a stack, so the time is linear in its length
-regardless of nesting and unclosed markup. Dropped markup leaves a gap, a placeholder
-character for its kind, so that a later pass can determine whether it was inside a
-sentence.
+The text is parsed in a single pass with a stack, so the time is linear in the length of
+the text, regardless of nesting and unclosed markup. Dropped markup is replaced by a
+gap, a placeholder character for the kind of markup, so that a later pass can determine
+whether the markup was inside a sentence.
 """
 
 import re
@@ -76,7 +76,7 @@ class _Opened(NamedTuple):
 
 
 class PageText:
-    """The text so far, the positions of open markup in it, and gaps.
+    """The text parsed so far, the positions of unclosed markup in the text, and gaps.
 
     A gap is a placeholder character for dropped markup.
     """
@@ -112,7 +112,7 @@ class PageText:
         return "".join(self._text)
 
     def without_gaps(self, text: str) -> tuple[str, Counter[str]]:
-        """Removes placeholders of dropped markup; returns the text and their counts."""
+        """Removes placeholders; returns text and counts of dropped markup by kind."""
         kinds = {character: kind for kind, character in self._gaps.items()}
         dropped: Counter[str] = Counter()
         lines = text.split("\n") if kinds else []
@@ -133,7 +133,7 @@ class PageText:
             self._counts[mark] += 1
 
     def _pop(self, mark: str) -> tuple[int, str] | None:
-        """Pops the last open markup of a kind with the text after it, or None.
+        """Pops the last unclosed markup of a kind; returns None if there is none.
 
         Returns:
             The number of braces of the markup, and the text after it.
@@ -222,7 +222,7 @@ def _begins_a_line(wikitext: str, at: int) -> bool:
 
 
 def _closed(gaps: re.Match[str]) -> str:
-    """Replaces a run of gaps and spaces by its spaces; by none before punctuation."""
+    """Removes gaps from a run of gaps and spaces; before punctuation, also spaces."""
     following = gaps.string[gaps.end() : gaps.end() + 1]
     return "" if following and following in ",.;:!?" else _GAP.sub("", gaps[0])
 

@@ -1,4 +1,4 @@
-"""Lists of template names by the text that they show, and related tables.
+"""Lists of template names, grouped by the text that a template shows, and tables.
 
 All names are in lower case.
 """

@@ -1,10 +1,11 @@
 """Renders common Wikipedia templates that occur inside sentences.
 
-Templates are programs of the wiki, which a reader of dumps cannot run. The most
-frequent ones in sentences are implemented here by their documentation, with two
-simplifications: only the first unit of a measure is shown, and a text in another
-language without that language's name. Names are those of the English Wikipedia, which
-many others share: https://en.wikipedia.org/wiki/Template:Convert and so on.
+Templates are programs of the wiki, which a reader of dumps cannot run. The templates
+that are most frequent in sentences are implemented in this module according to their
+documentation, with two simplifications: only the first unit of a measure is shown, and
+a text in another language is shown without the language's name. Template names are
+those of the English Wikipedia, which many other Wikipedias share:
+https://en.wikipedia.org/wiki/Template:Convert and so on.
 """
 
 import re
@@ -21,7 +22,7 @@ class Arguments(NamedTuple):
     named: Mapping[str, str]
 
     def get(self, position: int, *names: str) -> str:
-        """Returns a value by position, or else by one of its names; may be empty."""
+        """Returns an argument by position, else by one of its names; may be empty."""
         if position < len(self.positional) and self.positional[position]:
             return self.positional[position]
         return next((self.named[n] for n in names if self.named.get(n)), "")
@@ -59,7 +60,7 @@ def template_words(name: str, arguments: Arguments, language: str = "en") -> str
 
     Args:
         name: The template's name as written.
-        arguments: Its arguments as plain text.
+        arguments: The template's arguments as plain text.
         language: The language of the wiki, for number formats.
 
     Returns:
