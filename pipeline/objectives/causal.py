@@ -31,12 +31,12 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
 def target_features(length: int) -> tuple[Feature, ...]:
     """Returns the features of the target at each token."""
     return (
-        Feature("target_ids", "int32", (length,), "the token to predict at each token"),
+        Feature("target_ids", "int32", (length,), "the next token, which is predicted"),
         Feature(
             "target_weights",
             "float32",
             (length,),
-            "1 where something is predicted; 0 at a document's end and on padding",
+            "1 where a token is predicted; 0 at a document's end and for padding",
         ),
     )
 

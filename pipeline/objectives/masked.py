@@ -43,7 +43,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
     assert isinstance(run.objective, MaskedConfig)
     length = run.data.sequence_length
     if run.objective.masking == "dynamic":
-        words = "which word of the record a token belongs to, from 1; 0 is never hidden"
+        words = "number of the token's word in the record, from 1; 0 is never masked"
         return (
             *token_features(length),
             Feature("word_ids", "int32", (length,), words),
@@ -67,7 +67,7 @@ def masked_features(
             "masked_positions",
             "int32",
             shape,
-            "where the asked-for tokens stand, ascending; 0 in unused slots",
+            "indices of the masked tokens, ascending; 0 in unused slots",
         ),
         Feature("masked_ids", "int32", shape, "the original ids of the masked tokens"),
         Feature("masked_weights", "float32", shape, "1 for a slot in use, else 0"),

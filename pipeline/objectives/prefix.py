@@ -28,7 +28,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
             "prefix_mask",
             "int32",
             (length,),
-            "1 on the tokens that are given and may look both ways, else 0",
+            "1 for prefix tokens, which attend in both directions, else 0",
         ),
     )
 

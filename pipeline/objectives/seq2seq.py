@@ -99,7 +99,7 @@ def pair_features(encoder_length: int, decoder_length: int) -> tuple[Feature, ..
     return (
         *token_features(encoder_length, "encoder_"),
         *token_features(decoder_length, "decoder_"),
-        Feature("target_ids", "int32", shape, "what the decoder is to write"),
+        Feature("target_ids", "int32", shape, "the tokens that the decoder predicts"),
         Feature(
             "target_weights", "float32", shape, "1 where there is a target, else 0"
         ),

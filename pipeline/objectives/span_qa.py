@@ -52,19 +52,19 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
             "start_position",
             "int32",
             (),
-            "place in the record of the answer's first token; 0: not in this window",
+            "index in the record of the answer's first token; 0: not in this window",
         ),
         Feature(
             "end_position",
             "int32",
             (),
-            "place in the record of the answer's last token; 0: not in this window",
+            "index in the record of the answer's last token; 0: not in this window",
         ),
         Feature(
             "context_start",
             "int32",
             (),
-            "place in the text of the window's first token",
+            "index in the context of the window's first token",
         ),
     )
 

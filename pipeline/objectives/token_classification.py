@@ -20,7 +20,7 @@ def features(run: RunConfig) -> tuple[Feature, ...]:
     """Returns the features of a record."""
     assert isinstance(run.objective, TokenClassificationConfig)
     shape, labels = (run.data.sequence_length,), list(run.objective.labels)
-    target = Feature("label_ids", "int32", shape, f"the tag: a place in {labels}")
+    target = Feature("label_ids", "int32", shape, f"the tag, as an index of {labels}")
     return word_features(run, target)
 
 

@@ -206,19 +206,19 @@ def token_features(length: int, prefix: str = "") -> tuple[Feature, ...]:
             f"{prefix}token_ids",
             "int32",
             (length,),
-            f"ids of pieces{whose} as the model sees them",
+            f"token ids{whose}, the input of the model",
         ),
         Feature(
             f"{prefix}document_ids",
             "int32",
             (length,),
-            "which document of the record a token belongs to, from 1; 0 is padding",
+            "number of the token's document in the record, from 1; 0 for padding",
         ),
         Feature(
             f"{prefix}position_ids",
             "int32",
             (length,),
-            "place within the document, from 0; 0 on padding",
+            "position in the document, from 0; 0 for padding",
         ),
     )
 
@@ -229,7 +229,7 @@ def segment_feature(length: int) -> Feature:
         "segment_ids",
         "int32",
         (length,),
-        "1 on the second text and the piece that ends it, else 0",
+        "1 for the second text and its end token, else 0",
     )
 
 

@@ -14,12 +14,12 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
 def label_feature(labels: Sequence[str]) -> Feature:
     """Returns the feature for a record's target class."""
-    return Feature("label", "int32", (), f"the class: a place in {list(labels)}")
+    return Feature("label", "int32", (), f"the class, as an index of {list(labels)}")
 
 
 def number_feature() -> Feature:
     """Returns the feature for a record's numeric target."""
-    return Feature("label", "float32", (), "the number that is right")
+    return Feature("label", "float32", (), "the target number")
 
 
 def reasons_against(

@@ -56,7 +56,7 @@ def word_features(run: RunConfig, target: Feature) -> tuple[Feature, ...]:
     """Returns the features of a record whose words have targets."""
     length = run.data.sequence_length
     weights = Feature(
-        "label_weights", "float32", (length,), "1 where a tag is asked for"
+        "label_weights", "float32", (length,), "1 where a tag is predicted"
     )
     return *token_features(length), target, weights
 
