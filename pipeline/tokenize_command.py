@@ -185,7 +185,8 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
     """Removes the byte order mark before the first line.
 
     Raises:
-        DataError: The byte order mark is not that of UTF-8.
+        DataError: The text begins with the byte order mark of an encoding other than
+            UTF-8.
     """
     for first in itertools.islice(blocks, 1):
         codec = marked(first[0])
@@ -202,7 +203,7 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
 
 
 def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarray]:
-    """Yields blocks of texts, object (N,) of bytes: lines, or texts in JSON Lines."""
+    """Yields blocks of texts, object (N,) of bytes: lines, or texts of JSON Lines."""
     for file in files or [None]:
         where = "stdin" if file is None else str(file)
         is_json = json_lines or (file is not None and _is_json_lines(file))
@@ -213,7 +214,7 @@ def _read_texts(files: Sequence[Path], *, json_lines: bool) -> Iterator[np.ndarr
 
 
 def _is_json_lines(file: Path) -> bool:
-    """Returns whether a file name ends in `.jsonl`, also before a compression suffix.
+    """Returns whether a file name ends in `.jsonl`, ignoring a compression suffix.
 
     Example:
     >>> [_is_json_lines(Path(name)) for name in ("a.JSONL", "a.jsonl.gz", "a.txt")]

@@ -44,7 +44,8 @@ def export(invocation: Invocation, target: str = "all") -> dict[str, Any]:
 
     Args:
         invocation: The run.
-        target: `all`, see `transbeam.serving.export_stage.export`; or `phone`, see
+        target: The formats to export: `all`, with
+            `transbeam.serving.export_stage.export`, or `phone`, with
             `transbeam.serving.phone.export_stage.export_for_phones`.
     """
     quiet_import("tensorflow", "tensorflow_text", "keras")
@@ -69,15 +70,15 @@ def predict(
     Args:
         invocation: The run.
         texts: The input texts; `export.examples` if left out.
-        model: The SavedModel to run, if not the one that the run exported.
-        second_texts: The second texts of pairs.
+        model: The SavedModel to run; by default the run's exported SavedModel.
+        second_texts: The second text of each pair, for text-pair objectives.
 
     Returns:
-        `predictions`, one for each text; see
+        `predictions`, a list with one prediction per text; see
         `transbeam.serving.predict.prediction.predict`.
 
     Raises:
-        UserError: Nothing is exported, or the model does not accept a text.
+        UserError: The run has no exported model, or the model does not accept a text.
     """
     model = model or exported_model(invocation)
     inputs = read_texts(invocation, texts, second_texts)

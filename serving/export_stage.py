@@ -50,7 +50,7 @@ Scores = dict[str, dict[str, float]]
 def export(invocation: Invocation) -> dict[str, Any]:
     """Exports the trained model of a run, unless its export is up to date.
 
-    Everything is built in a temporary folder and moves into `RUN/export` when all
+    All files are built in a temporary folder, which is moved to `RUN/export` when all
     parity checks have passed; until then a previous export stays in place.
 
     Returns:

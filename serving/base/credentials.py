@@ -1,4 +1,4 @@
-"""Reads tokens and keys from files: other users can see command-line arguments."""
+"""Reads secrets from files, as command-line arguments are visible to other users."""
 
 import ssl
 from collections.abc import Collection
@@ -11,7 +11,7 @@ def read_token(file: Path | None) -> str | None:
     """Reads an access token from a file.
 
     Args:
-        file: Contains the token in its only line.
+        file: A file with a single line, the token.
 
     Raises:
         ConfigError: The file cannot be read, or is empty.
@@ -23,8 +23,9 @@ def read_tokens(file: Path, rights: Collection[str]) -> dict[str, frozenset[str]
     """Reads the access tokens of a server and the rights of each.
 
     Args:
-        file: Contains one token per line, followed by its rights; all rights if none
-            is listed. Lines that begin with `#` are comments.
+        file: A file with one token per line, followed by the token's rights; a token
+            without listed rights has all rights. Lines that begin with `#` are
+            comments.
         rights: All rights that exist.
 
     Raises:
@@ -63,7 +64,8 @@ def check_pair(certificate: Path, key: Path) -> None:
     """Checks that a server can use a TLS certificate with its private key.
 
     Args:
-        certificate: PEM file; the certificates of its issuers may follow in it.
+        certificate: PEM file with the server's certificate, which the certificates of
+            its issuers may follow.
         key: PEM file, without a passphrase.
 
     Raises:
@@ -93,7 +95,7 @@ def check_pem(file: Path, what: str) -> None:
         what: The PEM label, such as `CERTIFICATE`.
 
     Raises:
-        ConfigError: The file cannot be read, or contains no such object.
+        ConfigError: The file cannot be read, or contains no object of this type.
     """
     try:
         content = file.read_bytes()

@@ -1,9 +1,9 @@
 """Golden requests: inputs with their expected outputs, stored in a SavedModel.
 
-A model with a file damaged in transfer, a swapped vocabulary or a library that computes
-something else may still run but return wrong outputs. `transbeam export` stores a few
-requests with their outputs beside the warm-up requests, in the format of TF Serving's
-logs; our server runs them before it accepts clients.
+If a file was damaged in transfer, the vocabulary was swapped or a library computes
+different values, a model may still run but return wrong outputs. `transbeam export`
+stores a few requests with their outputs next to the warm-up requests, in the format of
+TF Serving's logs; `transbeam serve` runs these requests before it accepts clients.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ class Golden:
     Attributes:
         signature: The name of the signature.
         inputs: All inputs of the signature.
-        outputs: The outputs that are compared.
+        outputs: The expected values of the outputs to compare.
     """
 
     signature: str
@@ -106,7 +106,7 @@ def write_logs(file: Path, logs: Iterable[prediction_log_pb2.PredictionLog]) -> 
 
 
 def read_golden(folder: Path) -> Iterator[Golden]:
-    """Reads the golden requests of a SavedModel; there may be none.
+    """Reads the golden requests of a SavedModel; yields nothing if it has none.
 
     Args:
         folder: The version folder.

@@ -1,4 +1,4 @@
-"""Shortens TensorFlow graph errors for clients: the reason, without graph locations."""
+"""Shortens TensorFlow graph errors for clients to the reason, without locations."""
 
 import re
 
@@ -22,7 +22,7 @@ _ASSERTION = re.compile(r"assertion failed: \[((?:(?!\] \[).)*)\]", re.DOTALL)
 
 
 def plain_message(message: str) -> str:
-    r"""Removes graph locations from an error message: they are of no use to a client.
+    r"""Removes graph locations, which are useless to a client, from an error message.
 
     Removes node and function names and Python stack traces. If there are several root
     errors, the first one is returned; for a failed assertion, its message is returned.

@@ -32,7 +32,8 @@ def documents(
 
     Args:
         run_folder: Contains the records.
-        prefix: `encoder_` or `decoder_`, for encoder-decoder models.
+        prefix: The prefix of feature names: `encoder_` or `decoder_`, for
+            encoder-decoder models.
         split: The split to read.
         feature: The feature to yield in place of token ids.
     """

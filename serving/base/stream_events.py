@@ -8,7 +8,7 @@ class StreamPart:
     """The text that one generated token adds.
 
     Attributes:
-        text: May be empty: one character can span several tokens.
+        text: The added text; empty if the token does not complete a character.
         token_id: The token.
     """
 
@@ -21,7 +21,8 @@ class FinalEvent:
     """The final event of a streamed generation.
 
     Attributes:
-        generated_text: The generated text: the concatenation of all parts.
+        generated_text: The whole generated text: the concatenation of the texts of all
+            `StreamPart`s.
         num_tokens: The number of generated tokens.
         finished: Whether generation ended at an end token or a stop string.
         truncated: Whether the prompt was cut.

@@ -40,7 +40,8 @@ class TrainedRun:
         config: The run's configuration.
         tokenizer: The tokenizer that the records were made with.
         model: The model that `build_model` returns for the objective, for rows with one
-            text each. Computes in float32, whatever precision it was trained in.
+            text each. The model computes in float32, regardless of the precision of its
+            training.
         has_head: Whether the head was trained or imported; false if only the encoder
             was imported and the head is newly initialized.
     """
@@ -55,8 +56,9 @@ def load_trained(run_folder: Path, config: RunConfig | None = None) -> TrainedRu
     """Loads the trained model of a run.
 
     Args:
-        run_folder: Contains `data/` and `training/`.
-        config: The run's configuration; the one it was trained with if left out.
+        run_folder: The run's folder, with `data/` and `training/`.
+        config: The run's configuration; if left out, the configuration with which it
+            was trained.
 
     Raises:
         ArtifactError: A file is missing, truncated, damaged, contains values that are
@@ -107,8 +109,8 @@ def training_record(
         command: The command to suggest in the error message.
 
     Raises:
-        ArtifactError: Training has not finished, used configuration keys that differ
-            from `config`, or used other records than those in the folder now.
+        ArtifactError: Training has not finished, used configuration values that differ
+            from `config`, or used records other than those now in the run's folder.
     """
     training = Stage(run_folder, "training", command)
     record = training.load()
@@ -124,8 +126,8 @@ def training_record(
 def load_weights(model: keras.Model, path: Path) -> None:
     """Loads a weights file into a model whose layers match it exactly.
 
-    Keras itself matches layers by their order and skips unknown ones. Here names and
-    shapes are compared with the model first.
+    Keras itself matches layers by their order and skips unknown ones. This function
+    first compares layer names and weight shapes with those of the model.
 
     Raises:
         ArtifactError: The file is missing, truncated, of another model, or contains a

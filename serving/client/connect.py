@@ -32,7 +32,7 @@ def connect(
         address: `http://HOST:PORT` or `https://…` for REST, `grpc://HOST:PORT` or
             `grpcs://…` for gRPC; `https` and `grpcs` use TLS.
         model: The model's name on the server.
-        version: The version; the latest if left out.
+        version: The version of the model; the latest version if left out.
         token: The access token, if the server requires one.
         certificate: PEM file of the issuer of the server's certificate, if this machine
             does not trust it by default.
@@ -40,8 +40,8 @@ def connect(
         retry: Whether to retry when the server is busy or unavailable.
 
     Raises:
-        ConfigError: `address` has another form than these four, or the file contains no
-            certificate.
+        ConfigError: `address` is not a URL with the scheme `http`, `https`, `grpc` or
+            `grpcs`, or the PEM file contains no certificate.
     """
     if certificate is not None:
         check_pem(certificate, "CERTIFICATE")

@@ -118,7 +118,7 @@ class RpcClient(RemoteClient):
             call.cancel()
 
     def _begin(self, request: Any, left: float, metadata: Any) -> tuple[Any, Any]:
-        """Starts a streaming call; returns it with its first response."""
+        """Starts a streaming call; returns the call and the first response."""
         call = self._streamed(request, left, metadata=metadata)
         return call, next(call)
 

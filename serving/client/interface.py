@@ -42,7 +42,7 @@ class ServerError(UserError):
 
 
 def untrusted(address: str, reason: object) -> ServerError:
-    """Returns the error, which is not retried, for an untrusted server certificate."""
+    """Returns the error for an untrusted server certificate, which is not retried."""
     return ServerError(
         "UNAVAILABLE",
         f"{address} is not trusted: {reason}. Give the certificate of who signed the "
@@ -55,7 +55,7 @@ class SignatureTypes:
     """The dtypes of a signature's inputs and outputs.
 
     Attributes:
-        inputs: Dtypes, such as `DT_STRING`, by name.
+        inputs: Dtype, such as `DT_STRING`, of each input, by input name.
         outputs: Likewise.
     """
 
@@ -118,8 +118,8 @@ class RemoteClient(Client, Protocol):
     def stream(self, inputs: Mapping[str, Any]) -> Iterator[StreamPart | FinalEvent]:
         """Generates a text and yields each new part of the text when it arrives.
 
-        Supported by our server only. The request is retried only until the first part
-        arrives.
+        Only `transbeam serve` supports streaming, not TF Serving. The request is no
+        longer retried after the first part of the text arrived.
 
         Args:
             inputs: The model's text inputs, such as `text`, and any of

@@ -116,7 +116,7 @@ class RestClient(RemoteClient):
     def _opened(
         self, method: str, url: str, body: Any = None, *, preload: bool = True
     ) -> Any:
-        """Sends a request, again if needed, and returns the response.
+        """Sends a request, retries it if needed, and returns the response.
 
         Args:
             method: The HTTP method.

@@ -25,11 +25,12 @@ def with_retries(
 
     Args:
         attempt: Function that makes the call; takes the number of seconds that remain.
-        connection: Defines the timeout for all attempts together, and whether to retry.
+        connection: The connection, with the total timeout of all attempts, and whether
+            to retry.
         sleep: Function that waits for a number of seconds.
 
     Raises:
-        ServerError: The last error, if no attempt succeeded.
+        ServerError: No attempt succeeded; this is the error of the last attempt.
     """
     end = time.monotonic() + connection.timeout
     pause = _FIRST

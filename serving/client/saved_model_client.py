@@ -21,7 +21,8 @@ class LocalClient(Client):
     """Calls a local SavedModel; see `transbeam.serving.client.interface.Client`.
 
     Args:
-        model: A version folder, or its parent folder, whose highest version is loaded.
+        model: A version folder, or its parent, from which the highest version is
+            loaded.
 
     Raises:
         ArtifactError: There is no SavedModel, or it cannot be loaded.

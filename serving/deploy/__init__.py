@@ -1,6 +1,6 @@
 """`transbeam deploy`: files to run an exported model with the stock TF Serving image.
 
-`templates/` contains the files with placeholders `${words}`; `$$` is a dollar sign.
-`exported_model.py` computes the values of the placeholders, and `template_rendering.py`
-fills them in.
+`templates/` contains file templates with placeholders such as `${model}`; `$$` becomes
+a dollar sign. `exported_model.py` reads the exported model's metadata, and
+`template_rendering.py` replaces the placeholders.
 """

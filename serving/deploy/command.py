@@ -39,8 +39,8 @@ def deploy(arguments: DeployArguments) -> dict[str, Any]:
     """Runs `transbeam deploy`.
 
     Raises:
-        UserError: Nothing is exported, a name is invalid, or a file that the user
-            edited would be overwritten.
+        UserError: The run has no exported model, a name is invalid, or a file that the
+            user edited would be overwritten.
     """
     invocation = read_invocation(arguments)
     config, console = invocation.config, invocation.console

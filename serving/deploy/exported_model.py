@@ -40,7 +40,7 @@ class Exported:
         folder: The parent of the version folders.
         version: The version that is exported.
         size: Total size of the version's files, in bytes.
-        tensorflow: The version of TensorFlow that wrote it.
+        tensorflow: The version of TensorFlow that wrote the SavedModel.
         signatures: The signatures that clients can call.
     """
 
@@ -52,7 +52,7 @@ class Exported:
 
     @property
     def memory(self) -> int:
-        """Memory that a server of the model needs, in MiB: `memory_sum`, rounded up."""
+        """Memory that a server of the model needs, in MiB, a multiple of 256."""
         wanted = _PROGRAM + _VERSIONS * self.size / _MEBIBYTE
         return _STEP * math.ceil(wanted / _STEP)
 
@@ -65,7 +65,7 @@ class Exported:
 
     @property
     def storage(self) -> int:
-        """Size of a volume for ten versions, in GiB."""
+        """Size of a volume for ten versions of the model, in GiB."""
         return max(1, math.ceil(10 * self.size / 2**30))
 
 
@@ -73,7 +73,7 @@ def read_exported(folder: Path) -> Exported:
     """Reads the metadata of an exported SavedModel without loading it.
 
     Args:
-        folder: `export/saved_model` of a run.
+        folder: The folder `export/saved_model` of a run.
 
     Raises:
         ArtifactError: There is no SavedModel, or it cannot be read.
@@ -96,8 +96,8 @@ def read_exported(folder: Path) -> Exported:
 def _is_hidden(name: str, signature: Any) -> bool:
     """Returns whether a signature is of no use to clients of TF Serving.
 
-    Only `transbeam serve` keeps a state between calls; `__saved_model_init_op` runs
-    when a model is loaded.
+    Signatures with a state between calls work only in `transbeam serve`;
+    `__saved_model_init_op` runs when a model is loaded.
     """
     tensors = {*signature.inputs, *signature.outputs}
     return name.startswith("__") or any(t.startswith("state_") for t in tensors)

@@ -67,7 +67,8 @@ def deployment_files(
         Contents of the files, by path relative to the output folder.
 
     Raises:
-        ConfigError: The model's name or its path cannot be written in these files.
+        ConfigError: The model's name or path contains characters that the files do not
+            allow.
     """
     values = _values(exported, model, image, request, to)
     templates = _read_templates(
@@ -169,8 +170,8 @@ def object_name(model: str) -> str:
     'tiny-bert-v2'
 
     Raises:
-        ConfigError: The name would begin with a digit, be too long, or not be a string
-            in YAML.
+        ConfigError: The Kubernetes name would begin with a digit, be too long, or be
+            parsed by YAML as another type than string.
     """
     name = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
     if not re.match("[a-z]", name) or name in _NO_STRINGS:
@@ -189,10 +190,10 @@ def object_name(model: str) -> str:
 
 
 def write_files(files: Mapping[str, str], to: Path, *, overwrite: bool) -> list[str]:
-    """Writes the files that are missing or differ.
+    """Writes the files that do not exist or have other contents.
 
     Args:
-        files: Contents by relative path.
+        files: The contents of the files, by path relative to the output folder.
         to: The output folder; it is created if necessary.
         overwrite: Whether files with other contents are replaced.
 

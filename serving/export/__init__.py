@@ -1,1 +1,1 @@
-"""The SavedModel with its warm-up and golden requests, published atomically."""
+"""Writes SavedModels with warm-up and golden requests and publishes them atomically."""

@@ -35,18 +35,19 @@ def publish(
 ) -> dict[str, Any]:
     """Exports the trained model of a run, unless its export is up to date.
 
-    Until all files are made and compared, a previous export stays in place.
+    Until all files are made and have passed the parity checks, a previous export stays
+    in place.
 
     Args:
         invocation: The run.
         stage: The stage whose folder is written.
         needed: Files that an up-to-date export must have.
-        make: Makes the files; its result has a `summary`, and the `parity` checks,
-            which are written to a file.
+        make: Function that makes the files; returns a result with a `summary` and the
+            `parity` checks, which are also written to a file.
 
     Returns:
         The stage's result; if the export is up to date, the previous result with
-        `skipped`.
+        `skipped` set to True.
 
     Raises:
         ArtifactError: There is no trained model of this configuration, the model is

@@ -8,9 +8,9 @@ from transbeam.serving.base.trained_run import TrainedRun, build
 def in_dtype(trained: TrainedRun) -> TrainedRun:
     """Returns the trained model with weights and computation in `export.dtype`.
 
-    In bfloat16 the weights are stored in bfloat16, too: a server reads all of them for
-    each text, and half as many bytes take half the time. Norms, softmax and outputs
-    stay float32.
+    If the dtype is bfloat16, the weights are also stored in bfloat16: a server reads
+    all weights for each text, and half as many bytes take half the time. Norms, softmax
+    and outputs stay float32.
 
     Args:
         trained: In float32.

@@ -70,7 +70,7 @@ def write_endpoints(
     """Writes functions as the signatures of a SavedModel.
 
     Args:
-        folder: Must not exist; its parents are created.
+        folder: The folder to write, which must not exist; its parents are created.
         endpoints: Function and input specs of each signature.
         resources: Objects with the lookup tables that the functions use, if any.
         tracing: Returns the context manager under which the functions are traced.
@@ -105,7 +105,7 @@ def write_endpoints(
 def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
     """Marks signatures as being for TF Serving's Classify or Regress API.
 
-    All signatures that Keras writes are for its Predict API.
+    Keras writes all signatures for TF Serving's Predict API.
     """
     if not methods:
         return
@@ -120,7 +120,8 @@ def _name_methods(folder: Path, methods: Mapping[str, str]) -> None:
 def write_defaults(folder: Path, defaults: Mapping[str, Mapping[str, Any]]) -> None:
     """Writes default values of signature inputs: one value for all rows.
 
-    Servers that support defaults do not require these inputs; Keras writes no defaults.
+    Servers that support defaults do not require inputs with default values; Keras
+    itself writes no defaults.
 
     Args:
         folder: The version folder.
@@ -158,8 +159,8 @@ def check_ops(folder: Path) -> None:
     """Checks that the stock model server can run a SavedModel.
 
     Raises:
-        ArtifactError: An op is neither TensorFlow's own nor among `TEXT_OPS`, or it
-            would call Python.
+        ArtifactError: An op is neither part of TensorFlow nor in `TEXT_OPS`, or an op
+            calls Python.
     """
     ops = list_ops(folder)
     # `tf.raw_ops` has exactly the ops that are compiled into TensorFlow.

@@ -2,9 +2,9 @@
 
 Golden requests check the model's outputs; see `transbeam.serving.base.golden_requests`.
 Warm-up requests prepare the server: TensorFlow selects kernels and allocates memory
-when a shape first occurs. While it loads a model, TF Serving runs the requests in
-`assets.extra/tf_serving_warmup_requests`, here one request for each signature and each
-length bucket.
+when a shape first occurs. While loading a model, TF Serving runs the requests in
+`assets.extra/tf_serving_warmup_requests`; Transbeam writes one request for each
+signature and each length bucket.
 """
 
 from collections.abc import Iterator
@@ -79,13 +79,14 @@ def sample_images() -> list[bytes]:
 def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
     """Yields a few requests with the outputs of the Keras model.
 
-    Token ids and pixels must equal the stored ones. Among the other outputs only floats
-    are compared, as rounding may change the order of equally probable words, spans or
-    tokens.
+    Token ids and pixels must be equal to those in the golden requests. Of the outputs
+    other than token ids and pixels, only floats are compared, as rounding may change
+    the order of equally probable words, spans or tokens.
 
     Args:
         task: Has the signatures.
-        dtype: The dtype of the computation: outputs are stored with its precision.
+        dtype: The dtype of the computation, which is also the precision of the stored
+            outputs.
     """
     endpoints = task.endpoints()
     # Generated tokens depend on rounding; the log-likelihood of a text is a number.
@@ -170,7 +171,7 @@ def _of_images(task: SignatureTask) -> Iterator[tuple[str, Inputs]]:
 
 
 def _texts(task: SignatureTask) -> dict[int, str]:
-    """Returns a text that fits each bucket width, by width."""
+    """Returns a mapping from each bucket width to a text that fits it."""
     known = widths(task.max_length)
     texts = [" ".join([_LETTER] * count) for count in range(known[-1] + 1)]
     tokenize = task.endpoints()["tokenize"]

@@ -1,1 +1,1 @@
-"""Decodes images in the graph, bit for bit as in the training data."""
+"""Decodes images in the TensorFlow graph, bit for bit as in the training data."""

@@ -23,14 +23,14 @@ def decode_images(contents: tf.Tensor, size: int, channels: int) -> tf.Tensor:
     """Decodes images to the same pixels, bit for bit, as in the training records.
 
     Images are rotated by their EXIF orientation, converted to RGB (or gray) without
-    transparency, and resized to a square. Fails in the graph with `InvalidArgument` if
-    a file is not a complete JPEG or PNG, or would be decoded differently than for the
-    records.
+    transparency, and resized to a square. At run time the graph fails with
+    `InvalidArgument` if a file is not a complete JPEG or PNG, or would be decoded to
+    other pixels than in the training records.
 
     Args:
         contents: Files, string (B,).
         size: Height and width.
-        channels: 1 for gray, 3 for RGB.
+        channels: The number of channels: 1 for gray, 3 for RGB.
 
     Returns:
         uint8 (B, size, size, channels).

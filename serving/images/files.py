@@ -6,7 +6,7 @@ from transbeam.configs.base.errors import DataError
 
 
 def read_image(file: str | Path) -> bytes:
-    """Reads an image file without checking its contents; the model checks them.
+    """Reads an image file; its contents are checked by the exported model instead.
 
     Raises:
         DataError: The file cannot be read.

@@ -17,11 +17,11 @@ _NO_FRAMES = (0xFFC4, 0xFFC8, 0xFFCC)
 
 
 class Header(NamedTuple):
-    """An image header; scalars, int64.
+    """Fields of an image header, as int64 scalars.
 
     Attributes:
-        height: In pixels, before rotation; 0 if the header is damaged.
-        width: The same.
+        height: The height in pixels, before rotation; 0 if the header is damaged.
+        width: The width in pixels, before rotation; 0 if the header is damaged.
         kind: The number of components of a JPEG; for a PNG 256 times the bit depth plus
             the color type.
         orientation: The EXIF orientation, from 1 to 8; 1 if the file has none.
@@ -60,10 +60,11 @@ class _Bytes:
 
 
 def jpeg_header(content: tf.Tensor) -> Header:
-    """Parses the segments of a JPEG, a string scalar, that precede its pixel data.
+    """Parses the segments before the pixel data of a JPEG, a string scalar.
 
     Args:
-        content: Begins with a JPEG signature; may be damaged.
+        content: The file's content, which begins with a JPEG signature but may be
+            damaged.
     """
     read = _Bytes(content)
 
@@ -96,7 +97,8 @@ def png_header(content: tf.Tensor) -> Header:
     """Parses the header chunk and the EXIF chunk of a PNG, a string scalar.
 
     Args:
-        content: Begins with a PNG signature; may be damaged.
+        content: The file's content, which begins with a PNG signature but may be
+            damaged.
     """
     read = _Bytes(content)
 
@@ -114,7 +116,7 @@ def png_header(content: tf.Tensor) -> Header:
 
 
 def _orientation(read: _Bytes, tiff: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the orientation in an EXIF table, and whether there is one."""
+    """Returns the orientation in an EXIF table, and whether the table contains one."""
     is_little = read.text(tiff, 2) == b"II"
 
     def shorts(at: Any, count: Any) -> tf.Tensor:

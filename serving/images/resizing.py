@@ -2,8 +2,8 @@
 
 Pillow computes in integers, first along rows, then along columns (first along columns
 if an image is very tall), and rounds to 8 bits in between. `tf.image.resize` computes
-in floats, and sometimes differs by one. So this module reimplements Pillow's algorithm
-with TensorFlow ops.
+in floats, and pixel values sometimes differ by one. So this module reimplements
+Pillow's algorithm with TensorFlow ops.
 """
 
 from typing import Any

@@ -1,11 +1,11 @@
 """Generates load on a server and measures the latency of each request.
 
-A closed loop has a fixed number of clients, each of which sends its next request when
-the last one is answered: it measures throughput, but sends less while the server is
-slow. An open loop has requests arrive at random at a given rate, independent of the
-server; latency is measured from the time at which a request was due, so that a stalled
-server does not reduce the load (Tene, "How NOT to Measure Latency": coordinated
-omission).
+In a closed loop, each of a fixed number of clients sends its next request when the
+previous one is answered: this measures throughput, but sends fewer requests while the
+server is slow. In an open loop, requests arrive at random times at a given rate,
+independent of the server; latency is measured from the time at which a request was due,
+so that a stalled server does not reduce the load (Tene, "How NOT to Measure Latency":
+coordinated omission).
 """
 
 import queue

@@ -23,18 +23,19 @@ def request_sender(
     *,
     rows: int,
 ) -> "SendRequest":
-    """Returns a function that calls a signature with the texts in turn.
+    """Returns a function that calls a signature with the next `rows` texts, cyclically.
 
     Args:
         client: Of the model.
-        signature: Takes `text`, and the inputs named in `others`.
+        signature: The name of a signature whose inputs are `text` and the inputs in
+            `others`.
         texts: At least one.
         others: `NAME=VALUE` for each input besides `text`; each row gets the same
             value.
         rows: The number of texts per request.
 
     Raises:
-        ConfigError: There is no such signature, or it takes other inputs.
+        ConfigError: The signature does not exist, or has other inputs than these.
     """
     known = client.signatures().get(signature)
     values = dict(map(_pair, others))

@@ -1,7 +1,7 @@
 """Reads the server's own metrics before and after a load test.
 
-The server must have a Prometheus endpoint: ours has one, TF Serving needs
-`--monitoring_config_file`.
+The server must have a Prometheus endpoint: `transbeam serve` has one, TF Serving only
+with `--monitoring_config_file`.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ _PREFIX = ":tensorflow:serving:"
 
 @dataclass(frozen=True)
 class ServerCounts:
-    """Counters since the server started.
+    """Metrics of a server; all except `memory` are totals since the server started.
 
     Attributes:
         batches: Executed batches.
         rows: Number of rows in the executed batches.
-        queued: Seconds that the first request of each batch waited.
+        queued: Seconds that the first request of each batch waited in the queue, in
+            total.
         computed: Seconds of computation in TensorFlow.
         memory: Resident memory of the process at present, in bytes.
     """

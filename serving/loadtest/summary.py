@@ -24,8 +24,8 @@ class LoadStage:
         asked: The number of requests.
         errors: The number of errors by status code.
         answers_per_second: Successful responses per second.
-        milliseconds: Latency percentiles of successful requests, from the time at which
-            they were due; None if no request succeeded.
+        milliseconds: Latency percentiles of successful requests, measured from the time
+            at which each request was due; None if no request succeeded.
         rows_per_batch: Mean rows per batch; this and the following values are from the
             server's metrics, and None if it provides none.
         queue_ms: Mean waiting time of the first request of a batch.

@@ -1,4 +1,4 @@
-"""The number of text bytes that each piece represents, if it is constant."""
+"""The number of text bytes of each piece, for tokenizers in which it is constant."""
 
 import re
 
@@ -15,7 +15,7 @@ _ONE_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 def piece_bytes(tokenizer: Tokenizer) -> np.ndarray | None:
-    """Returns the bytes of each piece, int64 (V,), 0 if special; None for WordPiece.
+    """Returns piece sizes in bytes, int64 (V,), 0 if special; None for WordPiece.
 
     Example:
     >>> from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_vocabulary import ALPHABET

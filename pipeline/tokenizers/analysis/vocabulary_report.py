@@ -65,14 +65,15 @@ class VocabularyReport:
         words: The number of words, separated by white space.
         tokens: The number of tokens.
         unknown_tokens: The number of unknown tokens.
-        uncovered_characters: Occurrences of characters that become the unknown token
-            when tokenized alone, or lose a mark that their script needs.
-        uncovered_examples: The most frequent of these characters, with their counts.
-        stripped_characters: The number of these occurrences that lose a mark; see
-            `needed_marks`.
-        pieces: The number of the vocabulary's ordinary pieces.
+        uncovered_characters: The number of occurrences of uncovered characters, which
+            become the unknown token when tokenized alone or lose a combining mark that
+            their script needs.
+        uncovered_examples: The most frequent uncovered characters, with their counts.
+        stripped_characters: The number of occurrences of characters that lose a needed
+            combining mark; see `needed_marks`.
+        pieces: The number of ordinary, not special, pieces of the vocabulary.
         unused_pieces: The number of ordinary pieces that did not occur.
-        longest_pieces: The longest pieces that occurred, by characters.
+        longest_pieces: The pieces with the most characters that occurred in the texts.
     """
 
     texts: int
@@ -89,7 +90,7 @@ class VocabularyReport:
     longest_pieces: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Returns the statistics and their ratios; ratios are null without text."""
+        """Returns the statistics and four ratios, each None if its divisor is 0."""
         characters, words, tokens = self.characters, self.words, self.tokens
         ratios = {
             "character_coverage": _ratio(
@@ -243,7 +244,7 @@ def _visible(piece: str) -> str:
 
 @functools.cache
 def needed_marks() -> np.ndarray:
-    """Returns a mask of characters that lose an essential mark, bool (0x110000,).
+    """Returns whether each code point loses an essential mark, bool (0x110000,).
 
     Example:
     >>> [c for c in "กิがйé" if needed_marks()[ord(c)]]

@@ -1,1 +1,1 @@
-"""The tokenizer interface, special tokens and offsets, for every kind."""
+"""The interface, special tokens and offsets of all kinds of tokenizers."""

@@ -51,11 +51,11 @@ def decode_utf8(content: bytes, where: str) -> str:
 def split_lines(content: bytes, where: str) -> list[str]:
     r"""Splits a vocabulary file into lines, with any kind of line ends.
 
-    Lines end with LF or CR LF, or in a file without any LF with CR. Blank lines at the
-    end are dropped; others are kept, as line numbers are ids.
+    Lines end with LF or CR LF; in a file without any LF, they end with CR. Blank lines
+    at the end are dropped; other blank lines are kept, as line numbers are ids.
 
-    `str.splitlines` is not used, as it also splits at U+2028, U+0085 and others that a
-    piece may contain.
+    `str.splitlines` is not used, as it also splits at U+2028, U+0085 and other
+    characters that a piece may contain.
 
     Raises:
         ArtifactError: The file is not UTF-8.

@@ -1,8 +1,8 @@
 """Tokenizer rules: begin and end tokens, added tokens, chat template.
 
-Checkpoints have these rules in `config.json`, `generation_config.json` and
-`tokenizer_config.json`. They are stored with the tokenizer, as they determine the ids
-of texts.
+Hugging Face checkpoints contain such rules in `config.json`, `generation_config.json`
+and `tokenizer_config.json`. Transbeam stores the rules with the tokenizer, as they
+affect the token ids of texts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 
 @dataclass(frozen=True, kw_only=True)
 class Framing:
-    """Rules of a tokenizer besides its vocabulary.
+    """Rules of a tokenizer that its vocabulary does not contain.
 
     Attributes:
         add_begin: Whether a begin token is prepended to documents.
-        stop_ids: Further ids that end a generated text, besides the end token; texts do
-            not contain them.
+        stop_ids: Ids of further tokens that end generation, like the end token; the
+            generated text does not contain them.
         whole_pieces: Added tokens, which are matched in a text before it is tokenized.
         folded_pieces: Added tokens that are matched case-insensitively.
         chat_template: The Jinja template that formats a conversation as one text, as in
@@ -36,7 +36,7 @@ class Framing:
     chat_template: str | None = None
 
     def apply(self, special: SpecialIds) -> SpecialIds:
-        """Applies the rules to the special ids of a vocabulary.
+        """Applies `add_begin` and `stop_ids` to the special ids of a vocabulary.
 
         Example:
         >>> llama = SpecialIds(pad=2, unknown=0, begin=1, end=2)
@@ -68,10 +68,10 @@ class Framing:
             )
 
     def with_new_ids(self, old_ids: tuple[int, ...]) -> "Framing":
-        """Maps the rules to a reduced vocabulary.
+        """Converts the ids in the rules to the ids of a reduced vocabulary.
 
         Args:
-            old_ids: The former id of each of the new pieces.
+            old_ids: The original id of each piece of the reduced vocabulary.
 
         Example:
         >>> Framing(stop_ids=(13, 7)).with_new_ids((0, 7, 13)).stop_ids
@@ -81,7 +81,7 @@ class Framing:
         return replace(self, stop_ids=tuple(new[i] for i in self.stop_ids if i in new))
 
     def options(self) -> dict[str, Any]:
-        """Returns the keys for `tokenizer.yaml` that do not have default values."""
+        """Returns the options for `tokenizer.yaml` that differ from their defaults."""
         options: dict[str, Any] = {} if self.add_begin else {"add_begin": False}
         names = ("stop_ids", "whole_pieces", "folded_pieces")
         lists = {name: list(getattr(self, name)) for name in names}
@@ -95,7 +95,7 @@ class Framing:
 
     @classmethod
     def read(cls, options: Any, files: Mapping[str, bytes], where: str) -> "Framing":
-        """Reads the rules from what `options` and `files` returned.
+        """Builds the rules from results of `options` and `files`.
 
         Raises:
             ArtifactError: The options are invalid.

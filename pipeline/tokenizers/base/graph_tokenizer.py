@@ -18,12 +18,12 @@ RAGGED_IDS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 class GraphTokenizer(tf.Module):
     """A tokenizer whose functions are compiled.
 
-    Works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel (track it in
-    a `keras.export.ExportArchive`).
+    A tokenizer works eagerly, inside `tf.data` and `tf.function`, and in a SavedModel,
+    if a `keras.export.ExportArchive` tracks it.
 
-    Each public method calls a compiled function. A tf.function alone has only a weak
-    reference to `self`, so in `load_tokenizer(folder).tokenize(texts)` the tokenizer
-    would already be deleted.
+    Each public method calls a compiled function. A public method that is a
+    `tf.function` would have only a weak reference to `self`, so in
+    `load_tokenizer(folder).tokenize(texts)` the tokenizer would already be deleted.
     """
 
     pieces: tuple[str, ...]
@@ -38,7 +38,7 @@ class GraphTokenizer(tf.Module):
         return len(self.pieces)
 
     def tokenize(self, texts: Texts) -> tf.RaggedTensor:
-        """Tokenizes texts. Names of special tokens in a text are ordinary text.
+        """Tokenizes texts. Names of special tokens are tokenized as ordinary text.
 
         Args:
             texts: string `(N,)`, any bytes.
@@ -75,10 +75,10 @@ class GraphTokenizer(tf.Module):
 
 
 class AddedTokenTokenizer(GraphTokenizer):
-    """A tokenizer that matches added tokens in texts before it tokenizes the rest.
+    """A tokenizer that matches added tokens first and tokenizes the text between them.
 
     Attributes:
-        whole: Matches the added tokens; None if there are none.
+        whole: Matches the added tokens; None if the vocabulary has no added tokens.
     """
 
     whole: WholePieces | None

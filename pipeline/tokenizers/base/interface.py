@@ -2,8 +2,8 @@
 
 An offset is a pair `(start, end)`: `text[start:end]` is the source of the token, in the
 original text before normalization. A token that is only a part of a character has the
-offsets of the whole character. A space that a tokenizer prepends to a text is not part
-of it, and a token of only this space has the offsets `(0, 0)`.
+offsets of the whole character. A space that a tokenizer prepends is not part of the
+original text: a token that consists only of this space has the offsets `(0, 0)`.
 
 This module can be imported without TensorFlow.
 """
@@ -28,7 +28,7 @@ class TokenOffsets(NamedTuple):
     """The tokens of a text with their offsets.
 
     Attributes:
-        ids: The ids of `tokenize`.
+        ids: The token ids, as `tokenize` returns them.
         offsets: Start and end of each token in the text, in characters (code points).
     """
 
@@ -49,7 +49,7 @@ def in_characters(
     Args:
         text: The text.
         starts: int64 `(T,)`. The start of each token in the text's UTF-8.
-        ends: int64 `(T,)`. The end of each token.
+        ends: int64 `(T,)`. The end of each token in the text's UTF-8.
 
     Example:
     >>> in_characters("né!", np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]))
@@ -76,10 +76,10 @@ def offsets_from_sizes(text: str, sizes: np.ndarray) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialIds:
-    """The ids of the special tokens by purpose; None if there is none.
+    """The id of the special token for each purpose; None if the tokenizer has none.
 
     Attributes:
-        pad: The padding of records; set even if the tokenizer has no padding token.
+        pad: The id that pads records; set even if the tokenizer has no padding token.
         unknown: The token that replaces text that no piece matches.
         begin: The token before a document (`[CLS]`, `<s>`, `<|endoftext|>`).
         end: The token after a document (`[SEP]`, `</s>`, `<|endoftext|>`).
@@ -99,7 +99,7 @@ class SpecialIds:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """All tokens that end a generated text."""
+        """The ids of all tokens that end a generated text."""
         return self.stop if self.end is None else (self.end, *self.stop)
 
 
@@ -128,9 +128,10 @@ class Tokenizer(Protocol):
 
     @property
     def word_prefix(self) -> str:
-        """The prefix for a word that is tokenized alone, a space or nothing.
+        """The prefix for a word that is tokenized alone: a space or the empty string.
 
-        With this prefix the word has the same pieces as inside a sentence.
+        With `word_prefix` prepended, a word is tokenized to the same pieces as inside a
+        sentence.
         """
         ...
 

@@ -41,7 +41,7 @@ def reserved_pieces(number: int) -> tuple[str, ...]:
 
 
 def sentinel_pieces(number: int) -> tuple[str, ...]:
-    """Returns sentinel pieces, named as in T5, in the order of the spans.
+    """Returns sentinel pieces, named as in T5, in the order of the spans they replace.
 
     Example:
     >>> sentinel_pieces(2)
@@ -126,7 +126,7 @@ def check_vocabulary(vocabulary: Sequence[str], *, where: str) -> None:
 
 
 def _more_on_a_line(piece: str, vocabulary: Sequence[str]) -> str:
-    """Returns a hint about a line that contains more than a piece, such as an id."""
+    """Returns a hint if a line has more text than the piece, such as an id; else ''."""
     lines = (line for line in vocabulary if line.split()[:1] == [piece])
     if (line := next(lines, None)) is None:
         return ""

@@ -20,7 +20,7 @@ _CUT = b"\xff"
 
 
 class WholePieces:
-    """Splits texts at added tokens and tokenizes the parts between them.
+    """Splits texts at added tokens and tokenizes the text between them.
 
     At each position the longest added token matches.
 
@@ -53,7 +53,7 @@ class WholePieces:
 
         Args:
             texts: string (N,), any bytes; invalid UTF-8 becomes U+FFFD.
-            tokenize: Tokenizes the parts between added tokens: maps string (P,) to
+            tokenize: Tokenizes the P strings between added tokens: maps string (P,) to
                 int32 (P, None).
 
         Returns:
@@ -82,14 +82,14 @@ class WholePieces:
 
         Args:
             texts: Texts without surrogates.
-            tokenize: Tokenizes the parts between added tokens, with offsets.
+            tokenize: Tokenizes the strings between added tokens, with offsets.
         """
         cuts = [self._cut(text) for text in texts]
         parts = iter(tokenize([part for cut in cuts for part in cut[::2]]))
         return [self._put_together(cut, parts) for cut in cuts]
 
     def _cut(self, text: str) -> list[str]:
-        """Splits a text into parts and added tokens, alternately.
+        """Splits a text into a list of ordinary text and added tokens, alternately.
 
         Example:
         >>> WholePieces({"<a>": 7}, {})._cut("A<a><a>B")
@@ -116,7 +116,7 @@ class WholePieces:
         return TokenOffsets([found], [(0, len(written))])
 
     def _ids_of(self, written: tf.Tensor) -> tf.Tensor:
-        """Returns the ids of matched tokens; drops other strings."""
+        """Returns the ids of the strings that are added tokens; omits other strings."""
         exact = written[:, tf.newaxis] == self._pieces
         lower = tf.strings.lower(written)[:, tf.newaxis] == self._pieces
         # An exact match precedes a case-insensitive one.
@@ -130,7 +130,7 @@ def _lower(piece: str) -> str:
 
 
 def _in_either_case(piece: str) -> str:
-    """Returns a case-insensitive pattern; `(?i)` also matches the Kelvin sign as `k`.
+    """Returns a case-insensitive pattern without `(?i)`, with which `k` matches U+212A.
 
     Example:
     >>> _in_either_case("<a1>")

@@ -1,4 +1,4 @@
-"""The data of a byte-level BPE tokenizer. Needs no TensorFlow."""
+"""Vocabulary and rules of a byte-level BPE tokenizer. Needs no TensorFlow."""
 
 import json
 import re
@@ -45,7 +45,8 @@ class ByteBPEModel:
         pieces: The pieces in the order of their ids, in GPT-2's alphabet of bytes.
         merges: The pairs of pieces to merge, by rank.
         add_prefix_space: Whether a space is prepended to texts.
-        framing: The special tokens around a text.
+        framing: The tokenizer's rules besides the vocabulary, such as begin and end
+            tokens.
     """
 
     kind: ClassVar[str] = "byte_bpe"
@@ -81,7 +82,7 @@ class ByteBPEModel:
 
     @staticmethod
     def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
-        """Returns the constructor's arguments that `files` wrote.
+        """Parses files that `files` returned to the arguments of the constructor.
 
         Raises:
             ArtifactError: Vocabulary or merges are not in GPT-2's formats.

@@ -45,27 +45,28 @@ _SINGLE_BYTES = [bytes([byte]) for byte in range(256)]
 class ByteBPETokenizer(AddedTokenTokenizer):
     """Splits text into words as GPT-2 does, and words into pieces by merging bytes.
 
-    In a SavedModel it needs only TensorFlow: all ops are core ops that every TF Serving
-    has. Invalid UTF-8 becomes U+FFFD, as in `bytes.decode("utf-8", "replace")`. The
-    concatenation of the words is the text. Ids that end within a character are decoded
-    to invalid UTF-8.
+    A SavedModel with this tokenizer needs only TensorFlow: all its ops are core ops,
+    which every TF Serving has. Invalid UTF-8 becomes U+FFFD, as in
+    `bytes.decode("utf-8", "replace")`. The concatenation of the words is the text. Ids
+    that end within a character are decoded to invalid UTF-8.
 
-    The space before a word belongs to its first token: apart from a prepended space,
-    the slices `text[start:end]` of all tokens concatenate to the text, unless tokens
-    share a character.
+    The space before a word belongs to the word's first token: the slices
+    `text[start:end]` of all tokens concatenate to the text, unless tokens share a
+    character.
 
-    Each distinct word is merged once per call, so blocks of a megabyte and more are the
-    fastest. Time and memory are linear in the text, regardless of the lengths of words.
+    Each distinct word is merged once per call, so calls with a megabyte of text or more
+    are the most efficient. Time and memory are linear in the text, regardless of the
+    lengths of words.
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet of bytes,
             special pieces included.
         merges: The pairs of pieces to merge, by rank.
         special_pieces: The pieces that do not represent bytes of a text.
-        add_prefix_space: Whether to prepend a space to texts that do not begin with
-            one, so that the first word is tokenized like others.
-        special: Ids of the special tokens, if they differ from the defaults for their
-            names.
+        add_prefix_space: Whether to prepend a space to texts that do not begin with a
+            space, so that the first word is tokenized like the other words.
+        special: Ids of the special tokens; by default, they are found by the names of
+            the pieces.
         whole_pieces: The added tokens of the vocabulary.
 
     Raises:
@@ -119,7 +120,7 @@ class ByteBPETokenizer(AddedTokenTokenizer):
 
     @property
     def special(self) -> SpecialIds:
-        """The ids of the special tokens: as given, or by GPT-2's or RoBERTa's names.
+        """The special ids: the argument, or by GPT-2's or RoBERTa's piece names.
 
         Raises:
             ValueError: The vocabulary has neither GPT-2's nor RoBERTa's special tokens.

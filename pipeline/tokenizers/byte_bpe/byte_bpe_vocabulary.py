@@ -21,7 +21,7 @@ BYTE_BPE_SPECIALS = {
 
 
 def _alphabet() -> list[str]:
-    """Returns the character of each byte: itself if visible, else one from U+0100."""
+    """Returns one printable character for each of the 256 bytes, as in GPT-2."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]
     return [
@@ -71,7 +71,8 @@ def check_byte_bpe(
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
         merges: The pairs of pieces to merge, by rank.
-        special_pieces: The pieces that are names instead of bytes.
+        special_pieces: The special pieces, which are names instead of sequences of
+            bytes.
         where: The name of the vocabulary in the error message, such as its folder.
 
     Raises:
@@ -134,7 +135,7 @@ def _problem(piece: str, count: int, is_special: bool) -> str | None:
 def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
     """Returns the special ids of a byte-level vocabulary, as in GPT-2 or RoBERTa.
 
-    Vocabularies like GPT-2's have one token for begin, end and padding.
+    In vocabularies like GPT-2's, a single token is begin, end and padding token.
 
     Raises:
         ValueError: The vocabulary has the special pieces of neither GPT-2 nor RoBERTa.

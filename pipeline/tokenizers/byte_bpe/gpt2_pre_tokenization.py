@@ -1,12 +1,13 @@
 r"""GPT-2's pre-tokenization as byte arithmetic in core TensorFlow ops.
 
-GPT-2 uses a regular expression that RE2 does not support (it has no look-ahead):
+GPT-2 uses a regular expression with look-ahead, which RE2 does not support:
 
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 But whether a word begins at a character depends only on the classes of the character
-and its two neighbors (for contractions like `'s` also on the next two letters). So all
-characters of all texts are classified at once, which is also much faster than a search.
+and its two neighbors (for contractions like `'s` also on the next two letters). So this
+module classifies all characters of all texts at once, which is also much faster than
+matching a regular expression.
 """
 
 import re
@@ -42,7 +43,8 @@ class PreTokenizedWords(NamedTuple):
     """The positions of the words of all texts in one array of bytes.
 
     Attributes:
-        values: uint8 (B,). The texts, with separators and padding, B divisible by 8.
+        values: uint8 (B,). The bytes of the texts, with separators and padding; B is
+            divisible by 8.
         starts: int64 (W,). Index of the first byte of each word.
         lengths: int64 (W,). The number of bytes of each word, at least 1.
         per_text: int64 (N,). The number of words of each text.
@@ -58,7 +60,7 @@ class UniqueWords(NamedTuple):
     """Distinct words as concatenated bytes.
 
     Attributes:
-        values: uint8 (B,). The bytes of all words.
+        values: uint8 (B,). The bytes of all distinct words.
         owners: int32 (B,). Index of the word of each byte, ascending.
         count: int32 (). The number of distinct words U.
         index: int32 (W,). Index of the distinct word for each word of the texts.
@@ -165,7 +167,7 @@ class _LongCharacters(NamedTuple):
     """All characters of the texts that have `size` bytes in UTF-8, two or more.
 
     Attributes:
-        size: The number of bytes.
+        size: The number of bytes of each character.
         place: int64 (C, 1). Index of the first byte of each character.
         kind: uint8 (C,). The class of each character.
     """
@@ -242,7 +244,7 @@ def _fill(positions: tf.Tensor, value: bool) -> tf.Tensor:
 def _long_white_space(
     starts: tf.Tensor, long: Sequence[_LongCharacters]
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the positions of word starts to unset and to set at long white space."""
+    """Returns last and first byte positions of multi-byte spaces at word starts."""
     white = [_chosen(one.place, tf.equal(one.kind, _WHITE)) for one in long]
     first = tf.concat(white, axis=0)
     last = [place + one.size - 1 for place, one in zip(white, long, strict=True)]
@@ -252,7 +254,7 @@ def _long_white_space(
 
 
 def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the positions of contractions' letters, as in `'s`, and their ends."""
+    """Returns the positions after the apostrophe and after the end of contractions."""
     apostrophe = tf.where(tf.equal(values, ord("'")))
     # An apostrophe after a symbol or a space belongs to a word of symbols.
     kind = tf.gather_nd(before, apostrophe)
@@ -270,8 +272,8 @@ def _contractions(values: tf.Tensor, before: tf.Tensor) -> tuple[tf.Tensor, tf.T
 def _keys(words: PreTokenizedWords) -> tf.Tensor:
     """Returns keys that are equal for equal words, int64 (W,): length and bytes.
 
-    For a word of more than 7 bytes: length and the index of its bytes among all
-    distinct ones.
+    The key of a word of more than 7 bytes consists of its length and an index of its
+    bytes; very long words all have different keys.
     """
     content = tf.bitcast(tf.reshape(words.values, [-1, 8]), tf.uint64)
     first = _eight_bytes(content, words.starts)
@@ -307,6 +309,6 @@ def _eight_bytes(content: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
 
 
 def _leading(eight_bytes: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """Keeps the first bytes, in the highest bits, and clears all others."""
+    """Shifts the first `kept` bytes to the highest bits, and clears all other bits."""
     half = tf.bitcast((8 - kept) * 4, tf.uint64)
     return tf.bitwise.left_shift(tf.bitwise.left_shift(eight_bytes, half), half)

@@ -1,20 +1,24 @@
-"""Vectorized byte pair encoding of many words. It uses core TensorFlow ops only.
+"""Vectorized byte pair encoding of many words. Only core TensorFlow ops are used.
 
 By definition the algorithm is sequential: of all adjacent pairs in a word the one with
 the lowest rank (the earliest merge) is merged, the leftmost first, until none is left.
-Here a pair is merged as soon as no other merge can preempt it, which is tested for all
-pairs of all words at once: even a word of a million bytes takes few rounds.
+This implementation merges a pair as soon as no other merge can preempt it, which is
+tested for all pairs of all words at once: even a word of a million bytes takes few
+rounds.
 
 A pair (a, b) of rank r is preempted if a neighbor consumes a or b in a merge of lower
-rank. On the right, such a merge is (b, X), where X is the token that follows b at that
-time. If c follows b now, X is c or is made from c: the merges that make X begin with c.
-So the table contains for each pair (b, c), besides its own rank, the lowest rank of the
-merges (b, X) with an X that can be made from c. And c can only grow by a merge with its
-own successor, which is tested for the next pair, and so on. The left side is symmetric.
+rank. On the right of the pair (a, b), the preempting merge is (b, X), where X is the
+token that follows b when (b, X) is merged. If the token c follows b now, X is c or the
+result of merging c with tokens that follow it. So a table contains for each pair (b, c)
+its rank, and the lowest rank of the merges (b, X) for all X that can result from
+merging c with tokens to its right. The token c can only grow by a merge with the token
+that follows it, which is tested in the same way for that pair, and so on. The test for
+tokens on the left of the pair is symmetric.
 
-Merging such a pair early changes nothing if every pair that contains the merged piece
-has a higher rank, as in all trained vocabularies. A merge without that property is
-deferred: it is applied only where it is the leftmost of the lowest rank in its word.
+Merging a pair earlier than the sequential algorithm does not change the result if every
+pair that contains the merged piece has a higher rank, as in all trained vocabularies. A
+merge whose result is part of a pair of lower rank is deferred: it is applied only where
+it is the leftmost merge of the lowest rank in its word.
 """
 
 from collections.abc import Sequence
@@ -45,7 +49,7 @@ class PairMerger(tf.Module):
 
     Args:
         vocabulary: The pieces in the order of their ids, in GPT-2's alphabet.
-        merges: Pairs of pieces, by rank. The last of duplicate pairs is used.
+        merges: Pairs of pieces, by rank. Of duplicate pairs, the last one is used.
 
     Raises:
         ArtifactError: There are more than two million merges.
@@ -141,7 +145,7 @@ class PairMerger(tf.Module):
         return split_rows(pieces, lengths)
 
     def _look_up(self, tokens: tf.Tensor, owner: tf.Tensor) -> list[tf.Tensor]:
-        """Looks up the three ranks of each pair of adjacent tokens, int32 (T,) each."""
+        """Looks up the `_rank_table` ranks of adjacent pairs, int32 (T,) each."""
         left = tf.cast(tokens, tf.int64)
         pairs = left * self._factor + _next(left, 0)
         is_pair = tf.equal(owner, _next(owner, -1))
@@ -177,7 +181,7 @@ def _can_be_joined(
     lowest: tf.Tensor,
     steps: tf.Tensor,
 ) -> tf.Tensor:
-    """Returns whether each token's pair with the next can be merged now, bool (T,)."""
+    """Returns whether each token can now be merged with the next token, bool (T,)."""
     # Lower bounds of the ranks of merges of the left token of a pair with its
     # successor, and of the right token with its predecessor.
     rightwards, leftwards = tf.minimum(rank, to_right), tf.minimum(rank, to_left)
@@ -222,7 +226,7 @@ def _previous(values: tf.Tensor, first: int | bool) -> tf.Tensor:
 def _rank_table(
     merges: Sequence[tuple[str, str]],
 ) -> dict[tuple[str, str], tuple[int, int, int]]:
-    """Returns pairs' ranks, and their lowest ranks if the right or left piece grows."""
+    """Returns each pair's rank, and lowest ranks if its right or left piece grows."""
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     # The pieces that a piece can be made from, at its beginning or its end.
     begins: dict[str, set[str]] = {}

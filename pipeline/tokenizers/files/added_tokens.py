@@ -1,4 +1,4 @@
-"""Reads tokens that were added to a vocabulary, in separate files.
+"""Reads files that add tokens to a vocabulary.
 
 added_tokens.json        the token and its id, of older checkpoints
 tokenizer_config.json    `added_tokens_decoder`: the properties of each
@@ -40,10 +40,10 @@ class AddedToken:
     Attributes:
         content: The token as written in texts.
         id: Its id.
-        special: Whether it is a special token, which is not matched in texts.
-        normalized: Whether it is matched in normalized text.
-        where: The file, for messages.
-        flags: Unsupported flags that are set.
+        special: Whether the token is a special token, which is not matched in texts.
+        normalized: Whether the token is matched in normalized text.
+        where: The file that defines the token, for error messages.
+        flags: Unsupported flags, such as `lstrip`, that the file sets for the token.
     """
 
     content: str
@@ -80,7 +80,7 @@ class AddedToken:
 
 
 def read_added_tokens(folder: Path) -> list[AddedToken]:
-    """Reads the tokens in the files beside a `vocab.txt`, or a `vocab.json`.
+    """Reads the added tokens in the folder of a `vocab.txt` or `vocab.json`.
 
     Raises:
         ArtifactError: A file is damaged.
@@ -186,5 +186,5 @@ def _special(fields: dict[str, Any]) -> set[str]:
 
 
 def _object(file: Path) -> dict[str, Any]:
-    """Reads the JSON object of a file; an empty one if there is no file."""
+    """Reads the JSON object of a file; an empty object if the file does not exist."""
     return parse_json_object(read_bytes(file), str(file)) if file.is_file() else {}

@@ -1,7 +1,7 @@
 """Imports tokenizers of other programs. Needs no TensorFlow.
 
-Unsupported features of a file are rejected by name: ids that are nearly right would be
-worse than none.
+A file with an unsupported feature is rejected, and the error names the feature:
+slightly wrong token ids would be worse than an error.
 """
 
 import json
@@ -73,18 +73,20 @@ def import_tokenizer(
     | `tokenizer.json`: WordPiece, byte-level    | the Rust library `tokenizers`    |
     | `*.model`, `*.spm`                         | SentencePiece: T5, ALBERT, Llama |
 
-    For BERT's and GPT-2's files, added tokens are read from `added_tokens.json` and
-    `tokenizer_config.json` beside them; and from the latter whether BERT's tokenizer
-    lowercases, and whether GPT-2's prepends a space.
+    For BERT and GPT-2, `added_tokens.json` and `tokenizer_config.json` in the same
+    folder are also read: both can contain added tokens; `tokenizer_config.json` defines
+    whether BERT's tokenizer lowercases, and whether GPT-2's tokenizer prepends a space.
 
     Args:
-        path: The file, one of two files, or their folder.
-        lowercase: Whether to lowercase, for `vocab.txt`, which does not contain it.
-            None: as in `tokenizer_config.json` beside it or, without that file, True
-            unless a piece has an uppercase letter.
+        path: The tokenizer file, either file of a pair such as `vocab.json` and
+            `merges.txt`, or the folder.
+        lowercase: Whether to lowercase, for `vocab.txt`, which does not define this.
+            None: as in `tokenizer_config.json` in the same folder; if it is not set
+            there, True unless a piece has an uppercase letter.
         strip_accents: Whether to drop combining marks, for `vocab.txt`. None: as in
-            that file or, without it, the same as `lowercase`, as in BERT.
-        num_sentinels: The number of further ids for sentinels, for SentencePiece, such
+            `tokenizer_config.json`; if it is not set there, the same as `lowercase`, as
+            in BERT.
+        num_sentinels: The number of sentinel ids to add to a SentencePiece model, such
             as T5's 100.
         num_rows: The number of rows of the model's embedding, if known: added tokens
             with larger ids are left out.
@@ -165,7 +167,7 @@ def _read_pair(file: Path) -> ByteBPEModel:
 
 
 def _flag_beside(file: Path, key: str) -> bool | None:
-    """Reads a flag from a file's `tokenizer_config.json`; None if it is not set."""
+    """Reads a flag from the folder's `tokenizer_config.json`; None if it is not set."""
     settings = file.with_name("tokenizer_config.json")
     if not settings.is_file():
         return None

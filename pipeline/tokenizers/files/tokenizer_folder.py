@@ -1,9 +1,9 @@
 """Reads and writes tokenizer folders: `tokenizer.yaml` and the files that it lists.
 
 The files have formats that other programs can read: BERT's `vocab.txt`, GPT-2's
-`vocab.json` and `merges.txt`, SentencePiece's `spiece.model`. `tokenizer.yaml`
-describes them and has their sha256: an added or removed piece would change every id
-after it, and nothing downstream would notice.
+`vocab.json` and `merges.txt`, SentencePiece's `spiece.model`. `tokenizer.yaml` lists
+these files with their sha256, to detect changes: an added or removed piece would change
+every id after it, without any error in later stages.
 """
 
 import hashlib
@@ -43,8 +43,8 @@ class TokenizerArtifact:
     """The verified content of a tokenizer folder.
 
     Attributes:
-        model: The data of the tokenizer.
-        fingerprint: sha256 in hex of everything that the ids depend on.
+        model: The vocabulary and the rules of the tokenizer.
+        fingerprint: sha256 in hex of everything that the token ids depend on.
     """
 
     model: TokenizerModel
@@ -65,8 +65,9 @@ def save_tokenizer(folder: str | Path, model: TokenizerModel) -> None:
     """Writes a tokenizer folder; existing files of the same names are replaced.
 
     Args:
-        folder: Created if it does not exist.
-        model: The data of the tokenizer, from `learn_model` or `import_tokenizer`.
+        folder: The folder, which is created if it does not exist.
+        model: The vocabulary and the rules of the tokenizer, from `learn_model` or
+            `import_tokenizer`.
 
     Raises:
         ArtifactError: The tokenizer cannot be used.
@@ -137,7 +138,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
 
 
 def tokenizer_fingerprint(folder: str | Path) -> str:
-    """Returns the sha256 in hex that later stages compare; verifies the folder.
+    """Verifies the folder and returns its sha256 in hex, which later stages compare.
 
     Raises:
         ArtifactError: A file is missing, modified, truncated or of another version.

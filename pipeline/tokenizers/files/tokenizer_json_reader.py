@@ -1,7 +1,7 @@
 """Reads the `tokenizer.json` of the Rust library `tokenizers`. Needs no TensorFlow.
 
-Our tokenizers support the features of such files that BERT, GPT-2 and RoBERTa need;
-files with other features are rejected with the name of the feature.
+Transbeam supports the features of `tokenizer.json` that BERT, GPT-2 and RoBERTa need; a
+file with another feature is rejected, and the error names the feature.
 """
 
 import json
@@ -137,11 +137,11 @@ def _pieces(content: dict[str, Any], where: str) -> tuple[str, ...]:
 
 
 def added_tokens(content: dict[str, Any], where: str) -> list[AddedToken]:
-    """Reads the added tokens, special and other ones.
+    """Reads all added tokens, including special tokens.
 
     Args:
         content: The file's JSON object.
-        where: Names the file in messages.
+        where: The name of the file in error messages.
 
     Raises:
         ArtifactError: The tokens are damaged.

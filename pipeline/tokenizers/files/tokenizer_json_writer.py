@@ -12,13 +12,13 @@ from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceMod
 
 
 def tokenizer_json(model: WordPieceModel | ByteBPEModel) -> dict[str, Any]:
-    """Returns the JSON object with which the Rust library computes the same ids.
+    """Returns the JSON object with which the Rust library computes the model's ids.
 
-    There is no post-processor, and names of special tokens in a text are ordinary text:
-    `added_tokens` does not contain them, but only the other added tokens.
+    The JSON object has no post-processor, and its `added_tokens` do not contain special
+    tokens, so their names in a text are tokenized as ordinary text.
 
     Args:
-        model: The data of the tokenizer.
+        model: The vocabulary and the rules of the tokenizer.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b")

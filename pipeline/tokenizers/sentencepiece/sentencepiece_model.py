@@ -1,4 +1,4 @@
-"""The data of a SentencePiece tokenizer. Needs no TensorFlow."""
+"""Model and rules of a SentencePiece tokenizer. Needs no TensorFlow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class SentencePieceModel(SentencePieceProto):
 
     @staticmethod
     def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
-        """Returns the constructor's argument that `files` wrote."""
+        """Returns the file from `files` as an argument of the constructor."""
         return {"proto": files[MODEL_FILE]}
 
     def build(self) -> "SentencePieceTokenizer":

@@ -32,9 +32,10 @@ class SentencePieceProto:
     """A model of the SentencePiece library, with sentinels after its pieces.
 
     Attributes:
-        proto: The content of its `.model` file: of type unigram, BPE, word or char.
-        num_sentinels: The number of sentinel ids, as in T5: the last id is
-            `<extra_id_0>`.
+        proto: The content of a `.model` file; the model's type is unigram, BPE, word or
+            char.
+        num_sentinels: The number of sentinel ids, as in T5: the last id of the
+            vocabulary is that of `<extra_id_0>`.
     """
 
     proto: bytes
@@ -42,7 +43,7 @@ class SentencePieceProto:
 
     @cached_property
     def processor(self) -> SentencePieceProcessor:
-        """The library's processor for the model."""
+        """The SentencePiece library's processor for the model."""
         processor = SentencePieceProcessor()
         processor.LoadFromSerializedProto(self.proto)
         return processor
@@ -57,7 +58,8 @@ class SentencePieceProto:
     def special(self) -> SpecialIds:
         """The ids of the special tokens, by the model's fields or by their names.
 
-        Without a padding token, padding is the end token, or else `<unk>`.
+        If the model has no padding token, the padding id is the id of the end token;
+        without an end token, it is that of `<unk>`.
         """
         ids = {piece: i for i, piece in enumerate(self.pieces)}
         begin = self._own(self.processor.bos_id(), ids.get("[CLS]"))
@@ -78,7 +80,7 @@ class SentencePieceProto:
 
     @cached_property
     def is_ordinary(self) -> np.ndarray:
-        """True for pieces of text, which are not special, bool (V,)."""
+        """Whether each piece is ordinary, neither special nor unused, bool (V,)."""
         types = self.processor
         ordinary = [
             not (types.is_control(i) or types.is_unknown(i) or types.is_unused(i))
@@ -109,10 +111,11 @@ class SentencePieceProto:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields the numbers and values of a protobuf message's fields: ints or bytes.
+    """Yields the number and value, int or bytes, of a protobuf message's fields.
 
-    Stops at the first error in the message. The library's own `sentencepiece_model_pb2`
-    cannot be imported with the protobuf version that TensorFlow needs.
+    Stops at the first error in the message. The message is parsed here, as
+    SentencePiece's `sentencepiece_model_pb2` cannot be imported with the protobuf
+    version that TensorFlow needs.
     """
     place = 0
     while place < len(message):
@@ -150,7 +153,7 @@ class NormalizerRules:
             rules; may be empty.
         texts: The replacement texts, each terminated by a zero byte.
         add_space: Whether a space is added to texts.
-        space_at_end: Whether this space is appended instead of prepended.
+        space_at_end: Whether the added space is appended instead of prepended.
         remove_extra_spaces: Whether runs of spaces are collapsed.
         escape_spaces: Whether spaces are replaced by `▁`.
     """
@@ -165,12 +168,13 @@ class NormalizerRules:
 
 @dataclass(frozen=True)
 class PieceFile:
-    """The content of a model besides the names of its pieces.
+    """The content of a model without the names of its pieces.
 
     Attributes:
         kind: `unigram` or `bpe`.
-        types: int (V,), as in the file.
-        scores: float64 (V,), the scores that the search sums.
+        types: int (V,), the type of each piece, as a number of the `.model` format.
+        scores: float64 (V,), the score of each piece; segmentation maximizes the sum of
+            the scores.
         unknown_score: The score of a character that no piece matches.
         unknown_text: The decoded text of the unknown piece.
         rules: The normalization rules.
@@ -217,7 +221,7 @@ def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
 
     Args:
         model: Checked.
-        where: The model's file, for messages.
+        where: The path of the model's file, for error messages.
 
     Raises:
         ArtifactError: The tokenizer for phones does not support the model's type, or
@@ -264,7 +268,7 @@ def read_rules(model: SentencePieceProto) -> NormalizerRules:
 
 
 def _parts(model: SentencePieceProto) -> tuple[list[dict[int, Any]], dict[int, Any]]:
-    """Returns the fields of each piece, and those of other messages by field number."""
+    """Returns fields of each piece, and of the other submessages by field number."""
     pieces, parts = [], {}
     for number, value in _fields(model.proto):
         if number == _PIECES:

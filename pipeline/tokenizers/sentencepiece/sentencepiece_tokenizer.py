@@ -1,8 +1,9 @@
 """SentencePiece as TensorFlow functions, for the data job, trainer and serving.
 
-The kernel is SentencePiece itself, so models of T5, ALBERT or Llama result in the same
-ids. It is the library's version 0.2.0: of two segmentations with bitwise equal scores,
-such as `00` `0` and `0` `00`, 0.2.2 may select the other one.
+The TensorFlow kernel calls SentencePiece, so models of T5, ALBERT or Llama result in
+the same ids as in SentencePiece. The kernel contains SentencePiece 0.2.0: if two
+segmentations have exactly equal scores, such as `00` `0` and `0` `00`, SentencePiece
+0.2.2 may select a different one.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ _SPACE = "▁"
 class WhiteSpaceSplitter(tf.Module):
     """Splits texts into the words on which a unigram model is trained.
 
-    SentencePiece's pieces do not cross white space, so words are sufficient.
+    SentencePiece's pieces do not cross white space, so training on separate words is
+    sufficient.
 
     Example:
     >>> WhiteSpaceSplitter().words(tf.constant(["two  words"])).to_list()
@@ -58,20 +60,20 @@ class WhiteSpaceSplitter(tf.Module):
 class SentencePieceTokenizer(GraphTokenizer):
     """Tokenizes text into the most probable pieces of a SentencePiece model.
 
-    In a SavedModel it needs `tensorflow` and `tensorflow_text` only. Invalid UTF-8
-    becomes U+FFFD as in `bytes.decode("utf-8", "replace")`. Only user-defined pieces of
-    the model are matched in texts. Words are separated by white space and not
-    normalized. Special tokens are decoded to their names, as separate words.
+    A SavedModel with this tokenizer needs only `tensorflow` and `tensorflow_text`.
+    Invalid UTF-8 becomes U+FFFD as in `bytes.decode("utf-8", "replace")`. Names of
+    special pieces in texts are not matched, except those of user-defined pieces.
+    `words` splits texts at white space and does not normalize them. Special tokens are
+    decoded to their names, as separate words.
 
-    A single word has the same pieces as inside a sentence: SentencePiece prepends a
-    space.
+    A single word is tokenized to the same pieces as inside a sentence, as SentencePiece
+    prepends a space.
 
     Args:
         model: The content of a `.model` file; of type unigram, BPE, word or char.
-        num_sentinels: The number of sentinel ids after those of the model, as in T5:
-            the last is that of `<extra_id_0>`, the one before that of `<extra_id_1>`.
-        special: Ids of the special tokens, if they differ from the defaults of the
-            model.
+        num_sentinels: The number of sentinel ids after the model's ids, as in T5: the
+            last id is that of `<extra_id_0>`, the id before it that of `<extra_id_1>`.
+        special: Ids of the special tokens; by default, the model defines them.
 
     Raises:
         ArtifactError: The model is damaged.

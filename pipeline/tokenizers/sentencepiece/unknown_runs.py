@@ -1,8 +1,9 @@
 """Shortens long runs of characters that are unknown to a SentencePiece model.
 
-The library merges such a run to one `<unk>`, and copies the run so far for each
-character: for a text of a megabyte that takes ten seconds, without a way to interrupt
-it. The first and the last characters of a run are sufficient to get the same tokens.
+SentencePiece merges a run of unknown characters to one `<unk>`, and copies the
+preceding run for each character: a run of a megabyte takes ten seconds and cannot be
+interrupted. A run that is shortened to its first and last characters is tokenized to
+the same tokens.
 """
 
 from collections.abc import Sequence
@@ -29,15 +30,15 @@ _SPACES = " ▁"
 
 
 class _Changes(NamedTuple):
-    """The texts that a model's rules replace, and the replacements, as code points.
+    """Texts that a model's normalization rules replace, and the replacements.
 
     Attributes:
-        before: int32, the code points of all texts.
-        before_splits: int64 (R + 1,), the start of each text, then the end of the last
-            one.
+        before: int32, the code points of all texts to replace.
+        before_splits: int64 (R + 1,), the start of each text in `before`, then the end
+            of the last text.
         after: int32, the code points of all replacements.
-        after_splits: int64 (R + 1,), the start of each replacement, then the end of the
-            last one.
+        after_splits: int64 (R + 1,), the start of each replacement in `after`, then the
+            end of the last replacement.
     """
 
     before: np.ndarray
@@ -49,16 +50,18 @@ class _Changes(NamedTuple):
 def unknown_edges(model: SentencePieceProto) -> np.ndarray:
     """Returns ranges of characters that always become `<unk>`.
 
-    A character with a replacement rule counts as its replacement. Characters that are
-    part of a sequence that a rule replaces by a known character are excluded.
+    A character that a normalization rule replaces is included if its replacement always
+    becomes `<unk>`. Unknown characters are excluded if a rule replaces a sequence that
+    contains them by known text.
 
     Args:
-        model: The model, whose pieces and rules are used. A model with byte pieces has
-            no such characters, and models with very long pieces are not searched.
+        model: The model with the pieces and normalization rules. The result is empty
+            for models with byte pieces, which have no unknown characters, and for
+            models with very long pieces.
 
     Returns:
-        int32 (2 N,), ascending: N ranges, each as its first code point and the first
-        one after it.
+        int32 (2 N,), ascending: the first code point of each of N ranges, and the first
+        code point after the range.
     """
     if any(map(model.processor.is_byte, range(model.processor.get_piece_size()))):
         return np.zeros([0], np.int32)
@@ -86,7 +89,7 @@ def unknown_edges(model: SentencePieceProto) -> np.ndarray:
 
 
 def _nameless(pieces: Sequence[str]) -> np.ndarray:
-    """Returns a mask of characters such that no piece consists of them alone."""
+    """Returns a mask of characters such that each piece contains other characters."""
     nameless = np.ones([_CODE_POINTS], bool)
     nameless[[ord(c) for c in _SPACES]] = False
     # Shortest first: a longer piece with a known character is in no unknown run.
@@ -98,7 +101,7 @@ def _nameless(pieces: Sequence[str]) -> np.ndarray:
 
 
 def shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
-    """Removes the middles of long runs; the tokens stay the same.
+    """Removes the middle of long runs of unknown characters, without changing tokens.
 
     Args:
         texts: string (N,), UTF-8.
@@ -147,7 +150,7 @@ def _all_of_each(flags: np.ndarray, splits: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _changes(trie: bytes, texts: bytes) -> _Changes:
-    """Reads all rules of a model, some hundred thousand in common models."""
+    """Reads the normalization rules; common models have some hundred thousand."""
     before, lengths, starts = _keys(np.frombuffer(trie, np.uint32))
     content = np.frombuffer(texts, np.uint8)
     zeros = np.flatnonzero(content == 0)
@@ -158,7 +161,7 @@ def _changes(trie: bytes, texts: bytes) -> _Changes:
 
 
 def _code_points(flat: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Decodes concatenated UTF-8 texts to code points, and the start of each text."""
+    """Returns code points of concatenated UTF-8 texts, and where each text starts."""
     begins = np.concatenate([[0], np.cumsum((flat & 0xC0) != 0x80)])
     splits = begins[np.concatenate([[0], np.cumsum(sizes)])]
     text = flat.tobytes().decode().encode("utf-32-le")
@@ -173,7 +176,8 @@ def _keys(units: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     XOR the child's byte.
 
     Returns:
-        The concatenated bytes of all keys; the length of each; and the value of each.
+        The concatenated bytes of all keys, the length of each key, and the value of
+        each key.
     """
     found = [np.zeros([0], np.uint8)]
     lengths, values = [np.zeros([0], int)], [np.zeros([0], int)]

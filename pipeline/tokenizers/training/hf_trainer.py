@@ -44,11 +44,12 @@ def train_pairs(
 ) -> Tokenizer:
     """Fills a vocabulary by merging the most frequent pairs of pieces.
 
-    The result is a function of the counts, independent of their order. Above a total of
-    50 million words, counts are scaled down to that total, to at least one per word.
+    The result is a function of the counts, independent of their order. If the counts
+    add up to more than 50 million, they are scaled down to this sum, but to at least 1
+    for each word.
 
     Args:
-        model: A model without pieces; it is modified.
+        model: A model without pieces, which is trained in place.
         trainer: Trainer with the vocabulary size and the pieces that get the first ids.
         word_counts: The counts of words without white space.
 
@@ -103,22 +104,22 @@ def learn_byte_bpe(
     until the vocabulary is full. The result is a function of the counts alone: neither
     the order of the mapping nor the number of threads changes it.
 
-    Above a total of 50 million words, counts are scaled down to that total, to at least
-    one per word. Words of more than 4096 bytes are ignored.
+    If the counts add up to more than 50 million, they are scaled down to this sum, but
+    to at least 1 for each word. Words of more than 4096 bytes are ignored.
 
     Args:
-        word_counts: The counts of words from `ByteBPETokenizer.words`, at least 1;
-            texts are encoded as UTF-8.
+        word_counts: The counts, at least 1, of words from `ByteBPETokenizer.words`;
+            words of type `str` are encoded as UTF-8.
         vocabulary_size: The number of pieces including special ones.
         special_pieces: The pieces with the first ids.
 
     Returns:
-        The pieces in the order of their ids (special pieces, single bytes, then merged
-        ones in the order of merges) in GPT-2's alphabet, and the merges.
+        The pieces in GPT-2's alphabet, in the order of their ids (special pieces,
+        single bytes, then merged pieces in the order of merges), and the merges.
 
     Raises:
-        DataError: The corpus cannot fill the vocabulary, or the bytes alone do not fit
-            into it.
+        DataError: The corpus has too few distinct pairs to fill the vocabulary, or the
+            vocabulary is too small for the 256 bytes.
 
     Example:
     >>> pieces, merges = learn_byte_bpe({" at": 9, "at": 5}, 259)
@@ -155,15 +156,15 @@ def learn_byte_bpe(
 def learn_wordpiece(
     word_counts: Mapping[str, int], config: WordPieceConfig
 ) -> list[str]:
-    """Finds pieces that split the words of a corpus into few parts.
+    """Learns pieces that split the words of a corpus into few tokens.
 
     Starting from single characters, the most frequent adjacent pair becomes a new piece
     until the vocabulary is full. The result is a function of the counts alone: neither
     the order of the mapping nor the number of threads changes it.
 
-    Words that are `[UNK]` with any pieces, because they are too long or have a
-    character outside the alphabet, are left out. Above a total of 50 million words,
-    counts are scaled down to that total, to at least one per word.
+    Words that are too long, or contain a character outside the learned alphabet, are
+    ignored, as they would always be tokenized to `[UNK]`. If the counts add up to more
+    than 50 million, they are scaled down to this sum, but to at least 1 for each word.
 
     Args:
         word_counts: The counts of words, at least 1, from `WordPieceTokenizer.words`:
@@ -172,12 +173,12 @@ def learn_wordpiece(
             words are already normalized.
 
     Returns:
-        The pieces in the order of their ids: special pieces, reserved ones, sentinels,
-        single characters, then merged pieces in the order of merges.
+        The pieces in the order of their ids: special pieces, reserved pieces,
+        sentinels, single characters, then merged pieces in the order of merges.
 
     Raises:
-        DataError: The corpus cannot fill the vocabulary, or its characters alone do
-            not fit into it.
+        DataError: The corpus cannot fill the vocabulary, or the vocabulary is too small
+            for the corpus's characters.
 
     Example:
     >>> config = WordPieceConfig(vocabulary_size=32)
@@ -226,7 +227,7 @@ def learn_wordpiece(
 def _alphabet(
     word_counts: Mapping[str, int], maximum: int
 ) -> tuple[list[str], list[str]]:
-    """Returns the most frequent characters, and those that can continue a word."""
+    """Returns the most frequent characters, and those that occur inside words."""
     counts: Counter[str] = Counter()
     continuing: set[str] = set()
     for word, count in word_counts.items():

@@ -65,7 +65,7 @@ _REMEDY = "Fix tokenizer.path"
 def word_splitter(config: LearnedConfig) -> WordSplitter:
     """Returns the pre-tokenizer for word counts.
 
-    The pre-tokenizer is that of the tokenizer to be trained, so training and use are
+    The tokenizer to be trained will use the same pre-tokenizer, so training and use are
     consistent.
     """
     match config:
@@ -99,7 +99,7 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
 def make_tokenizer(
     folder: Path, counts: Mapping[str, int], config: TokenizerConfig
 ) -> None:
-    """Trains or imports the tokenizer and saves its folder, unless it exists.
+    """Trains or imports the tokenizer and saves its folder, unless the folder exists.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.

@@ -34,10 +34,10 @@ def learn_unigram(
 ) -> SentencePieceModel:
     """Finds the pieces that maximize the likelihood of a corpus's words.
 
-    Each word is passed to SentencePiece as a sentence with its count: it prepends the
-    space `▁` to the word, and its pieces never cross white space. The bytes of the
-    model are a function of the counts alone: they depend neither on the order of the
-    mapping nor on the number of cores.
+    SentencePiece gets each word as a sentence with its count: it prepends the space `▁`
+    to the word, and pieces never cross white space. The bytes of the model are a
+    function of the counts alone: they depend neither on the order of the mapping nor on
+    the number of cores.
 
     Words of more than 4192 bytes, or with one of the two characters that SentencePiece
     reserves (U+2581, U+2585), are ignored.
@@ -45,11 +45,11 @@ def learn_unigram(
     Args:
         word_counts: The counts of words, at least 1, from `WhiteSpaceSplitter.words`:
             without white space, not normalized.
-        config: The configuration; all keys are used.
+        config: The tokenizer configuration; all its keys are used.
 
     Raises:
-        DataError: The corpus cannot fill the vocabulary, or its characters alone do
-            not fit into it.
+        DataError: The corpus cannot fill the vocabulary, or the vocabulary is too small
+            for the corpus's characters.
 
     Example:
     >>> counts = {"banana": 50, "bandana": 30, "the": 500, "then": 200, "other": 150}
@@ -98,7 +98,7 @@ def _lines(word_counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _explained(message: str, config: UnigramConfig, words: int) -> Exception:
-    """Converts an error of the trainer to a user error."""
+    """Converts an error of SentencePiece's trainer to an error for users."""
     size = f"tokenizer.vocabulary_size={config.vocabulary_size} pieces are configured"
     if found := re.search(r"set it to a value <= (\d+)", message):
         supported = int(found[1]) + config.num_sentinels

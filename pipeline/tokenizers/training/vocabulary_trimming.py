@@ -1,13 +1,14 @@
 """Trims a tokenizer to the pieces that a corpus needs. No TensorFlow.
 
 Words are tokenized greedily: WordPiece takes the longest piece at the start of the
-remaining word, byte-level BPE merges the pair with the lowest rank. If only pieces that
-no step selected are removed, each step selects the same one as before, so the tokens
-stay the same. Pieces of intermediate steps are kept, too: the pieces before the
-position at which WordPiece finds none and the whole word becomes [UNK], and the merges
-on which others depend.
+remaining word, byte-level BPE merges the pair with the lowest rank. If all removed
+pieces are ones that no step of the algorithm selects for the corpus, each step selects
+the same piece or pair as before, and the tokens stay the same. Pieces of intermediate
+steps are also kept: for a word that becomes [UNK], the pieces before the position at
+which WordPiece finds no piece; for byte-level BPE, the merges on which other merges
+depend.
 
-If more pieces are removed, words are split into shorter pieces.
+If needed pieces are removed as well, words are split into shorter pieces.
 """
 
 import heapq
@@ -45,11 +46,11 @@ class Trimmed:
     """A trimmed tokenizer.
 
     Attributes:
-        model: The data of the trimmed tokenizer.
-        old_ids: The former id of each piece, ascending, so that the first piece stays
-            the first.
-        words: The number of words of the corpus.
-        changed: The number of words whose tokens changed.
+        model: The vocabulary and the rules of the trimmed tokenizer.
+        old_ids: The id of each kept piece before trimming, in ascending order, so the
+            order of pieces is unchanged.
+        words: The number of words of the corpus, including repetitions.
+        changed: The number of words, including repetitions, whose tokens changed.
     """
 
     model: TokenizerModel
@@ -67,17 +68,19 @@ def trim(
 ) -> Trimmed:
     """Removes the pieces that a corpus does not need.
 
-    Always kept are, for WordPiece: special pieces, sentinels, and the pieces of single
-    characters of the corpus, at the start and inside of words; for byte-level BPE:
-    special pieces and the 256 bytes. So words of the same characters can still be
-    tokenized. Reserved pieces such as BERT's `[unused0]` are not kept.
+    WordPiece always keeps special pieces, sentinels, and the pieces for single
+    characters of the corpus at the start and inside of words; byte-level BPE always
+    keeps special pieces and the 256 bytes. So new words that consist of the corpus's
+    characters can still be tokenized. Reserved pieces such as BERT's `[unused0]` are
+    not kept.
 
     Args:
-        model: The data of the tokenizer.
+        model: The vocabulary and the rules of the tokenizer to trim.
         words: The counts of words, as split by the tokenizer.
-        min_count: Pieces with a lower count are removed, too.
-        max_size: The maximum number of pieces, of which the most frequent are kept;
-            None for no limit.
+        min_count: Pieces with a lower count in the corpus are removed, unless they are
+            always kept.
+        max_size: The maximum size of the trimmed vocabulary, in which the most frequent
+            pieces are kept; None for no limit.
 
     Raises:
         ArtifactError: The tokenizer is a SentencePiece model.
@@ -131,7 +134,7 @@ class _LongestFirst:
         return taken if taken and len(whole) == len(word) else None
 
     def taken(self, word: str) -> tuple[str, ...]:
-        """Returns the selected pieces, even if the word becomes [UNK]."""
+        """Returns the matched pieces, incomplete if the word becomes [UNK]."""
         if len(word) > MAXIMUM_WORD_CHARACTERS:
             return ()
         taken: list[str] = []
@@ -197,7 +200,7 @@ class _LowestRankFirst:
     def joined(self, word: str) -> _MergedPiece:
         """Returns the pieces, and the pairs that were merged.
 
-        The pair with the lowest rank is merged, the leftmost first, until none is left.
+        The leftmost pair with the lowest rank is merged, until no pair has a rank.
         """
         pieces: list[str | None] = list(to_alphabet(word.encode()))
         before, after = (

@@ -1,4 +1,4 @@
-"""Compact tables of a value per code point, for graphs."""
+"""Compact lookup tables with one value per code point, for TensorFlow graphs."""
 
 import numpy as np
 
@@ -14,8 +14,9 @@ def split_into_blocks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values: (0x110000,). One value per code point.
 
     Returns:
-        The distinct blocks (B, BLOCK), and the index of each block, int32 (0x110000 /
-        BLOCK,): the value of c is `blocks[where[c // BLOCK], c % BLOCK]`.
+        The distinct `blocks` (B, BLOCK), and `where`, int32 (0x110000 / BLOCK,), the
+        index in `blocks` of each block of the table: the value of code point c is
+        `blocks[where[c // BLOCK], c % BLOCK]`.
 
     Example:
     >>> values = np.arange(0x110000) == ord("a")

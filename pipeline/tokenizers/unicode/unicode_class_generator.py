@@ -1,8 +1,8 @@
 r"""Generates `unicode_classes.py` by probing the Rust `tokenizers` library.
 
-The library mixes tables of several versions of Unicode, most of them older than those
-of RE2 and ICU, so `\p{Mn}` or plain NFD would not result in its ids. Its classes of all
-code points are generated once:
+The library mixes tables of several Unicode versions, mostly older than those of RE2 and
+ICU, so `\p{Mn}` or plain NFD would result in other token ids. This command generates
+the library's classes of all code points once:
 
     python -m transbeam.pipeline.tokenizers.unicode.unicode_class_generator
 """
@@ -84,8 +84,9 @@ def probe_gpt2_classes() -> dict[str, list[int]]:
     """Determines the members of the classes of GPT-2's pre-tokenization.
 
     Returns:
-        Sorted code points of `gpt2_letter`, `gpt2_number` (which extend a word of
-        letters or of digits) and `gpt2_whitespace` (which extend no word).
+        Sorted code points of `gpt2_letter` (which extend a word of letters),
+        `gpt2_number` (which extend a word of digits) and `gpt2_whitespace` (which
+        extend no word).
     """
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
 
@@ -109,7 +110,7 @@ def probe_gpt2_classes() -> dict[str, list[int]]:
 def probe_lowercase() -> list[Run]:
     """Returns the mapping of letters to lowercase, as runs.
 
-    U+0130, the only one whose lowercase has two code points, is not included.
+    U+0130, the only letter whose lowercase has two code points, is not included.
     """
     lowercaser = normalizers.Lowercase()
     runs: list[Run] = []
@@ -130,11 +131,11 @@ def probe_lowercase() -> list[Run]:
 
 
 def probe_nfd_exempt() -> list[Run]:
-    """Maps code points that only ICU can decompose or reorder to placeholders.
+    """Maps to placeholders the code points that only ICU can decompose or reorder.
 
-    Rust's older NFD treats them as ordinary characters: it neither decomposes them nor
-    reorders them among other combining marks. The placeholders are private use
-    characters, which cleaning has already removed from texts.
+    The Rust library's older NFD treats these code points as ordinary characters: it
+    neither decomposes them nor reorders them among combining marks. The placeholders
+    are private use characters, which cleaning has already removed from texts.
     """
     rust = normalizers.NFD()
     # The marks in the second and third probe have the highest and the lowest class.
@@ -183,7 +184,7 @@ def _runs_source(name: str, runs: list[Run]) -> str:
 
 
 def render() -> str:
-    """Renders the source of `unicode_classes.py`. Takes about twenty seconds."""
+    """Renders `unicode_classes.py`. Rendering takes about twenty seconds."""
     parts = [_class_source(name.upper(), c) for name, c in probe_classes().items()]
     parts.append(_runs_source("LOWERCASE", probe_lowercase()))
     parts.append(_runs_source("NFD_EXEMPT", probe_nfd_exempt()))

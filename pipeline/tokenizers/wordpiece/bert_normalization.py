@@ -1,7 +1,7 @@
 r"""BERT's text normalization as TensorFlow functions on string tensors.
 
-Each function has the same result as that step of the Rust `tokenizers` library. Two
-obvious TensorFlow functions are avoided on purpose: the UTF-8 mode of
+Each function has the same result as the corresponding step of the Rust library
+`tokenizers`. Two obvious TensorFlow functions are avoided on purpose: the UTF-8 mode of
 `tf.strings.lower` follows the locale of the process (in a Turkish one `I` becomes a
 dotless i), and classes such as `\p{Mn}` follow a newer Unicode than Rust's tables.
 """
@@ -22,14 +22,14 @@ from transbeam.pipeline.tokenizers.unicode.code_point_table import (
 def split_at_spaces(texts: tf.Tensor) -> tf.RaggedTensor:
     r"""Splits texts at space, tab, line feed and carriage return.
 
-    Normalization never crosses these characters, so it can be done once for each
-    distinct part.
+    Text between these characters is normalized independently of its context, so each
+    distinct string has to be normalized only once.
 
     Args:
         texts: string `(N,)`, any bytes.
 
     Returns:
-        string `(N, None)`, without empty parts.
+        string `(N, None)`, without empty strings.
 
     Example:
     >>> split_at_spaces(tf.constant(["Hello,  big\nworld"])).to_list()
@@ -156,10 +156,10 @@ def _apply_where(
 
 
 class _CodePointShift:
-    """Adds an offset per code point; texts without affected characters are unchanged.
+    """Adds to each code point its offset from a table, which is 0 for most code points.
 
-    The table of all offsets is stored as blocks, few of which are distinct: a flat one
-    would add four megabytes to every graph.
+    The table is stored as distinct blocks of offsets: a flat table would add four
+    megabytes to every graph.
     """
 
     def __init__(self, runs: Sequence[tuple[int, int, int, int]]) -> None:

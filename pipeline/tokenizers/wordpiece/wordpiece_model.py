@@ -1,4 +1,4 @@
-"""The data of a WordPiece tokenizer. Needs no TensorFlow."""
+"""Vocabulary and rules of a WordPiece tokenizer. Needs no TensorFlow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class WordPieceModel:
 
     @staticmethod
     def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
-        """Returns the constructor's arguments that `files` wrote.
+        """Parses the file from `files` to an argument of the constructor.
 
         Raises:
             ArtifactError: The vocabulary is not UTF-8.

@@ -55,7 +55,7 @@ def fast_wordpiece(
 
     Args:
         pieces: The pieces in the order of their ids, including special ones.
-        maximum_word_bytes: Words longer than this become the unknown token.
+        maximum_word_bytes: Words of more bytes become the unknown token.
     """
     return tf_text.FastWordpieceTokenizer(
         vocab=list(pieces),
@@ -70,19 +70,20 @@ def fast_wordpiece(
 class WordPieceTokenizer(AddedTokenTokenizer):
     """Splits text into words and words into the longest pieces of a vocabulary.
 
-    In a SavedModel it needs `tensorflow` and `tensorflow_text` only. It does not depend
-    on the locale of the process. Invalid UTF-8 is dropped. Ids are decoded to words
-    with one space between them.
+    A SavedModel with this tokenizer needs only `tensorflow` and `tensorflow_text`. The
+    result does not depend on the locale of the process. Invalid UTF-8 is dropped. Ids
+    are decoded to words with one space between them.
 
-    Each distinct part between spaces is normalized and looked up once per call, so
-    blocks of about a megabyte are the fastest.
+    Each distinct string between spaces is normalized and looked up once per call, so
+    calls with about a megabyte of text are the most efficient.
 
     Args:
         vocabulary: The pieces in the order of their ids, including special ones.
         lowercase: Whether to lowercase texts.
-        strip_accents: Whether to drop combining marks. None: the same as `lowercase`.
-        special: Ids of the special tokens, if they differ from the defaults for their
-            names.
+        strip_accents: Whether to drop combining marks. None: drop combining marks if
+            `lowercase`.
+        special: Ids of the special tokens; by default, they are found by the names of
+            the pieces.
         whole_pieces: The added tokens of the vocabulary that match exactly.
         folded_pieces: The added tokens that match case-insensitively.
 
@@ -240,7 +241,7 @@ def of_word_pieces(
         text: The text.
         pieces: Its pieces.
         unknown: The piece that represents an unknown word.
-        normalized: The normalized form of each character of the text.
+        normalized: The normalized text of each character of `text`.
 
     Example:
     >>> alone = {"U": "u", "n": "n", "ï": "i", "!": " ! "}
@@ -260,7 +261,7 @@ def of_word_pieces(
 def _within(
     start: int, end: int, pieces: Iterator[str], unknown: str
 ) -> Iterator[tuple[int, int]]:
-    """Yields the character range of each piece of a word."""
+    """Yields the start and end of each piece of a word, in normalized characters."""
     at = start
     while at < end:
         piece = next(pieces)
