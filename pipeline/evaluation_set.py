@@ -31,7 +31,7 @@ from transbeam.pipeline.documents.document_batch import TEXTS, DocumentBatch
 from transbeam.pipeline.documents.document_selection import in_validation
 from transbeam.pipeline.documents.step_markers import read_states
 from transbeam.pipeline.objectives.kinds import contract
-from transbeam.pipeline.records.features import Placement
+from transbeam.pipeline.records.features import DocumentPositions
 from transbeam.pipeline.records.manifest import Manifest, Shard
 from transbeam.pipeline.records.packing.bucketing import bucket_runs
 from transbeam.pipeline.records.shard_writer import provenance_path
@@ -63,7 +63,7 @@ class ValidationDocuments:
 
     parts: tuple[DocumentBatch, ...]
     rows: tuple[np.ndarray, ...]
-    placements: Mapping[str, Placement]
+    placements: Mapping[str, DocumentPositions]
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -113,7 +113,7 @@ def read_validation_documents(
     """
     parts: list[DocumentBatch] = []
     rows: list[np.ndarray] = []
-    placements: dict[str, Placement] = {}
+    placements: dict[str, DocumentPositions] = {}
     before = 0
     for name, shards in _by_part(manifest.split("validation")).items():
         batch = DocumentBatch.load(manifest.folder / f"documents/{name}.arrow")
@@ -152,11 +152,11 @@ def _source_name(shard: Shard) -> str:
 
 def _stretches(
     folder: Path, shard: Shard, row_of: Mapping[tuple[str, int], int]
-) -> Placement:
+) -> DocumentPositions:
     table = pq.read_table(provenance_path(folder, _source_name(shard)))
     columns = [table[name].to_pylist() for name in ("source", "offset")]
     rows = [row_of[origin] for origin in zip(*columns, strict=True)]
-    return Placement(
+    return DocumentPositions(
         table["record"].to_numpy().astype(np.int64),
         np.array(rows, np.int64),
         table["token"].to_numpy(),

@@ -23,7 +23,9 @@ from transbeam.pipeline.objectives.base.special_tokens import check_special
 from transbeam.pipeline.sources.corpus_files import corpus_fingerprint, list_files
 from transbeam.pipeline.sources.files.remote_files import use_options
 from transbeam.pipeline.sources.work_units import Unit, plan_units
-from transbeam.pipeline.tokenizers.training.train_tokenizer import brought_along
+from transbeam.pipeline.tokenizers.training.train_tokenizer import (
+    fingerprint_pretrained,
+)
 
 MEGABYTE = 1_000_000
 
@@ -75,7 +77,7 @@ def data(invocation: Invocation) -> dict[str, Any]:
     use_options(invocation.beam_options)
     files = list_files(config.data.source, config.data.validation_source)
     inputs = {**data_inputs(config), "corpus": corpus_fingerprint(files)}
-    if found := brought_along(config.tokenizer):
+    if found := fingerprint_pretrained(config.tokenizer):
         inputs["tokenizer_files"], special = found
         check_special(special, config)
     stage = data_stage(invocation.run_folder)

@@ -17,7 +17,7 @@ import tensorflow as tf
 from transbeam.configs.base.errors import DataError
 from transbeam.pipeline.arguments import TokenizeArguments
 from transbeam.pipeline.documents.document import BrokenFile, SourceFile
-from transbeam.pipeline.sources.decoding.encoding_detection import marked
+from transbeam.pipeline.sources.decoding.encoding_detection import bom_codec
 from transbeam.pipeline.sources.files.compression import COMPRESSIONS
 from transbeam.pipeline.sources.files.file_access import open_file
 from transbeam.pipeline.tokenizers.analysis.vocabulary_report import (
@@ -189,7 +189,7 @@ def _unmarked(blocks: Iterator[np.ndarray], where: str) -> Iterator[np.ndarray]:
             UTF-8.
     """
     for first in itertools.islice(blocks, 1):
-        codec = marked(first[0])
+        codec = bom_codec(first[0])
         if codec == "utf-8":
             first[0] = first[0].removeprefix(codecs.BOM_UTF8)
         elif codec is not None:

@@ -21,7 +21,7 @@ from transbeam.serving.export.atomic_publish import (
 )
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
 from transbeam.serving.export.saved_model_writer import write_saved_model
-from transbeam.serving.export.stored_requests import golden_questions, write_warm_up
+from transbeam.serving.export.stored_requests import make_golden_requests, write_warm_up
 from transbeam.serving.parity.base.parity_checker import ParityChecker
 from transbeam.serving.parity.base.parity_checks import ParityCheck
 from transbeam.serving.parity.checker_factory import make_parity_checker
@@ -102,7 +102,7 @@ def _build(
     with output_on_error():  # oneDNN logs missing CPU features
         task = make_signature_task(rounded)
         write_warm_up(saved_model, task)
-        write_golden(saved_model, golden_questions(task, export.dtype))
+        write_golden(saved_model, make_golden_requests(task, export.dtype))
     framing = read_tokenizer(run_folder / TOKENIZER).model.framing
     for name, content in framing.files().items():
         write_atomically(saved_model / "assets.extra" / name, content)

@@ -10,7 +10,7 @@ from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
 from transbeam.configs.schema.generation import GenerationConfig
-from transbeam.model.generation.stop_sequences import StopSequences, marked
+from transbeam.model.generation.stop_sequences import StopSequences, mark_tokens
 from transbeam.model.generation.token_buffer import TokenBuffer
 
 # The score of a forbidden token. Finite, so that no difference of two is NaN.
@@ -77,7 +77,7 @@ def penalise_repetition(scores: Any, history: TokenBuffer, penalty: float) -> An
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1; a
           negative score is multiplied, since dividing would raise it
     """
-    seen = marked(history.token_ids, history.filled, scores.shape[-1])
+    seen = mark_tokens(history.token_ids, history.filled, scores.shape[-1])
     lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
     return ops.where(seen, lowered, scores)
 
@@ -213,7 +213,7 @@ def penalise(scores: Any, penalty: Any, texts: GeneratedRows) -> Any:
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858), section 4.1
     """
-    seen = marked(texts.token_ids, texts.real, scores.shape[-1])
+    seen = mark_tokens(texts.token_ids, texts.real, scores.shape[-1])
     penalty = ops.expand_dims(penalty, 1)
     lowered = ops.where(scores > 0, scores / penalty, scores * penalty)
     return ops.where(seen, lowered, scores)
@@ -269,7 +269,7 @@ def ban_ngrams(scores: Any, size: Any, texts: GeneratedRows) -> Any:
     start = ops.logical_and(real, ops.expand_dims(size > 0, 1))
     zero = ops.convert_to_tensor(0, "int32")
     _, repeated = ops.while_loop(some_left, one_further_back, (zero, start))
-    return ops.where(marked(token_ids, repeated, scores.shape[-1]), NEVER, scores)
+    return ops.where(mark_tokens(token_ids, repeated, scores.shape[-1]), NEVER, scores)
 
 
 def _at(rows: Any, columns: Any) -> Any:

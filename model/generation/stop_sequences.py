@@ -61,10 +61,10 @@ class StopSequences:
     def completing_tokens(self, about_to_end: Any, vocabulary_size: int) -> Any:
         """Marks tokens that would complete a sequence: bool `(B, V)`."""
         tokens = ops.broadcast_to(self.last_tokens[None], ops.shape(about_to_end))
-        return marked(tokens, about_to_end, vocabulary_size)
+        return mark_tokens(tokens, about_to_end, vocabulary_size)
 
 
-def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
+def mark_tokens(tokens: Any, where: Any, vocabulary_size: int) -> Any:
     """Marks tokens of the vocabulary: bool `(B, V)`.
 
     Args:
@@ -74,7 +74,7 @@ def marked(tokens: Any, where: Any, vocabulary_size: int) -> Any:
 
     Example:
     >>> tokens, where = ops.array([[2, 9]]), ops.array([[True, False]])
-    >>> ops.convert_to_numpy(marked(tokens, where, 3))
+    >>> ops.convert_to_numpy(mark_tokens(tokens, where, 3))
     array([[False, False,  True]])
     """
     batch, number = ops.shape(tokens)

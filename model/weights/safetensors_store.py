@@ -36,7 +36,7 @@ def save_weights_by_path(path: Path, weights: Iterable[tuple[str, np.ndarray]]) 
         save_file(arrays, path, metadata=FORMAT)
 
 
-def begin_with(model: keras.Model, path: Path) -> list[str]:
+def load_initial_weights(model: keras.Model, path: Path) -> list[str]:
     """Loads the weights of a file into a model; see `load_matching_weights`."""
     return load_matching_weights(model, read_weights(path), str(path))
 

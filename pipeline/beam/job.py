@@ -34,7 +34,7 @@ from transbeam.pipeline.steps.clean_documents import prepare_unit
 from transbeam.pipeline.steps.deduplicate_documents import (
     bands,
     drop_duplicates,
-    find_edges,
+    find_near_duplicate_pairs,
 )
 from transbeam.pipeline.steps.sample_sentences import needs_negatives, sample_sentences
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
@@ -113,7 +113,7 @@ class FindEdges(JobStep):
 
     def process(self, band: int, _: int) -> Iterator[int]:
         with marked_user_errors():
-            find_edges(band, self.job.config, self.job.folder)
+            find_near_duplicate_pairs(band, self.job.config, self.job.folder)
         yield band
 
 

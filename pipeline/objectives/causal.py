@@ -13,7 +13,7 @@ from transbeam.pipeline.documents.document_batch import DocumentBatch
 from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.records.features import Feature, Records
-from transbeam.pipeline.records.packing.sequence_packing import Packed, lay_streams
+from transbeam.pipeline.records.packing.sequence_packing import Packed, pack_streams
 from transbeam.pipeline.records.token_rows import (
     TokenRows,
     token_features,
@@ -54,7 +54,7 @@ def make_packed_records(
     """Makes the records; also returns the packed documents."""
     needed(tokenizer, run, "end")
     rows = tokenize_column(batch, tokenizer)
-    stream, packed = lay_streams(rows, batch.keys, run, tokenizer.special)
+    stream, packed = pack_streams(rows, batch.keys, run, tokenizer.special)
     targets, weights = next_tokens(stream, packed)
     records = Records(
         arrays={

@@ -28,10 +28,10 @@ from transbeam.pipeline.objectives.base.mask_selection import (
     word_ids,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.packing.sequence_packing import (
     Packed,
-    lay_documents,
+    pack_documents,
     row_blocks,
 )
 from transbeam.pipeline.records.token_rows import token_features, tokenize_column
@@ -82,7 +82,7 @@ def make_records(
     mask_id = needed(tokenizer, run, "mask")
     special, length = tokenizer.special, run.data.sequence_length
     rows = tokenize_column(batch, tokenizer)
-    packed = lay_documents(rows, batch.keys, run, special)
+    packed = pack_documents(rows, batch.keys, run, special)
     placement, lengths = packed.placement, packed.lengths
     starts_word = tokenizer.starts_word if run.objective.whole_words else None
     if run.objective.masking == "dynamic":
@@ -117,9 +117,11 @@ def make_records(
     return Records(arrays, placement, lengths, counts)
 
 
-def _repeated(placement: Placement, records: int, copies: int) -> Placement:
+def _repeated(
+    placement: DocumentPositions, records: int, copies: int
+) -> DocumentPositions:
     copy = np.repeat(np.arange(copies), len(placement.record))
-    return Placement(
+    return DocumentPositions(
         np.tile(placement.record, copies) + copy * records,
         np.tile(placement.document, copies),
         np.tile(placement.offset, copies),

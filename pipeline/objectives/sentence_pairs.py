@@ -28,7 +28,7 @@ from transbeam.pipeline.objectives.base.sentence_pair_sampling import (
 from transbeam.pipeline.objectives.base.sentences import Sentences, tokenize_sentences
 from transbeam.pipeline.objectives.base.special_tokens import needed
 from transbeam.pipeline.objectives.masked import Hiding, mask_records, masked_features
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.packing.sequence_packing import Chunks, Packed
 from transbeam.pipeline.records.token_rows import (
@@ -160,11 +160,11 @@ def _packed(grid: Grid, ids: np.ndarray, pairs: SegmentPairs, pad: int) -> Packe
     )
 
 
-def _placement(pairs: SegmentPairs, sentences: Sentences) -> Placement:
+def _placement(pairs: SegmentPairs, sentences: Sentences) -> DocumentPositions:
     """Returns the document and the offset of each of a record's two segments."""
     documents = pairs.documents.reshape(-1)
     starts = sentences.edges[sentences.first[documents]]
-    return Placement(
+    return DocumentPositions(
         np.repeat(np.arange(len(pairs.keys)), 2),
         documents,
         pairs.starts.reshape(-1) - starts,

@@ -27,7 +27,7 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.packing.pair_packing import pack_pairs
 from transbeam.pipeline.records.token_rows import (
     Grid,
@@ -145,7 +145,9 @@ def pair_records(
     framed = frame_pairs(*sides, record, lengths, tokenizer, run)
     return Records(
         arrays=framed.arrays,
-        placement=Placement(record, pairs.documents, np.zeros(len(record), np.int64)),
+        placement=DocumentPositions(
+            record, pairs.documents, np.zeros(len(record), np.int64)
+        ),
         lengths=framed.lengths,
         counts={
             **token_counts(tokenizer, *sides),

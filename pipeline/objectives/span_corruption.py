@@ -21,7 +21,7 @@ from transbeam.pipeline.objectives.base.labels import token_counts
 from transbeam.pipeline.objectives.base.span_noise import noise_mask
 from transbeam.pipeline.objectives.base.special_tokens import needed_sentinels
 from transbeam.pipeline.objectives.seq2seq import frame_pairs, pair_features
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.packing.bin_packing import fill_pairs
 from transbeam.pipeline.records.packing.sequence_packing import (
     BLOCK_TOKENS,
@@ -69,7 +69,7 @@ def make_records(
     framed = frame_pairs(source, target, record, sides, tokenizer, run)
     return Records(
         arrays=framed.arrays,
-        placement=Placement(record, chunks.documents, chunks.offsets),
+        placement=DocumentPositions(record, chunks.documents, chunks.offsets),
         lengths=framed.lengths,
         counts={
             **token_counts(tokenizer, rows),

@@ -27,7 +27,7 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.framing import frame_texts
 from transbeam.pipeline.records.token_rows import (
     Grid,
@@ -110,7 +110,7 @@ def make_records(
             "end_position": np.where(is_inside, last + column, 0).astype(np.int32),
             "context_start": windows.start.astype(np.int32),
         },
-        placement=Placement(np.arange(len(which)), rows[which], windows.start),
+        placement=DocumentPositions(np.arange(len(which)), rows[which], windows.start),
         lengths=framed.lengths,
         counts={
             **token_counts(tokenizer, question, context),

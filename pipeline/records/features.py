@@ -83,7 +83,7 @@ def check_arrays(arrays: Mapping[str, np.ndarray], features: Sequence[Feature]) 
 
 
 @dataclass(frozen=True)
-class Placement:
+class DocumentPositions:
     """The positions of documents in records: one row per part of a document.
 
     Attributes:
@@ -115,7 +115,7 @@ class Records:
     """
 
     arrays: dict[str, np.ndarray]
-    placement: Placement
+    placement: DocumentPositions
     lengths: np.ndarray
     counts: dict[str, int]
     rejected: list[tuple[int, str]] = field(default_factory=list)

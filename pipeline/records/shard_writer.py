@@ -19,7 +19,7 @@ import tensorflow as tf
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.base.errors import ArtifactError
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.features import Placement
+from transbeam.pipeline.records.features import DocumentPositions
 from transbeam.pipeline.records.manifest import Shard, sha256
 
 _OPTIONS = {"none": None, "gzip": "GZIP"}
@@ -82,7 +82,7 @@ def provenance_path(folder: Path, name: str) -> Path:
 
 
 def write_provenance(
-    folder: Path, name: str, batch: DocumentBatch, placement: Placement
+    folder: Path, name: str, batch: DocumentBatch, placement: DocumentPositions
 ) -> None:
     """Writes the record, source, source offset and first token of each chunk."""
     origin = batch.table.select(["source", "offset"])

@@ -51,7 +51,7 @@ def save_signatures(
     _save(folder / f"state/signatures-{part.name}.npy", signatures(texts, near))
 
 
-def find_edges(band: int, config: RunConfig, folder: Path) -> None:
+def find_near_duplicate_pairs(band: int, config: RunConfig, folder: Path) -> None:
     """Finds near duplicates among documents that share an LSH bucket of one band."""
     path = folder / f"state/edges-{band:03d}.npy"
     if path.is_file():

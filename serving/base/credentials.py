@@ -60,7 +60,7 @@ def _content(file: Path) -> str:
     return content
 
 
-def check_pair(certificate: Path, key: Path) -> None:
+def check_key_pair(certificate: Path, key: Path) -> None:
     """Checks that a server can use a TLS certificate with its private key.
 
     Args:

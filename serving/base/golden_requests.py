@@ -26,7 +26,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Golden:
+class GoldenRequest:
     """A golden request: the inputs of a signature and the expected outputs.
 
     Attributes:
@@ -43,7 +43,7 @@ class Golden:
         """Describes the first output that differs from the expected one; else None.
 
         Example:
-        >>> golden = Golden("score", {}, {"score": np.array([0.5], np.float32)})
+        >>> golden = GoldenRequest("score", {}, {"score": np.array([0.5], np.float32)})
         >>> golden.difference({"score": np.array([0.501], np.float32)})
         >>> golden.difference({"score": np.array([0.75], np.float32)})
         'score: off by 0.25, at most 0.01 is rounding'
@@ -65,7 +65,7 @@ class Golden:
         return None
 
 
-def write_golden(folder: Path, questions: Iterable[Golden]) -> None:
+def write_golden(folder: Path, questions: Iterable[GoldenRequest]) -> None:
     """Writes golden requests into a SavedModel.
 
     Args:
@@ -105,7 +105,7 @@ def write_logs(file: Path, logs: Iterable[prediction_log_pb2.PredictionLog]) -> 
                 writer.write(log.SerializeToString())
 
 
-def read_golden(folder: Path) -> Iterator[Golden]:
+def read_golden(folder: Path) -> Iterator[GoldenRequest]:
     """Reads the golden requests of a SavedModel; yields nothing if it has none.
 
     Args:
@@ -116,7 +116,7 @@ def read_golden(folder: Path) -> Iterator[Golden]:
         return
     for record in tf.data.TFRecordDataset(str(file)):
         log = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log
-        yield Golden(
+        yield GoldenRequest(
             log.request.model_spec.signature_name,
             {name: tf.make_ndarray(of) for name, of in log.request.inputs.items()},
             {name: tf.make_ndarray(of) for name, of in log.response.outputs.items()},

@@ -33,7 +33,7 @@ _STEP = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportedModel:
     """Metadata of a SavedModel that a deployment needs.
 
     Attributes:
@@ -69,7 +69,7 @@ class Exported:
         return max(1, math.ceil(10 * self.size / 2**30))
 
 
-def read_exported(folder: Path) -> Exported:
+def read_exported(folder: Path) -> ExportedModel:
     """Reads the metadata of an exported SavedModel without loading it.
 
     Args:
@@ -80,7 +80,7 @@ def read_exported(folder: Path) -> Exported:
     """
     version = find_version(folder)
     graph = read_saved_model(version).meta_graphs[0]
-    return Exported(
+    return ExportedModel(
         folder=folder,
         version=int(version.name),
         size=sum(f.stat().st_size for f in version.rglob("*") if f.is_file()),

@@ -14,7 +14,7 @@ from typing import Any
 
 from transbeam.configs.base.atomic_files import write_atomically, writing
 from transbeam.configs.base.errors import ArtifactError, ConfigError
-from transbeam.serving.deploy.exported_model import Exported
+from transbeam.serving.deploy.exported_model import ExportedModel
 
 # Of each replica. The numbers of parallel batches and threads depend on it.
 CPUS = 2
@@ -52,7 +52,12 @@ _NO_STRINGS = {"y", "yes", "n", "no", "on", "off", "true", "false", "null"}
 
 
 def deployment_files(
-    exported: Exported, *, model: str, image: str, request: Mapping[str, Any], to: Path
+    exported: ExportedModel,
+    *,
+    model: str,
+    image: str,
+    request: Mapping[str, Any],
+    to: Path,
 ) -> dict[str, str]:
     """Renders all files of a deployment.
 
@@ -85,7 +90,11 @@ def deployment_files(
 
 
 def _values(
-    exported: Exported, model: str, image: str, request: Mapping[str, Any], to: Path
+    exported: ExportedModel,
+    model: str,
+    image: str,
+    request: Mapping[str, Any],
+    to: Path,
 ) -> dict[str, str]:
     """Returns the values of the placeholders."""
     folder = os.path.relpath(exported.folder, to)
@@ -122,7 +131,7 @@ def _values(
     return {name: str(value) for name, value in values.items()}
 
 
-def _table(exported: Exported) -> str:
+def _table(exported: ExportedModel) -> str:
     def listed(types: Mapping[str, str]) -> str:
         return ", ".join(
             f"`{name}` {type_.removeprefix('DT_').lower()}"

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from transbeam.pipeline.tokenizers.base.vocabulary import MASK, sentinel_pieces
-from transbeam.serving.base.golden_requests import Golden, write_logs
+from transbeam.serving.base.golden_requests import GoldenRequest, write_logs
 from transbeam.serving.server.models.warmup_requests import FILE, MOST, Inputs
 from transbeam.serving.signatures.base.interface import Endpoint, SignatureTask
 from transbeam.serving.signatures.generation.generate_signatures import GenerationTask
@@ -76,7 +76,9 @@ def sample_images() -> list[bytes]:
     ]
 
 
-def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Golden]:
+def make_golden_requests(
+    task: SignatureTask, dtype: str = "float32"
+) -> Iterator[GoldenRequest]:
     """Yields a few requests with the outputs of the Keras model.
 
     Token ids and pixels must be equal to those in the golden requests. Of the outputs
@@ -103,7 +105,7 @@ def golden_questions(task: SignatureTask, dtype: str = "float32") -> Iterator[Go
                 for output, value in found.items()
                 if value.dtype.is_floating
             }
-        yield Golden(name, inputs, outputs)
+        yield GoldenRequest(name, inputs, outputs)
 
 
 def _golden_inputs(endpoint: Endpoint) -> dict[str, np.ndarray]:

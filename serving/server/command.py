@@ -12,7 +12,7 @@ from transbeam.configs.cli.commands import Command
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.system.quiet_imports import quiet_import
-from transbeam.serving.base.credentials import check_pair, read_tokens
+from transbeam.serving.base.credentials import check_key_pair, read_tokens
 from transbeam.serving.server.arguments import RIGHTS, ServeArguments
 from transbeam.serving.server.connections.addresses import Addresses, listen
 
@@ -173,7 +173,7 @@ def _check_together(arguments: ServeArguments) -> None:
     if (arguments.certificate is None) != (arguments.key is None):
         raise ConfigError("TLS needs both --certificate FILE and --key FILE")
     if arguments.certificate is not None and arguments.key is not None:
-        check_pair(arguments.certificate, arguments.key)
+        check_key_pair(arguments.certificate, arguments.key)
     if arguments.log_sample is not None and arguments.log_requests is None:
         raise ConfigError("--log-sample SHARE needs --log-requests FOLDER")
     if arguments.model_config_file_poll_wait_seconds and not (

@@ -7,8 +7,8 @@ import tensorflow as tf
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import decoder_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    first_in_rows,
-    with_piece_behind,
+    append_token,
+    strip_padding,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
@@ -100,7 +100,7 @@ class CausalTask(GenerationTask):
         return self._prompts(self._beginnings(*texts))
 
     def from_ids(self, token_ids: tf.Tensor, length: tf.Tensor) -> Prompt:
-        return self._prompts(first_in_rows(token_ids, length))[0]
+        return self._prompts(strip_padding(token_ids, length))[0]
 
     def example(self, rows: int, width: int) -> Prompt:
         ids = tf.ones([rows, width], tf.int32)
@@ -123,7 +123,7 @@ class CausalTask(GenerationTask):
     def score(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `score`."""
         end = self.tokenizer.special.end
-        whole = with_piece_behind(self._beginnings(text), end)
+        whole = append_token(self._beginnings(text), end)
         token_ids, length, truncated = right_padded(
             whole, self.max_length, self.tokenizer.special.pad
         )

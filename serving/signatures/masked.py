@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.pipeline.tokenizers.base.ragged_rows import select_in_rows
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
 from transbeam.serving.signatures.base.interface import TEXT, Endpoint, ids_spec
@@ -123,4 +123,4 @@ class MaskedTask:
 def _positions(chosen: tf.Tensor) -> tf.RaggedTensor:
     """Returns the indices of true values in each row of (B, T), int32 (B, None)."""
     shape = tf.shape(chosen)
-    return chosen_in_rows(tf.broadcast_to(tf.range(shape[1]), shape), chosen)
+    return select_in_rows(tf.broadcast_to(tf.range(shape[1]), shape), chosen)

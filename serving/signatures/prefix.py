@@ -5,10 +5,10 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    append_token,
     concatenate_ragged,
     filter_rows,
     is_before,
-    with_piece_behind,
 )
 from transbeam.serving.signatures.base.interface import TARGET, TEXT, Endpoint, ids_spec
 from transbeam.serving.signatures.causal import CausalTask
@@ -74,9 +74,7 @@ class PrefixTask(CausalTask):
         given = _common(both, self.tokenizer.tokenize(text))
         is_given = is_before(both, given)
         before = beginnings(filter_rows(both, is_given), self.tokenizer)
-        after = with_piece_behind(
-            filter_rows(both, tf.logical_not(is_given)), special.end
-        )
+        after = append_token(filter_rows(both, tf.logical_not(is_given)), special.end)
         cut = after.row_lengths() > self.most
         after = after[:, : self.most]
         room = self.max_length - tf.cast(after.row_lengths(), tf.int32)

@@ -11,8 +11,8 @@ from transbeam.configs.schema.objectives.traits import input_names
 from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.keras_decode_functions import seq2seq_steps
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    with_piece_before,
-    with_piece_behind,
+    append_token,
+    prepend_token,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
@@ -199,8 +199,8 @@ class Seq2SeqTask(GenerationTask):
         """
         special = self.tokenizer.special
         answers = self.read(target)
-        started = with_piece_before(answers[:, : longest - 1], self._first)
-        rows = with_piece_behind(started, special.end)
+        started = prepend_token(answers[:, : longest - 1], self._first)
+        rows = append_token(started, special.end)
         ids, length, _ = right_padded(rows, longest + 1, special.pad)
         return ids, length, answers.row_lengths() > longest - 1
 
@@ -215,7 +215,7 @@ class Seq2SeqTask(GenerationTask):
             parts += [plain] if field is None else [plain, named[field]]
         tokens = self.read(tf.strings.join(parts))
         special, room = self.tokenizer.special, longest - 1
-        framed = with_piece_behind(tokens[:, :room], special.end)
+        framed = append_token(tokens[:, :room], special.end)
         ids, length, _ = right_padded(framed, longest, special.pad)
         return ids, length, tokens.row_lengths() > room
 

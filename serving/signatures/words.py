@@ -9,9 +9,9 @@ from transbeam.configs.schema.objectives.traits import traits
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     flatten_rows,
     positions_in_rows,
+    prepend_token,
     row_of_each,
     split_rows,
-    with_piece_before,
 )
 from transbeam.serving.base.trained_run import TrainedRun
 from transbeam.serving.signatures.base.attention_maps import LONGEST, attention_endpoint
@@ -200,4 +200,4 @@ class WordsTask:
         unknown = self.tokenizer.special.unknown
         if unknown is None:
             return pieces
-        return with_piece_before(pieces, unknown, pieces.row_lengths() == 0)
+        return prepend_token(pieces, unknown, pieces.row_lengths() == 0)

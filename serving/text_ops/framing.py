@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
+    append_token,
     concatenate_ragged,
-    with_piece_before,
-    with_piece_behind,
+    prepend_token,
 )
 
 
@@ -30,8 +30,8 @@ def frame_texts(*texts: tf.RaggedTensor, special: SpecialIds) -> Any:
     >>> frame_texts(one, two, special=special).to_list()
     [[1, 5, 6, 2, 7, 2], [1, 2, 8, 2]]
     """
-    first, *further = (with_piece_behind(text, special.end) for text in texts)
-    framed = with_piece_before(first, special.begin)
+    first, *further = (append_token(text, special.end) for text in texts)
+    framed = prepend_token(first, special.begin)
     for text in further:
         framed = concatenate_ragged(framed, text)
     return framed

@@ -9,7 +9,7 @@ from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     filter_rows,
     is_before,
-    with_piece_before,
+    prepend_token,
 )
 from transbeam.serving.text_ops.length_buckets import bucket
 
@@ -66,8 +66,8 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:
-        return with_piece_before(tokens, special.begin)
-    return with_piece_before(tokens, special.end, tokens.row_lengths() == 0)
+        return prepend_token(tokens, special.begin)
+    return prepend_token(tokens, special.end, tokens.row_lengths() == 0)
 
 
 def without_special(

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
-from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.pipeline.tokenizers.base.ragged_rows import select_in_rows
 from transbeam.serving.text_ops.mask_tokens import tokenize_with_marks
 from transbeam.serving.text_ops.prompts import as_utf8
 
@@ -87,14 +87,14 @@ def sentinel_texts(
     size = tf.shape(inside)
     flat = tf.stack([size[0] * size[1], size[2]])
     ids = tf.reshape(tf.repeat(token_ids, size[1], axis=0), flat)
-    tokens = chosen_in_rows(ids, tf.reshape(inside, flat))
+    tokens = select_in_rows(ids, tf.reshape(inside, flat))
     texts = as_utf8(tokenizer.detokenize(tokens))
     return tf.reshape(tf.strings.regex_replace(texts, "^ +| +$", ""), size[:2])
 
 
 def _gaps(tokenizer: Tokenizer, asked: tf.Tensor) -> Any:
     """Returns the sentinels of texts, int32 (B, G), padded with `_NO_GAP`."""
-    gaps = chosen_in_rows(asked, _is_sentinel(tokenizer, asked))
+    gaps = select_in_rows(asked, _is_sentinel(tokenizer, asked))
     return gaps.to_tensor(_NO_GAP)
 
 

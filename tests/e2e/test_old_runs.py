@@ -20,7 +20,7 @@ import transbeam
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.configs.system.cpu_features import identify_processor
 from transbeam.model.build import build_model
-from transbeam.model.weights.safetensors_store import begin_with
+from transbeam.model.weights.safetensors_store import load_initial_weights
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.server.background_server import in_background
@@ -171,7 +171,7 @@ def test_an_imported_checkpoint_gives_the_same_logits(old, expected):
     run = old / "imported"
     config = load_run(run / "run.yaml", with_model=True)
     model = build_model(config.model, config.objective, 100)
-    begin_with(model, run / "imported/weights.safetensors")
+    load_initial_weights(model, run / "imported/weights.safetensors")
     given = expected["imported"]["inputs"]
     inputs = {name: np.array(values) for name, values in given.items()}
     logits = keras.ops.convert_to_numpy(model(inputs)["logits"])

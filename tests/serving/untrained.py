@@ -28,7 +28,7 @@ from transbeam.serving.export.saved_model_writer import (
     write_endpoints,
     write_saved_model,
 )
-from transbeam.serving.export.stored_requests import golden_questions, write_warm_up
+from transbeam.serving.export.stored_requests import make_golden_requests, write_warm_up
 from transbeam.serving.signatures.base.interface import SignatureTask
 from transbeam.serving.signatures.task_factory import make_signature_task
 
@@ -62,7 +62,7 @@ def write_version(trained: TrainedRun, folder: Path) -> SignatureTask:
     write_saved_model(trained, folder)
     task = make_signature_task(trained)
     write_warm_up(folder, task)
-    write_golden(folder, list(golden_questions(task)))
+    write_golden(folder, list(make_golden_requests(task)))
     return task
 
 

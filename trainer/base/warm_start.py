@@ -28,7 +28,7 @@ from transbeam.configs.schema.run import RunConfig
 from transbeam.model.base.weight_paths import gives_scores
 from transbeam.model.weights.assign import variables_by_path
 from transbeam.model.weights.safetensors_store import (
-    begin_with,
+    load_initial_weights,
     load_matching_weights,
     read_weights,
 )
@@ -155,7 +155,7 @@ def begin(
         return where, new
     if training.initial_weights is not None:
         path = Path(training.initial_weights).expanduser()
-        return str(path), begin_with(model, path)
+        return str(path), load_initial_weights(model, path)
     return None
 
 

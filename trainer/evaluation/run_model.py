@@ -24,7 +24,7 @@ from transbeam.configs.loader.run_folder import Stage
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.run import RunConfig
 from transbeam.model.kernels.matmul_dtype import set_matmul_dtype
-from transbeam.model.weights.safetensors_store import begin_with
+from transbeam.model.weights.safetensors_store import load_initial_weights
 from transbeam.pipeline.stage import data_stage, finished_data
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.vocabulary import SPECIAL_PIECES
@@ -91,7 +91,7 @@ class RunModel:
         model = build_trainable(self.config, vocabulary_size)
         if not self.is_imported:
             load_weights(model, self.weights)
-        elif new := begin_with(model, self.weights):
+        elif new := load_initial_weights(model, self.weights):
             raise ArtifactError(
                 f"{self.weights}: {', '.join(new)} are not there, so the head of "
                 f"objective.kind={self.config.objective.kind} has learned nothing. "

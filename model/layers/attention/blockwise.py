@@ -16,7 +16,7 @@ from keras import ops
 from transbeam.model.kernels.dispatch import is_plain
 
 
-def cut(x, size: int, before: int = 0, after: int = 0):
+def split_blocks(x, size: int, before: int = 0, after: int = 0):
     """Splits rows into blocks, the last one padded with zeros.
 
     Args:
@@ -29,7 +29,7 @@ def cut(x, size: int, before: int = 0, after: int = 0):
         `(B, before + N + after, b, ...)`.
 
     Example:
-    >>> ops.convert_to_numpy(cut(ops.array([[1, 2, 3]]), 2, before=1))
+    >>> ops.convert_to_numpy(split_blocks(ops.array([[1, 2, 3]]), 2, before=1))
     array([[[0, 0],
             [1, 2],
             [3, 0]]], dtype=int32)
@@ -66,7 +66,7 @@ def block_starts(ids, size: int):
 
 def cut_ids(ids, size: int, before: int = 0, after: int = 0):
     """Splits one integer per token into blocks: `(B, T)` to `(N, B, b)`."""
-    blocks = cut(ids, size, before, after)
+    blocks = split_blocks(ids, size, before, after)
     batch, number, _ = ops.shape(blocks)
     # Gathered instead of transposed: oneDNN transposes integers with AVX-512 only, and
     # prints a message on all other machines.
@@ -90,7 +90,7 @@ def rows_at(x, index):
 
 def cut_heads(x, size: int, before: int = 0, after: int = 0):
     """Splits keys or values into blocks: `(B, T, G, K)` to `(N, B, G, b, K)`."""
-    return ops.transpose(cut(x, size, before, after), (1, 0, 3, 2, 4))
+    return ops.transpose(split_blocks(x, size, before, after), (1, 0, 3, 2, 4))
 
 
 def cut_queries(query, groups: int, size: int):
@@ -104,7 +104,7 @@ def cut_queries(query, groups: int, size: int):
     Returns:
         `(N, B, G, R b, K)`.
     """
-    query = cut(query, size)
+    query = split_blocks(query, size)
     batch, blocks, _, heads, width = ops.shape(query)
     shared = heads // groups
     query = ops.reshape(query, (batch, blocks, size, groups, shared, width))

@@ -7,7 +7,7 @@ import numpy as np
 
 from transbeam.pipeline.documents.document import excerpt
 from transbeam.pipeline.documents.document_batch import DocumentBatch
-from transbeam.pipeline.records.features import Feature, Placement
+from transbeam.pipeline.records.features import DocumentPositions, Feature
 from transbeam.pipeline.records.token_rows import TokenRows
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 
@@ -114,6 +114,6 @@ def token_counts(tokenizer: Tokenizer, *contents: TokenRows) -> dict[str, int]:
     }
 
 
-def one_per_record(rows: np.ndarray) -> Placement:
+def one_per_record(rows: np.ndarray) -> DocumentPositions:
     """Places each document at the start of a record of its own, in row order."""
-    return Placement(np.arange(len(rows)), rows, np.zeros(len(rows), np.int64))
+    return DocumentPositions(np.arange(len(rows)), rows, np.zeros(len(rows), np.int64))

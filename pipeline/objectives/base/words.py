@@ -23,7 +23,7 @@ from transbeam.pipeline.objectives.base.labels import (
     usable_rows,
 )
 from transbeam.pipeline.objectives.base.special_tokens import needed
-from transbeam.pipeline.records.features import Feature, Placement, Records
+from transbeam.pipeline.records.features import DocumentPositions, Feature, Records
 from transbeam.pipeline.records.token_rows import (
     Grid,
     join_rows,
@@ -129,7 +129,7 @@ def word_records(
             name: grid.put(framed_values, found.values.dtype.type),
             "label_weights": grid.put(framed_weights, np.float32),
         },
-        placement=Placement(
+        placement=DocumentPositions(
             np.arange(len(cuts.lengths)), rows[cuts.sentences], cuts.starts
         ),
         lengths=framed.lengths,

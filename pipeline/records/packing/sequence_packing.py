@@ -11,7 +11,7 @@ import numpy as np
 
 from transbeam.configs.schema.run import RunConfig
 from transbeam.pipeline.documents.randomness import mix
-from transbeam.pipeline.records.features import Placement
+from transbeam.pipeline.records.features import DocumentPositions
 from transbeam.pipeline.records.packing.bin_packing import fill_records
 from transbeam.pipeline.records.token_rows import TokenRows
 from transbeam.pipeline.tokenizers.base.interface import SpecialIds
@@ -102,8 +102,10 @@ class Packed:
         return np.searchsorted(self.record, np.arange(len(self))[rows])
 
     @property
-    def placement(self) -> Placement:
-        return Placement(self.record, self.chunks.documents, self.chunks.offsets)
+    def placement(self) -> DocumentPositions:
+        return DocumentPositions(
+            self.record, self.chunks.documents, self.chunks.offsets
+        )
 
     @property
     def lengths(self) -> np.ndarray:
@@ -253,7 +255,7 @@ def _lay_block(
             is_content[cells] = False
 
 
-def lay_documents(
+def pack_documents(
     rows: TokenRows, keys: np.ndarray, run: RunConfig, special: SpecialIds
 ) -> Packed:
     """Packs documents, each chunk between begin and end tokens."""
@@ -270,7 +272,7 @@ def lay_documents(
     )
 
 
-def lay_streams(
+def pack_streams(
     rows: TokenRows, keys: np.ndarray, run: RunConfig, special: SpecialIds
 ) -> tuple[TokenRows, Packed]:
     """Packs documents that get begin and end tokens before they are cut into chunks.

@@ -75,12 +75,12 @@ class _Reading(NamedTuple):
     text: str
 
 
-def marked(sample: bytes) -> str | None:
+def bom_codec(sample: bytes) -> str | None:
     """Returns the codec of the sample's byte order mark, or None."""
     return next((codec for mark, codec in _MARKS if sample.startswith(mark)), None)
 
 
-def tells_nothing(sample: bytes) -> bool:
+def is_plain_ascii(sample: bytes) -> bool:
     """Returns whether bytes are plain ASCII, the same text in nearly all encodings."""
     return sample.isascii() and not _ISO_2022.search(sample) and not wide_codec(sample)
 
@@ -101,7 +101,7 @@ def detect(sample: bytes, *, cut: bool = False) -> Detection:
     >>> detect("吾輩は猫である。名前はまだ無い。".encode("shift_jis")).codec
     'cp932'
     """
-    if codec := marked(sample):
+    if codec := bom_codec(sample):
         return Detection(codec, 1.0)
     is_iso_2022 = sample.isascii() and _ISO_2022.search(sample)
     if not is_iso_2022 and _text(sample, "utf-8", cut) is not None:

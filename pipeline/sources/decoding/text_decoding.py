@@ -21,9 +21,9 @@ from transbeam.pipeline.documents.document import (
     excerpt,
 )
 from transbeam.pipeline.sources.decoding.encoding_detection import (
+    bom_codec,
     detect,
-    marked,
-    tells_nothing,
+    is_plain_ascii,
     wide_codec,
 )
 from transbeam.pipeline.sources.files.file_access import (
@@ -118,7 +118,7 @@ def not_text(text: str, source: str, offset: int) -> Rejected | None:
     return Rejected(reason, source, offset, what + excerpt(text), len(text))
 
 
-def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
+def reject_carriage_returns(beginning: bytes, codec: str) -> None:
     r"""Rejects a file whose line ends are carriage returns alone.
 
     Args:
@@ -130,7 +130,7 @@ def refuse_carriage_returns(beginning: bytes, codec: str) -> None:
         BrokenFile: The lines of the file end with carriage returns alone.
 
     Example:
-    >>> refuse_carriage_returns(b"one\rtwo\r", "utf-8")
+    >>> reject_carriage_returns(b"one\rtwo\r", "utf-8")
     Traceback (most recent call last):
     BrokenFile: ('line ends are carriage returns alone', ...
     """
@@ -158,7 +158,7 @@ def check_byte_order_mark(beginning: bytes, codec: str) -> None:
     Traceback (most recent call last):
     BrokenFile: ('UTF-16 by its byte order mark, not utf-8', ...
     """
-    mark = (marked(beginning) or "").upper()[:6]
+    mark = (bom_codec(beginning) or "").upper()[:6]
     known = codecs.lookup(codec).name.upper()
     if mark in ("UTF-16", "UTF-32") and not known.startswith(mark):
         raise BrokenFile(
@@ -173,10 +173,10 @@ def find_codec(file: SourceFile, encoding: str) -> str:
     Raises:
         BrokenFile: The encoding is `detect` and uncertain.
     """
-    return settled_codec(lambda: open_beginning(file), encoding, file.name)
+    return resolve_codec(lambda: open_beginning(file), encoding, file.name)
 
 
-def settled_codec(
+def resolve_codec(
     open_stream: Callable[[], AbstractContextManager[BinaryIO]],
     encoding: str,
     source: str,
@@ -188,7 +188,7 @@ def settled_codec(
     with open_stream() as stream:
         if name != DETECT:
             beginning = stream.read(_BEGINNING_BYTES)
-            codec = marked(beginning) or wide_codec(beginning) or ""
+            codec = bom_codec(beginning) or wide_codec(beginning) or ""
             # Little-endian by default: nearly all such files are from Windows.
             return codec if codec.startswith(name) else f"{name}-le"
         sample = _sample(stream)
@@ -206,7 +206,7 @@ def settled_codec(
 def _sample(stream: BinaryIO) -> bytes:
     """Returns the first block that is not plain ASCII."""
     while block := stream.read(_SAMPLE_BYTES):
-        if not tells_nothing(block):
+        if not is_plain_ascii(block):
             return block
     return b""
 
@@ -254,9 +254,9 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
                 return
             if offset == 0:
                 check_byte_order_mark(raw, codec)
-                refuse_carriage_returns(raw, codec)
+                reject_carriage_returns(raw, codec)
             whole = raw.endswith(b"\n")
-            if gaps and (torn := torn_entry(raw, gaps, file.name, offset, whole=whole)):
+            if gaps and (torn := gap_entry(raw, gaps, file.name, offset, whole=whole)):
                 yield Line(offset, raw.decode(codec, "backslashreplace"), torn)
                 continue
             try:
@@ -268,7 +268,7 @@ def lines(span: Span, encoding: str) -> Iterator[Line]:
                 yield Line(offset, text, rejected)
 
 
-def torn_entry(
+def gap_entry(
     raw: bytes, gaps: Sequence[int], source: str, offset: int, *, whole: bool
 ) -> Rejected | None:
     """Returns a quarantine entry if bytes are missing inside the text, else None.
@@ -281,9 +281,9 @@ def torn_entry(
         whole: Whether nothing is missing at the end of the bytes.
 
     Example:
-    >>> torn_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason
+    >>> gap_entry(b"begin|end", [107], "a.txt.gz", 100, whole=True).reason
     'torn by a damaged stretch of the file'
-    >>> torn_entry(b"all", [107], "a.txt.gz", 107, whole=True) is None
+    >>> gap_entry(b"all", [107], "a.txt.gz", 107, whole=True) is None
     True
     """
     end = offset + len(raw)

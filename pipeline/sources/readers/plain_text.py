@@ -19,10 +19,10 @@ from transbeam.pipeline.sources.decoding.text_decoding import (
     check_byte_order_mark,
     decode,
     find_codec,
+    gap_entry,
     not_text,
     raw_lines,
-    refuse_carriage_returns,
-    torn_entry,
+    reject_carriage_returns,
     undecodable,
 )
 from transbeam.pipeline.sources.files.file_access import gaps_in, open_file
@@ -40,7 +40,7 @@ def read(span: Span, source: TextSourceConfig) -> Iterator[Document | Rejected]:
         gaps = gaps_in(stream)
         for offset, raw in pieces(stream, source.document, codec, span.start, end):
             whole = source.document == "line" and raw.endswith(b"\n")
-            torn = torn_entry(raw, gaps, name, offset, whole=whole)
+            torn = gap_entry(raw, gaps, name, offset, whole=whole)
             yield torn or decoded(raw, codec, name, offset)
 
 
@@ -68,7 +68,7 @@ def pieces(
         if offset == 0:
             check_byte_order_mark(raw, codec)
             if document != "file":
-                refuse_carriage_returns(raw, codec)
+                reject_carriage_returns(raw, codec)
         yield offset, raw
 
 

@@ -49,14 +49,14 @@ _OTHERS = ("warcinfo", "request", "metadata", "revisit", "resource", "continuati
 _PAGE_TYPES = (*HTML_TYPES, "text/plain")
 
 
-class PutBack:
+class PushbackReader:
     r"""Reads a stream from `open_file`; bytes can be pushed back.
 
     Attributes:
         offset: The number of bytes read, without bytes that were pushed back.
 
     Example:
-    >>> lines = PutBack(io.BytesIO(b"one\ntwo\n"))
+    >>> lines = PushbackReader(io.BytesIO(b"one\ntwo\n"))
     >>> lines.put_back(lines.readline())
     >>> lines.readline(), lines.offset
     (b'one\n', 4)
@@ -120,7 +120,7 @@ def read(
     """
     name = span.file.name
     with open_file(span.file) as stream:
-        for record in _records(PutBack(stream), name):
+        for record in _records(PushbackReader(stream), name):
             if isinstance(record, Rejected):
                 yield record
             elif record.kind == "conversion":
@@ -152,7 +152,7 @@ def _response(record: _Record, name: str) -> Document | Filtered | Rejected:
         return undecodable(error, encoding, name, record.offset)
 
 
-def _records(archive: PutBack, name: str) -> Iterator[_Record | Rejected]:
+def _records(archive: PushbackReader, name: str) -> Iterator[_Record | Rejected]:
     while True:
         offset, place = archive.offset, archive.source_offset()
         line = archive.readline()
@@ -169,7 +169,7 @@ def _records(archive: PutBack, name: str) -> Iterator[_Record | Rejected]:
             yield Rejected(reason, name, offset, excerpt(shown), unread=unread)
 
 
-def _skip(archive: PutBack) -> None:
+def _skip(archive: PushbackReader) -> None:
     """Skips to the first line of the next record."""
     while line := archive.readline():
         if _VERSION.fullmatch(line):
@@ -177,7 +177,7 @@ def _skip(archive: PutBack) -> None:
             return
 
 
-def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
+def _record(archive: PushbackReader, line: bytes, offset: int) -> _Record:
     """Reads the rest of a record whose first line was already read."""
     if not line.startswith(b"WARC/"):
         raise _Malformed("not a WARC record", line)
@@ -199,7 +199,7 @@ def _record(archive: PutBack, line: bytes, offset: int) -> _Record:
     return _Record(offset, kind, int(length), block)
 
 
-def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
+def _header(archive: PushbackReader, offset: int) -> Mapping[str, str]:
     """Reads a record's header fields, by lowercase name."""
     fields: dict[str, str] = {}
     while line := archive.readline():
@@ -213,7 +213,7 @@ def _header(archive: PutBack, offset: int) -> Mapping[str, str]:
     raise _truncated("it ends inside a header", offset)
 
 
-def _block(archive: PutBack, length: int, *, keep: bool, offset: int) -> bytes:
+def _block(archive: PushbackReader, length: int, *, keep: bool, offset: int) -> bytes:
     """Reads a record's block in steps: a wrong length could exceed the memory."""
     kept = []
     while length:

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from transbeam.configs.schema.sources import ZipSourceConfig
 from transbeam.pipeline.documents.document import BrokenFile, Document, Rejected, Span
-from transbeam.pipeline.sources.decoding.text_decoding import settled_codec
+from transbeam.pipeline.sources.decoding.text_decoding import resolve_codec
 from transbeam.pipeline.sources.files.file_access import open_seekable
 from transbeam.pipeline.sources.readers.plain_text import decoded, pieces
 
@@ -75,7 +75,7 @@ def _member(
 
     try:
         _check(open_member())
-        codec = settled_codec(open_member, source.encoding, name)
+        codec = resolve_codec(open_member, source.encoding, name)
         with open_member() as stream:
             for offset, raw in pieces(stream, source.document, codec):
                 yield decoded(raw, codec, name, offset)

@@ -70,7 +70,7 @@ class VocabularyReport:
             their script needs.
         uncovered_examples: The most frequent uncovered characters, with their counts.
         stripped_characters: The number of occurrences of characters that lose a needed
-            combining mark; see `needed_marks`.
+            combining mark; see `loses_essential_mark`.
         pieces: The number of ordinary, not special, pieces of the vocabulary.
         unused_pieces: The number of ordinary pieces that did not occur.
         longest_pieces: The pieces with the most characters that occurred in the texts.
@@ -187,7 +187,7 @@ def report_vocabulary(
     there = np.flatnonzero(character_counts)
     stripped = there[:0]
     if getattr(tokenizer, "strip_accents", False):
-        stripped = there[needed_marks()[there]]
+        stripped = there[loses_essential_mark()[there]]
     uncovered = np.union1d(_uncovered(tokenizer, there), stripped)
     ranked = uncovered[np.argsort(-character_counts[uncovered], kind="stable")]
     occurred = [tokenizer.pieces[i] for i in ordinary[piece_counts[ordinary] > 0]]
@@ -243,11 +243,11 @@ def _visible(piece: str) -> str:
 
 
 @functools.cache
-def needed_marks() -> np.ndarray:
+def loses_essential_mark() -> np.ndarray:
     """Returns whether each code point loses an essential mark, bool (0x110000,).
 
     Example:
-    >>> [c for c in "กิがйé" if needed_marks()[ord(c)]]
+    >>> [c for c in "กิがйé" if loses_essential_mark()[ord(c)]]
     ['ิ', 'が', 'й']
     """
     needed = np.zeros(_CODE_POINTS, np.bool_)
@@ -281,7 +281,7 @@ def count_needed_marks(texts: Iterable[bytes]) -> Counter[str]:
         decoded = text.decode("utf-8", "replace").encode("utf-32-le")
         code_points = np.frombuffer(decoded, np.uint32)
         counts[""] += len(code_points)
-        needed = code_points[needed_marks()[code_points]]
+        needed = code_points[loses_essential_mark()[code_points]]
         for code_point, number in zip(
             *np.unique(needed, return_counts=True), strict=True
         ):

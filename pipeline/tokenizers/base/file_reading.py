@@ -92,16 +92,16 @@ def parse_json_object(content: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-def pieces_in_order(ids: dict[str, Any], where: str) -> tuple[str, ...]:
+def sort_pieces(ids: dict[str, Any], where: str) -> tuple[str, ...]:
     """Returns the pieces of a mapping from piece to id, in the order of ids.
 
     Raises:
         ArtifactError: The ids are not 0, 1, 2 and so on.
 
     Example:
-    >>> pieces_in_order({"b": 1, "a": 0}, "vocab.json")
+    >>> sort_pieces({"b": 1, "a": 0}, "vocab.json")
     ('a', 'b')
-    >>> pieces_in_order({"b": 1, "a": 2}, "vocab.json")
+    >>> sort_pieces({"b": 1, "a": 2}, "vocab.json")
     Traceback (most recent call last):
     ArtifactError: vocab.json: the 2 pieces do not have the ids 0 to 1...
     """

@@ -87,7 +87,7 @@ def filter_rows(tokens: tf.RaggedTensor, kept: tf.Tensor) -> Any:
     )
 
 
-def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
+def select_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
     """Returns the selected values of each row.
 
     Args:
@@ -95,14 +95,14 @@ def chosen_in_rows(values: tf.Tensor, chosen: tf.Tensor) -> Any:
         chosen: bool `(B, T)`.
 
     Example:
-    >>> chosen_in_rows([[7, 6], [8, 9]], [[True, False], [False, False]]).to_list()
+    >>> select_in_rows([[7, 6], [8, 9]], [[True, False], [False, False]]).to_list()
     [[7], []]
     """
     lengths = tf.reduce_sum(tf.cast(chosen, tf.int64), axis=1)
     return split_rows(tf.gather_nd(values, tf.where(chosen)), lengths)
 
 
-def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
+def strip_padding(values: tf.Tensor, lengths: tf.Tensor) -> Any:
     """Removes padding on the right of rows.
 
     Args:
@@ -111,13 +111,13 @@ def first_in_rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:
             … T.
 
     Example:
-    >>> first_in_rows([[7, 6], [8, 9]], [1, 2]).to_list()
+    >>> strip_padding([[7, 6], [8, 9]], [1, 2]).to_list()
     [[7], [8, 9]]
     """
-    return chosen_in_rows(values, tf.sequence_mask(lengths, tf.shape(values)[1]))
+    return select_in_rows(values, tf.sequence_mask(lengths, tf.shape(values)[1]))
 
 
-def with_piece_before(
+def prepend_token(
     tokens: tf.RaggedTensor, piece: int | None, where: tf.Tensor | None = None
 ) -> Any:
     """Prepends a token to rows.
@@ -129,7 +129,7 @@ def with_piece_before(
 
     Example:
     >>> rows = tf.ragged.constant([[7], [8, 9]])
-    >>> with_piece_before(rows, 0, [False, True]).to_list()
+    >>> prepend_token(rows, 0, [False, True]).to_list()
     [[7], [0, 8, 9]]
     """
     each = tf.ones_like(tokens.row_lengths()) if where is None else where
@@ -139,7 +139,7 @@ def with_piece_before(
     return _filled_up(tokens.values, positions, piece, splits)
 
 
-def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
+def append_token(tokens: tf.RaggedTensor, piece: int | None) -> Any:
     """Appends a token to rows.
 
     Args:
@@ -147,7 +147,7 @@ def with_piece_behind(tokens: tf.RaggedTensor, piece: int | None) -> Any:
         piece: The id of the token; must not be None.
 
     Example:
-    >>> with_piece_behind(tf.ragged.constant([[7], []], tf.int32), 0).to_list()
+    >>> append_token(tf.ragged.constant([[7], []], tf.int32), 0).to_list()
     [[7, 0], [0]]
     """
     positions = _numbers(tokens) + row_of_each(tokens)

@@ -55,13 +55,13 @@ def is_reserved(piece: str) -> bool:
     return _RESERVED.fullmatch(piece) is not None
 
 
-def name_blanks(pieces: Sequence[str]) -> tuple[str, ...]:
+def name_empty_pieces(pieces: Sequence[str]) -> tuple[str, ...]:
     """Replaces empty pieces of a file by names of reserved pieces.
 
     A blank line has an id, like all lines, but no text is tokenized to it.
 
     Example:
-    >>> name_blanks(["[unused0]", "", "a"])
+    >>> name_empty_pieces(["[unused0]", "", "a"])
     ('[unused0]', '[unused1]', 'a')
     """
     taken = set(pieces)

@@ -11,7 +11,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.pipeline.tokenizers.base.file_reading import (
     REMEDY,
     parse_json_object,
-    pieces_in_order,
+    sort_pieces,
     split_lines,
 )
 from transbeam.pipeline.tokenizers.base.framing import PLAIN, Framing
@@ -90,7 +90,7 @@ class ByteBPEModel:
         vocabulary_path = f"{where}/{VOCABULARY_FILE}"
         ids = parse_json_object(files[VOCABULARY_FILE], vocabulary_path)
         merges = parse_merges(files[MERGES_FILE], f"{where}/{MERGES_FILE}")
-        return {"pieces": pieces_in_order(ids, vocabulary_path), "merges": merges}
+        return {"pieces": sort_pieces(ids, vocabulary_path), "merges": merges}
 
     def check(self, where: str) -> None:
         """Raises an ArtifactError if vocabulary and merges cannot be used."""

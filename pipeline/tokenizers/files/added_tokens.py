@@ -16,7 +16,7 @@ from transbeam.pipeline.tokenizers.base.file_reading import (
     parse_json_object,
     read_bytes,
 )
-from transbeam.pipeline.tokenizers.base.vocabulary import name_blanks
+from transbeam.pipeline.tokenizers.base.vocabulary import name_empty_pieces
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import ByteBPEModel
 from transbeam.pipeline.tokenizers.wordpiece.wordpiece_model import WordPieceModel
 
@@ -157,7 +157,7 @@ def with_added_tokens(
         whole_pieces=tuple(t.content for t in found if not (folds and t.normalized)),
         folded_pieces=tuple(t.content for t in found if folds and t.normalized),
     )
-    return replace(model, pieces=name_blanks(pieces), framing=framing)
+    return replace(model, pieces=name_empty_pieces(pieces), framing=framing)
 
 
 def _check(found: Sequence[AddedToken]) -> None:

@@ -11,14 +11,14 @@ from typing import TypeVar
 from transbeam.configs.base.errors import ArtifactError, ConfigError
 from transbeam.pipeline.tokenizers.base.file_reading import (
     parse_json_object,
-    pieces_in_order,
     read_bytes,
+    sort_pieces,
     split_lines,
 )
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     SPECIAL_PIECES,
     is_reserved,
-    name_blanks,
+    name_empty_pieces,
 )
 from transbeam.pipeline.tokenizers.byte_bpe.byte_bpe_model import (
     ByteBPEModel,
@@ -160,7 +160,7 @@ def _read_pair(file: Path) -> ByteBPEModel:
     remedy = f"{pair[0]} and {pair[1]} are needed, side by side"
     ids = parse_json_object(read_bytes(vocabulary, remedy), str(vocabulary))
     return ByteBPEModel(
-        pieces=pieces_in_order(ids, str(vocabulary)),
+        pieces=sort_pieces(ids, str(vocabulary)),
         merges=parse_merges(read_bytes(merges, remedy), str(merges)),
         add_prefix_space=_flag_beside(file, "add_prefix_space") or False,
     )
@@ -183,7 +183,7 @@ def _flag_beside(file: Path, key: str) -> bool | None:
 def _read_vocabulary(
     file: Path, lowercase: bool | None, strip_accents: bool | None
 ) -> WordPieceModel:
-    pieces = name_blanks(split_lines(read_bytes(file), str(file)))
+    pieces = name_empty_pieces(split_lines(read_bytes(file), str(file)))
     if lowercase is None:
         lowercase = _flag_beside(file, "do_lower_case")
     if strip_accents is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from transbeam.configs.base.errors import ArtifactError
-from transbeam.pipeline.tokenizers.base.file_reading import pieces_in_order
+from transbeam.pipeline.tokenizers.base.file_reading import sort_pieces
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     CONTINUATION,
     MAXIMUM_WORD_CHARACTERS,
@@ -133,7 +133,7 @@ def _pieces(content: dict[str, Any], where: str) -> tuple[str, ...]:
     ids = content["model"]["vocab"]
     if not isinstance(ids, dict):
         raise ArtifactError(f"{where}: model.vocab is no object; the file is damaged")
-    return pieces_in_order(ids, where)
+    return sort_pieces(ids, where)
 
 
 def added_tokens(content: dict[str, Any], where: str) -> list[AddedToken]:

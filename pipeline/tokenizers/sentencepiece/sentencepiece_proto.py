@@ -167,7 +167,7 @@ class NormalizerRules:
 
 
 @dataclass(frozen=True)
-class PieceFile:
+class ModelContent:
     """The content of a model without the names of its pieces.
 
     Attributes:
@@ -216,7 +216,7 @@ class PieceFile:
         return np.flatnonzero(np.isin(self.types, types)).tolist()
 
 
-def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
+def read_pieces(model: SentencePieceProto, where: str) -> ModelContent:
     """Reads a model.
 
     Args:
@@ -247,7 +247,7 @@ def read_pieces(model: SentencePieceProto, where: str) -> PieceFile:
     if kind == "unigram":
         scores = _with_bonus(model, types, scores)
     unknown_text = trainer.get(_UNKNOWN_TEXT, " ⁇ ".encode())
-    return PieceFile(
+    return ModelContent(
         kind,
         types,
         scores.astype(np.float64),

@@ -25,15 +25,15 @@ from transbeam.pipeline.tokenizers.base.interface import (
 )
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     filter_rows,
+    prepend_token,
     row_of_each,
-    with_piece_before,
 )
 from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_proto import (
     SentencePieceProto,
 )
 from transbeam.pipeline.tokenizers.sentencepiece.unknown_runs import (
-    shortened,
-    unknown_edges,
+    shorten_unknown_runs,
+    unknown_ranges,
 )
 
 # SentencePiece's symbol for a space.
@@ -110,7 +110,7 @@ class SentencePieceTokenizer(GraphTokenizer):
         keeps_spaces = parts.processor.normalize("  a") == f"{_SPACE * 3}a"
         letters = [i for i in self.ordinary_ids.tolist() if self.pieces[i].isalnum()]
         self._anchor = letters[0] if keeps_spaces and letters else None
-        self._unknown_edges = unknown_edges(parts)
+        self._unknown_edges = unknown_ranges(parts)
         self._model = model
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> list[TokenOffsets]:
@@ -142,7 +142,7 @@ class SentencePieceTokenizer(GraphTokenizer):
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         # The kernel replaces each invalid byte by U+FFFD, other decoders several at
         # once.
-        texts = shortened(_as_utf8(texts), self._unknown_edges)
+        texts = shorten_unknown_runs(_as_utf8(texts), self._unknown_edges)
         return self._sentencepiece().tokenize(texts)
 
     @tf.function(input_signature=[TEXTS], autograph=False)
@@ -189,7 +189,7 @@ class SentencePieceTokenizer(GraphTokenizer):
             return self._sentencepiece().detokenize(ids)
         # The kernel drops all spaces at the start of a text, the library only one.
         # After a letter the kernel drops none.
-        texts = self._sentencepiece().detokenize(with_piece_before(ids, self._anchor))
+        texts = self._sentencepiece().detokenize(prepend_token(ids, self._anchor))
         has_space = ids.with_values(tf.gather(self._has_space, ids.values))
         drop = tf.cast(tf.reduce_any(has_space[:, :1], axis=1), tf.int32)
         drop += len(self.pieces[self._anchor].encode())

@@ -47,7 +47,7 @@ class _Changes(NamedTuple):
     after_splits: np.ndarray
 
 
-def unknown_edges(model: SentencePieceProto) -> np.ndarray:
+def unknown_ranges(model: SentencePieceProto) -> np.ndarray:
     """Returns ranges of characters that always become `<unk>`.
 
     A character that a normalization rule replaces is included if its replacement always
@@ -100,12 +100,12 @@ def _nameless(pieces: Sequence[str]) -> np.ndarray:
     return nameless
 
 
-def shortened(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
+def shorten_unknown_runs(texts: tf.Tensor, edges: np.ndarray) -> tf.Tensor:
     """Removes the middle of long runs of unknown characters, without changing tokens.
 
     Args:
         texts: string (N,), UTF-8.
-        edges: See `unknown_edges`.
+        edges: See `unknown_ranges`.
     """
     if not len(edges):
         return texts

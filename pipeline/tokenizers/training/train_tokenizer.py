@@ -41,7 +41,7 @@ class WordSplitter(Protocol):
         ...
 
 
-def brought_along(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
+def fingerprint_pretrained(config: TokenizerConfig) -> tuple[str, "SpecialIds"] | None:
     """Returns the sha256 of a pretrained tokenizer's files, and its special ids.
 
     Raises:

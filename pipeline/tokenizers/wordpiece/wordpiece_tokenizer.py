@@ -24,7 +24,7 @@ from transbeam.pipeline.tokenizers.base.interface import (
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     flatten_rows,
     joined,
-    with_piece_before,
+    prepend_token,
 )
 from transbeam.pipeline.tokenizers.base.vocabulary import (
     CONTINUATION,
@@ -161,7 +161,7 @@ class WordPieceTokenizer(AddedTokenTokenizer):
         return [
             TokenOffsets(
                 ids,
-                of_word_pieces(text, [self.pieces[i] for i in ids], UNKNOWN, alone),
+                wordpiece_offsets(text, [self.pieces[i] for i in ids], UNKNOWN, alone),
             )
             for text, ids in zip(texts, rows, strict=True)
         ]
@@ -191,7 +191,7 @@ class WordPieceTokenizer(AddedTokenTokenizer):
         unique, index = tf.unique(chunks.values)
         is_mask = tf.equal(unique, MASK)
         others = self._look_up(self._words(tf.where(is_mask, "", unique)))
-        return _spread(with_piece_before(others, self.mask_id, is_mask), index, chunks)
+        return _spread(prepend_token(others, self.mask_id, is_mask), index, chunks)
 
     @tf.function(input_signature=[TEXTS], autograph=False)
     def _split_into_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -226,7 +226,7 @@ def _spread(
     return flatten_rows(chunks.with_values(tf.gather(unique_rows, index)))
 
 
-def of_word_pieces(
+def wordpiece_offsets(
     text: str,
     pieces: Sequence[str],
     unknown: str,
@@ -245,7 +245,7 @@ def of_word_pieces(
 
     Example:
     >>> alone = {"U": "u", "n": "n", "ï": "i", "!": " ! "}
-    >>> of_word_pieces("Unï!", ["un", "##i", "!"], "[UNK]", alone)
+    >>> wordpiece_offsets("Unï!", ["un", "##i", "!"], "[UNK]", alone)
     [(0, 2), (2, 3), (3, 4)]
     """
     parts = [normalized[character] for character in text]

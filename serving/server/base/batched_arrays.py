@@ -71,7 +71,7 @@ def in_rows(outputs: Arrays, rows: int) -> bool:
     return all(values.ndim and len(values) == rows for values in outputs.values())
 
 
-def cut(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
+def split_batch(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
     """Splits the outputs of a batch into those of its requests; drops padding rows.
 
     Args:

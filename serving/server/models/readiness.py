@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
 from transbeam.serving.base.golden_requests import FILE as GOLDEN
-from transbeam.serving.base.golden_requests import Golden, read_golden
+from transbeam.serving.base.golden_requests import GoldenRequest, read_golden
 from transbeam.serving.server.base.batched_arrays import Arrays
 from transbeam.serving.server.base.status import StatusError, invalid
 from transbeam.serving.server.inference.multi_inference import (
@@ -73,7 +73,7 @@ def warm_up(
 
 def check_answers(
     folder: Path, signatures: Mapping[str, ServableSignature], run: Run
-) -> list[Golden]:
+) -> list[GoldenRequest]:
     """Runs the golden requests of a SavedModel and compares outputs.
 
     Args:

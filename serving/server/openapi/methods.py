@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from transbeam.serving.base.golden_requests import Golden
+from transbeam.serving.base.golden_requests import GoldenRequest
 from transbeam.serving.server.inference import classify_regress
 from transbeam.serving.server.inference.signature import DEFAULT, ServableSignature
 from transbeam.serving.server.openapi import predict_schemas
-from transbeam.serving.server.openapi.tensor_schemas import Schema, named, nested
+from transbeam.serving.server.openapi.tensor_schemas import (
+    Schema,
+    nested,
+    object_schema,
+)
 from transbeam.serving.server.protocol.generation_inputs import STOP
 from transbeam.serving.server.protocol.json_tensors import to_json
 from transbeam.serving.server.streaming.stream_requests import (
@@ -74,7 +78,7 @@ class Method:
 
 
 def describe_methods(
-    signatures: Mapping[str, ServableSignature], known: Sequence[Golden]
+    signatures: Mapping[str, ServableSignature], known: Sequence[GoldenRequest]
 ) -> Iterator[Method]:
     """Yields the API methods that a version supports.
 
@@ -105,7 +109,9 @@ def describe_methods(
         ]
         if names:
             yield Method(
-                path_name, _of_examples(names), named({"results": _RESULTS[method]})
+                path_name,
+                _of_examples(names),
+                object_schema({"results": _RESULTS[method]}),
             )
     if streams:
         yield Method(
@@ -152,7 +158,7 @@ def _stream_request(begin: ServableSignature) -> Schema:
 
 
 def _examples(
-    predicted: Mapping[str, ServableSignature], known: Sequence[Golden]
+    predicted: Mapping[str, ServableSignature], known: Sequence[GoldenRequest]
 ) -> dict[str, Any]:
     """Returns an example request for each signature that has a golden request."""
     found: dict[str, Any] = {}

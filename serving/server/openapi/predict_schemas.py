@@ -17,8 +17,8 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     TEXT,
     Schema,
     Shape,
-    named,
     nested,
+    object_schema,
     request_value,
     response_value,
 )
@@ -98,7 +98,7 @@ def _request_schema(signature: ServableSignature, key: str, values: Schema) -> S
 
 
 def _response_schema(signature: ServableSignature, key: str, values: Schema) -> Schema:
-    return {"title": f"{signature.name}: {key}", **named({key: values})}
+    return {"title": f"{signature.name}: {key}", **object_schema({key: values})}
 
 
 def _rows(inputs: Tensors, taken: InputSpec) -> Schema:
@@ -146,7 +146,7 @@ def _bare_or_named(
     parts: dict[str, Schema], taken: InputSpec, *, strict: bool
 ) -> Schema:
     """Returns the schema of all inputs; a single input may be given without a name."""
-    objects = named(parts, strict=strict)
+    objects = object_schema(parts, strict=strict)
     objects["required"] = [name for name in parts if name not in taken.defaults]
     if len(parts) > 1:
         return objects
@@ -155,4 +155,4 @@ def _bare_or_named(
 
 def _bare(parts: dict[str, Schema]) -> Schema:
     """Returns the schema of all outputs; a single output has no name."""
-    return named(parts) if len(parts) > 1 else next(iter(parts.values()))
+    return object_schema(parts) if len(parts) > 1 else next(iter(parts.values()))

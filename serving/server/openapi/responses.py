@@ -11,8 +11,8 @@ from transbeam.serving.server.openapi.tensor_schemas import (
     BASE64,
     TEXT,
     Schema,
-    named,
     nested,
+    object_schema,
 )
 
 Json = dict[str, Any]
@@ -31,21 +31,21 @@ _REFUSALS = {
     503: "The server stops, or the version was let go; ask again",
     504: "No answer came in time",
 }
-_STATUS = named(
+_STATUS = object_schema(
     {
         "error_code": {"enum": list(error_codes_pb2.Code.keys())},
         "error_message": {"type": "string"},
     }
 )
 SCHEMAS: dict[str, Schema] = {
-    "Error": named({"error": {"type": "string"}}),
+    "Error": object_schema({"error": {"type": "string"}}),
     "Base64": BASE64,
     "Text": TEXT,
     **EXAMPLES,
-    "Status": named(
+    "Status": object_schema(
         {
             "model_version_status": nested(
-                named(
+                object_schema(
                     {
                         "version": {"type": "string"},
                         "state": {"enum": [state.name for state in State]},
@@ -56,18 +56,18 @@ SCHEMAS: dict[str, Schema] = {
             )
         }
     ),
-    "Metadata": named(
+    "Metadata": object_schema(
         {
-            "model_spec": named(
+            "model_spec": object_schema(
                 {
                     "name": {"type": "string"},
                     "version": {"type": "string"},
                     "signature_name": {"type": "string"},
                 }
             ),
-            "metadata": named(
+            "metadata": object_schema(
                 {
-                    "signature_def": named(
+                    "signature_def": object_schema(
                         {
                             "signature_def": {
                                 "description": "TensorFlow's `SignatureDef`s by name",

@@ -89,7 +89,7 @@ def nested(value: Schema, shape: Shape) -> Schema:
     return value
 
 
-def named(schemas: dict[str, Schema], *, strict: bool = True) -> Schema:
+def object_schema(schemas: dict[str, Schema], *, strict: bool = True) -> Schema:
     """Returns the schema of an object with required members.
 
     Args:

@@ -23,7 +23,7 @@ _CLOSED = -1  # in place of a file descriptor
 _LENGTH, _CRC = struct.Struct("<Q"), struct.Struct("<I")
 
 
-def framed(record: bytes) -> bytes:
+def encode_tfrecord(record: bytes) -> bytes:
     """Encodes a TFRecord: the record's length and the record, each with a checksum."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
@@ -64,7 +64,7 @@ class RecordFiles:
             self._close_file()
         if self._file == _CLOSED:
             self._open()
-        left = memoryview(framed(record))
+        left = memoryview(encode_tfrecord(record))
         size = self._size + len(left)
         try:
             while left:

@@ -18,7 +18,7 @@ from transbeam.model.generation.decode_functions import DecodeFunctions
 from transbeam.model.generation.logits_processors import RowLogitsProcessor
 from transbeam.model.generation.request_batch import RequestBatch
 from transbeam.model.kernels.cache_update import updating_in_place
-from transbeam.pipeline.tokenizers.base.ragged_rows import chosen_in_rows
+from transbeam.pipeline.tokenizers.base.ragged_rows import select_in_rows
 from transbeam.serving.signatures.base.interface import Endpoint
 from transbeam.serving.signatures.generation.sampling_params import (
     SPECS,
@@ -137,7 +137,7 @@ class StreamingSignatures:
         first = (running.length - running.num_tokens)[:, None]
         new = (running.length - number)[:, None]
         parts = [
-            chosen_in_rows(running.token_ids, (columns >= low) & (columns < up))
+            select_in_rows(running.token_ids, (columns >= low) & (columns < up))
             for low, up in ((first, new), (new, running.length))
         ]
         ended, finished = running.ended(self.writer.stop_ids)

@@ -19,8 +19,8 @@ from transbeam.model.generation.token_buffer import TokenBuffer
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
     concatenate_ragged,
-    first_in_rows,
     split_rows,
+    strip_padding,
 )
 from transbeam.serving.signatures.generation.beam_params import BeamParams
 from transbeam.serving.signatures.generation.sampling_params import SamplingParams
@@ -197,7 +197,7 @@ class TextGenerator:
             start = history.prompt_length + first
             new = history.token_ids[:, start : history.length]
             lengths = tf.fill(tf.shape(new)[:1], history.length - start)
-            text = self.text(prompts.tokens, first_in_rows(new, lengths))
+            text = self.text(prompts.tokens, strip_padding(new, lengths))
             place = stops.find(text, self._before_last(text, new[:, -1]))
             return place < tf.strings.length(text)
 
@@ -242,7 +242,7 @@ class TextGenerator:
         finished: tf.Tensor,
         stops: StopStrings | None,
     ) -> GeneratedTexts:
-        text = self.text(prompts.tokens, first_in_rows(ids, lengths))
+        text = self.text(prompts.tokens, strip_padding(ids, lengths))
         if stops is not None:
             last = tf.gather(ids, tf.maximum(lengths - 1, 0), axis=1, batch_dims=1)
             place = stops.find(text, self._before_last(text, last))

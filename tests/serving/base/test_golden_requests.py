@@ -12,11 +12,11 @@ from grpc import StatusCode
 from tests.serving.untrained import write_signatures
 from transbeam.serving.base.golden_requests import (
     FILE,
-    Golden,
+    GoldenRequest,
     read_golden,
     write_golden,
 )
-from transbeam.serving.export.stored_requests import SAMPLES, golden_questions
+from transbeam.serving.export.stored_requests import SAMPLES, make_golden_requests
 from transbeam.serving.server.base.status import StatusError
 from transbeam.serving.server.models.batching.batch_queue import BatchingParameters
 from transbeam.serving.server.models.loaded_version import Loaded
@@ -32,7 +32,7 @@ def questioned(trained, tmp_path_factory):
     """A version folder of the signatures that it brings questions for."""
     folder = tmp_path_factory.mktemp("golden") / "1"
     write_signatures(trained, folder, "tokenize", "serving_default")
-    write_golden(folder, list(golden_questions(make_signature_task(trained))))
+    write_golden(folder, list(make_golden_requests(make_signature_task(trained))))
     return folder
 
 
@@ -103,7 +103,7 @@ def test_weights_of_another_model(version):
     ],
 )
 def test_questions_that_are_none(version, signature, inputs, outputs, said):
-    write_golden(version, [Golden(signature, inputs, outputs)])
+    write_golden(version, [GoldenRequest(signature, inputs, outputs)])
     with pytest.raises(StatusError, match=said):
         load(version)
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_cut_off(version):
     ],
 )
 def test_what_is_rounding_and_what_is_not(expected, found, said):
-    golden = Golden("s", {}, {"y": np.array(expected)})
+    golden = GoldenRequest("s", {}, {"y": np.array(expected)})
     wrong = golden.difference({"y": np.array(found), "more": np.zeros(3)})
     if said is None:
         assert wrong is None
@@ -144,5 +144,5 @@ def test_what_is_rounding_and_what_is_not(expected, found, said):
 @pytest.mark.parametrize(("off", "is_rounding"), [(0.09, True), (0.2, False)])
 def test_half_precision_is_known_less_exactly(off, is_rounding):
     expected = np.array([0.0], tf.bfloat16.as_numpy_dtype)
-    golden = Golden("s", {}, {"y": expected})
+    golden = GoldenRequest("s", {}, {"y": expected})
     assert (golden.difference({"y": np.array([off])}) is None) == is_rounding

@@ -11,7 +11,7 @@ from tests.serving.untrained import write_signatures
 from transbeam.serving.base.golden_requests import read_golden
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.serving.export.export_dtype import in_dtype, with_tolerance
-from transbeam.serving.export.stored_requests import golden_questions
+from transbeam.serving.export.stored_requests import make_golden_requests
 from transbeam.serving.export_stage import export
 from transbeam.serving.parity.export_parity import require_passed
 from transbeam.serving.parity.masked import MaskedParityChecker
@@ -84,7 +84,7 @@ def test_what_is_written_is_half_as_large_and_passes_only_a_wider_gate(
     weights = "variables/variables.data-00000-of-00001"
     half = (tmp_path / "1" / weights).stat().st_size
     assert half < 0.55 * (exported.saved_model / weights).stat().st_size
-    (_, numbers) = golden_questions(make_signature_task(rounded), "bfloat16")
+    (_, numbers) = make_golden_requests(make_signature_task(rounded), "bfloat16")
     assert numbers.outputs["scores"].dtype == "bfloat16"
 
 

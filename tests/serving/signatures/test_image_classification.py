@@ -30,7 +30,7 @@ from transbeam.serving.client.interface import ServerError
 from transbeam.serving.client.saved_model_client import LocalClient
 from transbeam.serving.export.saved_model_writer import list_ops
 from transbeam.serving.export.stored_requests import (
-    golden_questions,
+    make_golden_requests,
     sample_images,
     write_warm_up,
 )
@@ -91,7 +91,7 @@ def version(scene):
     names = ("serving_default", "pixels", "classify", "classify_pixels")
     write_signatures(scene.trained, folder, *names)
     write_warm_up(folder, task)
-    write_golden(folder, list(golden_questions(task)))
+    write_golden(folder, list(make_golden_requests(task)))
     return folder
 
 

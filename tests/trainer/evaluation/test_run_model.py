@@ -18,7 +18,7 @@ from transbeam.configs.cli.arguments import Invocation
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.yaml_config import load_run
 from transbeam.model.build import build_model
-from transbeam.model.weights.safetensors_store import begin_with
+from transbeam.model.weights.safetensors_store import load_initial_weights
 from transbeam.pipeline.stage import data
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import load_tokenizer
@@ -70,7 +70,7 @@ def unpacked(run: Invocation) -> tuple[keras.Model, Tokenizer]:
     tokenizer = load_tokenizer(folder / "tokenizer")
     config, pieces = run.config, tokenizer.vocabulary_size
     model = build_model(config.model, config.objective, pieces, segments=False)
-    assert begin_with(model, folder / "weights.safetensors") == []
+    assert load_initial_weights(model, folder / "weights.safetensors") == []
     return model, tokenizer
 
 

@@ -17,7 +17,7 @@ from transbeam.configs.base.errors import ArtifactError
 from transbeam.configs.loader.yaml_config import load_run, parse_run
 from transbeam.model.build import build_model
 from transbeam.model.weights.assign import variables_by_path
-from transbeam.model.weights.safetensors_store import begin_with
+from transbeam.model.weights.safetensors_store import load_initial_weights
 from transbeam.pipeline.tokenizers.files.tokenizer_folder import read_tokenizer
 from transbeam.serving.base.trained_run import load_trained
 from transbeam.trainer.importing.import_command import next_step
@@ -35,7 +35,7 @@ def initial(run_folder: Path, config=None) -> dict[str, np.ndarray]:
     """The initial weights of a training."""
     config = config or load_run(run_folder / "run.yaml", with_model=True)
     model = build_model(config.model, config.objective, len(PIECES))
-    begin_with(model, run_folder / "imported/weights.safetensors")
+    load_initial_weights(model, run_folder / "imported/weights.safetensors")
     return {path: weight.numpy() for path, weight in variables_by_path(model).items()}
 
 
@@ -159,7 +159,9 @@ def test_other_families_have_a_configuration_and_weights(name, command, tmp_path
     config = load_run(tmp_path / "run/run.yaml", with_model=True)
     assert config.model.hidden_dim == 8
     model = build_model(config.model, config.objective, 11)
-    assert begin_with(model, tmp_path / "run/imported/weights.safetensors") == []
+    assert (
+        load_initial_weights(model, tmp_path / "run/imported/weights.safetensors") == []
+    )
 
 
 def test_tokens_that_the_weights_do_not_have(checkpoint, command, tmp_path):
@@ -486,8 +488,8 @@ def test_beginning_with_another_models_weights(checkpoint, command, tmp_path):
     config = load_run(tmp_path / "run/run.yaml", ["model.hidden_dim=6"])
     model = build_model(config.model, config.objective, len(PIECES))
     with pytest.raises(ArtifactError, match=r"head_dense/kernel: \(8, 8\), expected"):
-        begin_with(model, file)
+        load_initial_weights(model, file)
     with pytest.raises(ArtifactError, match="is not of ours"):
-        begin_with(model, tmp_path / "published model/model.safetensors")
+        load_initial_weights(model, tmp_path / "published model/model.safetensors")
     with pytest.raises(ArtifactError, match="cannot be read"):
-        begin_with(model, tmp_path / "nowhere.safetensors")
+        load_initial_weights(model, tmp_path / "nowhere.safetensors")

@@ -111,7 +111,7 @@ class BatchTask:
     since: float = field(default_factory=time.monotonic)
 
 
-class Waiting:
+class TaskQueues:
     """Queues of tasks, from which worker threads take batches.
 
     Args:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from grpc import StatusCode
 
-from transbeam.serving.server.base.batched_arrays import Arrays, cut, in_rows
+from transbeam.serving.server.base.batched_arrays import Arrays, in_rows, split_batch
 from transbeam.serving.server.models.batching.batch_queue import (
     BatchingParameters,
     BatchKey,
@@ -125,7 +125,7 @@ class Runner:
         filled = next((size for size in sizes if size >= total), total)
         outputs = run(_put_together(tasks, filled - total))
         if in_rows(outputs, filled):
-            return cut(outputs, rows)
+            return split_batch(outputs, rows)
         if len(tasks) > 1:
             raise ValueError("outputs that are not in rows are nobody's")
         # A single task may have outputs without a batch axis, but padding would change

@@ -30,7 +30,7 @@ from transbeam.serving.server.models.batching.batch_queue import (
     BatchingParameters,
     BatchTask,
     ObserveTimes,
-    Waiting,
+    TaskQueues,
     ignore_times,
 )
 from transbeam.serving.server.models.batching.batch_runner import Run, Runner, Timing
@@ -61,7 +61,7 @@ class Batcher:
         observe: Callable[[Timing], None] = lambda timing: None,
     ):
         self._parameters = parameters
-        self._waiting = Waiting(parameters)
+        self._waiting = TaskQueues(parameters)
         self._runner = Runner(run, parameters, observe)
         self._threads = [
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
@@ -120,7 +120,7 @@ class Batcher:
             inputs: Inputs of any shape.
             deadline: See `submit`.
             observe_times: See `submit`.
-            admitted: See `Waiting.put`.
+            admitted: See `TaskQueues.put`.
         """
         deadline = deadline or Deadline.never()
         task = BatchTask(

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transbeam.pipeline.tokenizers.base.ragged_rows import (
-    chosen_in_rows,
+    append_token,
     concatenate_ragged,
     filter_rows,
-    first_in_rows,
     flatten_rows,
     is_before,
     joined,
     positions_in_rows,
+    prepend_token,
     row_of_each,
+    select_in_rows,
     split_rows,
-    with_piece_before,
-    with_piece_behind,
+    strip_padding,
 )
 
 IDS = st.integers(0, 5)
@@ -57,18 +57,18 @@ def test_what_is_kept_of_rows(rows):
 def test_what_is_chosen_in_rows_of_one_length(rows):
     values = tf.constant(rows)
     chosen = tf.ragged.boolean_mask(values, values > 2)
-    assert chosen_in_rows(values, values > 2).to_list() == chosen.to_list()
+    assert select_in_rows(values, values > 2).to_list() == chosen.to_list()
     lengths = values[:, 0] - 1  # from one less than nothing to one more than all
     first = tf.RaggedTensor.from_tensor(values, lengths=lengths)
-    assert first_in_rows(values, lengths).to_list() == first.to_list()
+    assert strip_padding(values, lengths).to_list() == first.to_list()
 
 
 @given(ROWS)
 def test_pieces_at_both_ends(rows):
     tokens, empty = ragged(rows), tf.constant([not row for row in rows], tf.bool)
-    assert with_piece_before(tokens, 9).to_list() == [[9, *row] for row in rows]
-    assert with_piece_behind(tokens, 9).to_list() == [[*row, 9] for row in rows]
-    where_empty = with_piece_before(tokens, 9, empty)
+    assert prepend_token(tokens, 9).to_list() == [[9, *row] for row in rows]
+    assert append_token(tokens, 9).to_list() == [[*row, 9] for row in rows]
+    where_empty = prepend_token(tokens, 9, empty)
     assert where_empty.to_list() == [row or [9] for row in rows]
 
 

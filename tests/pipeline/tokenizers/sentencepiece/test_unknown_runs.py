@@ -19,14 +19,14 @@ from transbeam.pipeline.tokenizers.sentencepiece.sentencepiece_tokenizer import 
 )
 from transbeam.pipeline.tokenizers.sentencepiece.unknown_runs import (
     _changes,
-    shortened,
-    unknown_edges,
+    shorten_unknown_runs,
+    unknown_ranges,
 )
 
 
 @cache
 def edges_of(name):
-    return unknown_edges(SentencePieceModel(proto=train(**OPTIONS[name])))
+    return unknown_ranges(SentencePieceModel(proto=train(**OPTIONS[name])))
 
 
 @cache
@@ -115,14 +115,19 @@ def test_the_middle_of_a_run_goes():
     edges = edges_of("unigram")
     ends = "😀" * 127 + "a" + "😀" * 129
     texts = ["a" + "\u4e00" * 12_000 + "b", "", "a" * 5000, ends]
-    found = [text.decode() for text in shortened(tf.constant(texts), edges).numpy()]
+    found = [
+        text.decode()
+        for text in shorten_unknown_runs(tf.constant(texts), edges).numpy()
+    ]
     shorter = "😀" * 127 + "a" + "😀" * 128
     assert found == ["a" + "\u4e00" * 128 + "b", "", "a" * 5000, shorter]
 
 
 def test_short_texts_are_left_alone():
     texts = tf.constant(["\u4e00" * 1000, "a"])
-    np.testing.assert_array_equal(shortened(texts, edges_of("unigram")), texts)
+    np.testing.assert_array_equal(
+        shorten_unknown_runs(texts, edges_of("unigram")), texts
+    )
 
 
 def test_the_rules_are_read_from_the_model():

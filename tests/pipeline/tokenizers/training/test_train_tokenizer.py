@@ -21,7 +21,7 @@ from transbeam.pipeline.tokenizers.files.tokenizer_folder import (
     save_tokenizer,
 )
 from transbeam.pipeline.tokenizers.training.train_tokenizer import (
-    brought_along,
+    fingerprint_pretrained,
     learn_model,
     make_tokenizer,
     word_splitter,
@@ -47,7 +47,7 @@ def counted(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_what_is_learned_works_as_a_tokenizer(tmp_path, name):
     config = CONFIGS[name]
-    assert brought_along(config) is None
+    assert fingerprint_pretrained(config) is None
     make_tokenizer(tmp_path, counted(name), config)
     tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocabulary_size == config.vocabulary_size
@@ -107,17 +107,17 @@ def test_normalisation_is_kept_in_the_folder(tmp_path):
 def test_a_pretrained_tokenizer_becomes_a_folder_of_ours(tmp_path, monkeypatch):
     (tmp_path / "spiece.model").write_bytes(train())
     config = PretrainedConfig(path=str(tmp_path / "spiece.model"), num_sentinels=5)
-    fingerprint = brought_along(config)
+    fingerprint = fingerprint_pretrained(config)
     make_tokenizer(tmp_path / "tokenizer", Counter(), config)
     artifact = read_tokenizer(tmp_path / "tokenizer")
     assert artifact.model.proto == train()
     assert len(artifact.special.sentinels) == 5
     (tmp_path / "spiece.model").write_bytes(train(model_type="bpe"))
-    changed = brought_along(config)
+    changed = fingerprint_pretrained(config)
     assert changed != fingerprint
     monkeypatch.setenv("HOME", str(tmp_path))
     at_home = replace(config, path="~/spiece.model")
-    assert brought_along(at_home) == changed
+    assert fingerprint_pretrained(at_home) == changed
     make_tokenizer(tmp_path / "home", Counter(), at_home)
     # Ours can be brought along too.
     again = PretrainedConfig(path=str(tmp_path / "tokenizer"))
@@ -132,10 +132,10 @@ def test_a_pretrained_tokenizer_that_is_not_there(tmp_path):
     assert not (tmp_path / "tokenizer").exists()
     # The data stage asks this before it reads the corpus.
     with pytest.raises(ArtifactError, match="nowhere: no such file or folder"):
-        brought_along(config)
+        fingerprint_pretrained(config)
     (tmp_path / "nowhere").mkdir()
     with pytest.raises(ArtifactError, match="nowhere: contains no tokenizer"):
-        brought_along(config)
+        fingerprint_pretrained(config)
     with pytest.raises(ConfigError, match="path: is empty"):
         PretrainedConfig(path="")
 

@@ -14,7 +14,7 @@ from tests.serving.server.openapi import site_sample
 from tests.serving.server.sample_models.counting_model import save_counting
 from tests.serving.server.sample_models.half_plus_two_model import save_half_plus
 from tests.serving.server.test_fault_tolerance import until
-from transbeam.serving.base.golden_requests import Golden, write_golden
+from transbeam.serving.base.golden_requests import GoldenRequest, write_golden
 from transbeam.serving.server.configuration.settings import ServerSettings
 from transbeam.serving.server.models.catalog import ModelSettings
 from transbeam.serving.server.models.versions import Policy
@@ -241,10 +241,10 @@ def test_known_questions_are_the_examples(tmp_path):
     write_golden(
         version,
         [
-            Golden("", {"x": np.float32([1])}, {"y": np.float32([2.5])}),
-            Golden("two", two, {"y": np.float32([9, -4])}),
-            Golden("rows", texts, {"length": np.int32([2, 1])}),
-            Golden("total", total, {"total": np.float32(3)}),
+            GoldenRequest("", {"x": np.float32([1])}, {"y": np.float32([2.5])}),
+            GoldenRequest("two", two, {"y": np.float32([9, -4])}),
+            GoldenRequest("rows", texts, {"length": np.int32([2, 1])}),
+            GoldenRequest("total", total, {"total": np.float32(3)}),
         ],
     )
     with running(settings_for(tmp_path / NAME)) as client:

@@ -13,7 +13,10 @@ import pytest
 import tensorflow as tf
 
 from transbeam.serving.server.request_logging import tfrecord_files as files
-from transbeam.serving.server.request_logging.tfrecord_files import RecordFiles, framed
+from transbeam.serving.server.request_logging.tfrecord_files import (
+    RecordFiles,
+    encode_tfrecord,
+)
 
 NAME = r"demo-\d{8}T\d{6}\.\d{6}Z-[\w.-]+-%d\.tfrecord"
 
@@ -50,7 +53,7 @@ def test_a_record_is_framed_as_tensorflow_does(tmp_path, record):
     file = tmp_path / "file"
     with tf.io.TFRecordWriter(str(file)) as writer:
         writer.write(record)
-    assert framed(record) == file.read_bytes()
+    assert encode_tfrecord(record) == file.read_bytes()
 
 
 def test_a_file_has_its_name_when_nothing_more_comes(logs):
