@@ -26,8 +26,9 @@ class LoadStage:
         answers_per_second: Successful responses per second.
         milliseconds: Latency percentiles of successful requests, measured from the time
             at which each request was due; None if no request succeeded.
-        rows_per_batch: Mean rows per batch; this and the following values are from the
-            server's metrics, and None if it provides none.
+        rows_per_batch: Mean number of rows per batch. `rows_per_batch`, `queue_ms`,
+            `compute_ms` and `memory_mb` are from the server's metrics, and None if the
+            server provides none.
         queue_ms: Mean waiting time of the first request of a batch.
         compute_ms: Mean computation time of a batch.
         memory_mb: Before and after.
@@ -51,10 +52,10 @@ def summarize(
     before: ServerCounts | None = None,
     after: ServerCounts | None = None,
 ) -> LoadStage:
-    """Computes the statistics of a stage.
+    """Computes the statistics of a load test stage.
 
     Args:
-        load: The description of the load.
+        load: The description of the load, such as `8 clients` or `50.0/s`.
         samples: Its requests.
         seconds: Its duration.
         before: The server's metrics before the stage.

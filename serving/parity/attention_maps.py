@@ -22,13 +22,13 @@ _KINDS = {
 
 
 def attention_rows(form: str, ask: AskTexts, trained: TrainedRun) -> list[ParityCheck]:
-    """Compares attention weights; no checks without the signature `attention`.
+    """Compares attention weights; returns [] if there is no signature `attention`.
 
     Keras runs on each text separately, without padding, layer by layer.
 
     Args:
         form: As in `ParityCheck`.
-        ask: Calls the exported model.
+        ask: A function that calls a signature of the exported model.
         trained: The Keras model.
     """
     config = trained.config

@@ -56,7 +56,7 @@ class EmbeddingParityChecker:
 
     Args:
         trained: The Keras model.
-        texts: At least one; latency is measured on the first.
+        texts: At least one text; latency is measured on the first text.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -70,7 +70,7 @@ class EmbeddingParityChecker:
     def from_run(
         cls, trained: TrainedRun, run_folder: Path
     ) -> "EmbeddingParityChecker":
-        """Returns a checker on the texts of `labelled_texts`."""
+        """Returns a parity checker for the texts that `labelled_texts` returns."""
         return cls(trained, [text for text, *_ in labelled_texts(trained, run_folder)])
 
     @property

@@ -47,11 +47,11 @@ def check_parity(
         trained: The Keras model.
         checker: The parity checker.
         saved_model: The version folder of the SavedModel.
-        in_python: Calls the SavedModel of that folder, loaded in Python.
+        in_python: A function that calls the SavedModel, loaded in Python.
         tflite: The TFLite file of each variant, such as `dynamic_int8`.
 
     Returns:
-        One row for each format and check; see `require_passed`.
+        One `ParityCheck` for each runtime and compared quantity.
     """
     rows: list[ParityCheck] = []
     with _failing_as_row("SavedModel in Python", rows) as form:
@@ -99,7 +99,7 @@ def check_metric(
         tflite: The TFLite file of each variant, such as `dynamic_int8`.
 
     Returns:
-        A check for each file, and the score of each file, by variant.
+        A check for each file, and the scores of the files by variant.
     """
     rows: list[ParityCheck] = []
     found = {}
@@ -113,11 +113,12 @@ def check_metric(
 def require_passed(
     rows: Sequence[ParityCheck], config: RunConfig | None = None
 ) -> None:
-    """Fails the export if a check failed.
+    """Raises an error if a parity check failed.
 
     Args:
         rows: All checks.
-        config: The run's configuration, for further advice in the message.
+        config: The run's configuration; if given, the error message may contain further
+            advice.
 
     Raises:
         ArtifactError: A check failed; the message lists all failed checks.
@@ -136,7 +137,7 @@ def require_passed(
 
 
 def _instead(failed: Sequence[ParityCheck], config: RunConfig | None) -> str:
-    """Returns further advice for a failed export; empty if there is none."""
+    """Returns further advice for a failed export, or an empty string."""
     if config is None or isinstance(config.objective, ImageObjective):
         return ""
     in_4_bits = any("int4" in row.form for row in failed)

@@ -1,8 +1,9 @@
 """Parity of exported generative models with Keras.
 
-A generated token is correct if Keras has no more probable one at its position, given
-the tokens before it. So ties, which rounding may break either way, do not count as
-differences, and neither do the tokens generated after a tie.
+A generated token is correct if no other token is more probable in Keras at this
+position, given the preceding tokens. As a result, a choice between equally probable
+tokens, which may depend on rounding, does not count as a difference, and neither do the
+tokens generated after it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,8 +52,8 @@ class ExpectedGeneration:
     """The reference inputs of one text.
 
     Attributes:
-        texts: The text, or both texts.
-        ids: int32 (T,), the expected outputs of `tokenize`.
+        texts: The input texts, one for each input of the model.
+        ids: int32 (T,), the token ids that the signature `tokenize` should return.
         read: int32 (T',), the encoder's input.
         before: int32 (P,), the decoder's prompt.
     """
@@ -68,7 +69,7 @@ class GenerationParityChecker:
 
     Args:
         trained: The Keras model.
-        texts: Texts, or pairs; latency is measured on the first.
+        texts: Tuples of input texts; latency is measured on the first tuple.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
@@ -89,7 +90,7 @@ class GenerationParityChecker:
     def from_run(
         cls, trained: TrainedRun, run_folder: Path
     ) -> "GenerationParityChecker":
-        """Returns a checker on the texts of `written_texts`."""
+        """Returns a parity checker for the texts that `written_texts` returns."""
         return cls(trained, written_texts(trained, run_folder))
 
     @property
@@ -250,7 +251,7 @@ class GenerationParityChecker:
     def _logits_of(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> np.ndarray:
-        """Returns the logits (N, V) for a decoder row without its first `given` ids."""
+        """Returns Keras's logits (N, V) for a decoder row's ids from `given` on."""
         inputs = self._inputs(one, row[:-1], given)
         outputs: Any = self.trained.model(inputs, training=False)
         return np.asarray(outputs["logits"])[0, given - 1 :]
@@ -258,7 +259,7 @@ class GenerationParityChecker:
     def _inputs(
         self, one: ExpectedGeneration, row: np.ndarray, given: int
     ) -> dict[str, np.ndarray]:
-        """Returns Keras's inputs for a decoder row that begins with given tokens."""
+        """Returns Keras's inputs for a decoder row with `given` prompt tokens."""
         if self.goes_on:
             return alone("", row)
         return {**alone("encoder_", one.read), **alone("decoder_", row)}
@@ -274,7 +275,7 @@ class GenerationParityChecker:
         return self._known_scores[key]
 
     def _scored(self, one: ExpectedGeneration, target: str) -> tuple[np.ndarray, int]:
-        """Returns the token ids that `score` evaluates, and the number of given ids."""
+        """Returns ids for `score`, and the number of leading ids not to score."""
         config, end = self.trained.config, self.trained.tokenizer.special.end
         longest = config.model.max_sequence_length
         if self.goes_on:

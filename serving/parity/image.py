@@ -1,7 +1,7 @@
 """Compares exported image models with Keras.
 
-The data job decodes images with Pillow; a SavedModel decodes them in its graph. So the
-pixels must be equal, and then the outputs.
+The data job decodes images with Pillow; a SavedModel decodes them in its graph.
+Therefore the decoded pixels are compared as well as the model's outputs.
 """
 
 import io
@@ -32,8 +32,8 @@ class ImageParityChecker(PooledParityChecker):
 
     Args:
         trained: The Keras model.
-        images: Image files with their pixels as the data job decodes them, uint8 (S, S,
-            P); latency is measured on the first one.
+        images: Contents of image files with the pixels that the data job decodes from
+            them, uint8 (S, S, P); latency is measured on the first image.
     """
 
     def __init__(self, trained: TrainedRun, images: Sequence[tuple[bytes, np.ndarray]]):
@@ -44,7 +44,7 @@ class ImageParityChecker(PooledParityChecker):
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "ImageParityChecker":
-        """Returns a checker on the images of `parity_images`."""
+        """Returns a parity checker for the images that `parity_images` yields."""
         return cls(trained, list(parity_images(trained, run_folder)))
 
     def input_row(self, form: str, ask: AskTexts, given: Texts) -> ParityCheck:
@@ -62,13 +62,13 @@ def parity_images(
 
     Args:
         trained: Has the configuration.
-        run_folder: Contains the validation records; they may be missing.
+        run_folder: The run's folder; its validation records may be missing.
 
     Yields:
-        Image files with their pixels, uint8 (S, S, P).
+        The content of an image file and its pixels, uint8 (S, S, P).
 
     Raises:
-        DataError: An example is not an image.
+        DataError: An entry of `export.examples` is not an image.
     """
     objective = trained.config.objective
     assert isinstance(objective, ImageObjective)

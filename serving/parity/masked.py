@@ -38,9 +38,9 @@ class ExpectedFills:
         text: The text.
         token_ids: int32 (T,), `[CLS] … [SEP]`, with mask tokens.
         positions: int32 (M,), the positions of the masks.
-        log_probabilities: float64 (M, V), in nats.
+        log_probabilities: float64 (M, V), the log-probabilities at the masks, in nats.
         plain_ids: int32 (T',), the ids of the same text with `[MASK]` as ordinary text.
-        vector_ids: int32 (T'',), the ids for the embedding.
+        vector_ids: int32 (T'',), the ids from which the embedding is computed.
         embedding: float32 (D,), the embedding of the text with `vector_ids`.
     """
 
@@ -58,7 +58,8 @@ class MaskedParityChecker:
 
     Args:
         trained: The Keras model.
-        texts: At least one with a `[MASK]`; latency is measured on the first.
+        texts: Texts, at least one with a `[MASK]`; latency is measured on the first
+            text.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -69,7 +70,7 @@ class MaskedParityChecker:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "MaskedParityChecker":
-        """Returns a checker on the texts of `masked_texts`."""
+        """Returns a parity checker for the texts that `masked_texts` returns."""
         return cls(trained, masked_texts(trained, run_folder))
 
     @property
@@ -149,7 +150,7 @@ class _MaskedReader:
         )
 
     def _framed(self, tokens: tf.RaggedTensor) -> np.ndarray:
-        """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum."""
+        """Returns `[CLS] … [SEP]` of one text, cut to the model's maximum length."""
         content = tokens.numpy()[0][: self.room]
         return frame_texts(content, special=self.tokenizer.special)
 

@@ -27,7 +27,8 @@ class PooledExample:
     Attributes:
         given: Value of each input of `serving_default`: a text or the bytes of a file.
         inputs: Inputs of the model without padding, such as ids int32 (T,).
-        answer: float64, as `AnswerParity.read` returns it.
+        answer: float64, the scores that `AnswerParity.read` extracts from the Keras
+            model's outputs.
     """
 
     given: Mapping[str, Any]
@@ -41,7 +42,7 @@ class PooledParityChecker(ABC):
     Args:
         trained: The Keras model.
         inputs: The attributes `given` and `inputs` of each `PooledExample`; latency is
-            measured on the first.
+            measured on the first example.
     """
 
     def __init__(

@@ -39,8 +39,8 @@ class Served(NamedTuple):
 
     Attributes:
         asks: Functions that call a given signature on texts, by protocol.
-        streams: Functions with the outputs of `generate`, by protocol, that send one
-            streaming request per text; empty if the server or the model does not
+        streams: Functions by protocol that send one streaming request per text and
+            return the outputs of `generate`; empty if the server or the model does not
             support streaming.
     """
 
@@ -85,7 +85,7 @@ def stock_server(saved_model: Path) -> Iterator[Served]:
             folder.
 
     Yields:
-        Functions that call the model; none if there is no binary of TF Serving.
+        Functions that call the model; an empty `Served` if `STOCK_SERVER` is not set.
 
     Raises:
         ArtifactError: The server exits, or does not become ready.
@@ -159,7 +159,7 @@ def _streamed(client: RemoteClient) -> AskTexts:
 def _written(
     client: RemoteClient, params: dict[str, Any]
 ) -> tuple[list[int], FinalEvent]:
-    """Returns the token ids of a streamed text, and its concatenated parts."""
+    """Returns the token ids of a streamed text, and a `FinalEvent` with the text."""
     *parts, whole = client.stream({**params, "stop": []})
     streamed = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, FinalEvent):

@@ -36,7 +36,7 @@ class SpanCorruptionParityChecker(GenerationParityChecker):
         return [pieces[token].encode() for token in sentinels]
 
     def _fills(self, one: ExpectedGeneration, new: np.ndarray) -> list[bytes]:
-        """Returns the text that follows each sentinel in an output, token by token."""
+        """Returns the generated text for each sentinel of the input text."""
         said: dict[int, list[int]] = {}
         ignored: list[int] = []
         tokens = ignored

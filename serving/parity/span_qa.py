@@ -43,7 +43,7 @@ class ParityWindow:
     end: np.ndarray
 
     def best(self, longest: int) -> float:
-        """Returns the score of the best answer; minus infinity if there is none."""
+        """Returns the highest answer score; minus infinity if there is no answer."""
         positions = np.arange(len(self.start))
         inside = (positions >= self.begin) & (positions < len(positions) - 1)
         _, _, score = best_spans(
@@ -77,7 +77,7 @@ class SpanQAParityChecker:
 
     Args:
         trained: The Keras model.
-        texts: Contexts with their questions; latency is measured on the first.
+        texts: Contexts with their questions; latency is measured on the first pair.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
@@ -91,7 +91,7 @@ class SpanQAParityChecker:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "SpanQAParityChecker":
-        """Returns a checker on `labelled_texts`, each text cut to a few windows."""
+        """Returns a checker for `labelled_texts`, truncated to a few windows each."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         pairs = labelled_texts(trained, run_folder)
         return cls(trained, [tuple(text[:most] for text in pair) for pair in pairs])

@@ -19,7 +19,7 @@ class TextParityChecker(PooledParityChecker):
 
     Args:
         trained: The Keras model.
-        texts: Texts, or pairs of them; latency is measured on the first.
+        texts: Texts or pairs of texts; latency is measured on the first input.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[tuple[str, ...]]):
@@ -34,7 +34,7 @@ class TextParityChecker(PooledParityChecker):
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "TextParityChecker":
-        """Returns a checker on the texts of `labelled_texts`."""
+        """Returns a parity checker for the texts that `labelled_texts` returns."""
         return cls(trained, labelled_texts(trained, run_folder))
 
     def input_row(self, form: str, ask: AskTexts, given: Texts) -> ParityCheck:
@@ -43,7 +43,7 @@ class TextParityChecker(PooledParityChecker):
 
 
 def _read(trained: TrainedRun, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Computes the model's inputs for a text or a pair, token by token."""
+    """Computes the model's inputs for a text or a pair of texts, in Python."""
     room = trained.config.model.max_sequence_length - 1 - len(texts)
     parts = trained.tokenizer.tokenize(texts).to_list()
     while sum(map(len, parts)) > room:

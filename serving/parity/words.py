@@ -41,7 +41,8 @@ class ExpectedWords:
         pieces: int32 (T,), the tokens of all words.
         rows: The rows of token ids with special tokens, int32 (T',) each.
         positions: For each row, the positions at which its words begin.
-        answer: float64 (W, ...), as `AnswerParity.read` returns it.
+        answer: float64 (W, ...), the scores of the words, which `AnswerParity.read`
+            extracts from the Keras model's outputs.
     """
 
     text: str
@@ -57,7 +58,7 @@ class WordsParityChecker:
 
     Args:
         trained: The Keras model.
-        texts: The texts; latency is measured on the first.
+        texts: The input texts; latency is measured on the first text.
     """
 
     def __init__(self, trained: TrainedRun, texts: Sequence[str]):
@@ -72,7 +73,7 @@ class WordsParityChecker:
 
     @classmethod
     def from_run(cls, trained: TrainedRun, run_folder: Path) -> "WordsParityChecker":
-        """Returns a checker on `labelled_texts`, each cut to a few rows of tokens."""
+        """Returns a checker for `labelled_texts`, truncated to a few rows each."""
         most = _CHARACTERS_PER_TOKEN * trained.config.model.max_sequence_length
         return cls(
             trained, [text[:most] for (text,) in labelled_texts(trained, run_folder)]
@@ -123,7 +124,7 @@ class WordsParityChecker:
         return self._phone_answer(model, self.expected[0])
 
     def _reference(self, expected: Sequence[ExpectedWords]) -> np.ndarray:
-        """Keras's answers for the words of some texts."""
+        """Returns Keras's scores for all words of the given texts."""
         none = self.expected[0].answer[:0]
         return np.concatenate([none, *(one.answer for one in expected)])
 
@@ -172,7 +173,7 @@ class _WordReader:
         return found[: self.longest] or ([] if unknown is None else [unknown])
 
     def _rows(self, pieces: list[list[int]]) -> list[tuple[np.ndarray, list[int]]]:
-        """Returns rows of ids, and the positions of each row's word beginnings."""
+        """Returns rows of token ids, each with the positions of word beginnings."""
         step = self.room - self.longest + 1
         if sum(map(len, pieces)) <= self.room:
             step = self.room

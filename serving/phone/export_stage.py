@@ -64,9 +64,9 @@ README = "README.md"
 def export_for_phones(invocation: Invocation) -> dict[str, Any]:
     """Makes the phone export of a run's trained model, unless it is up to date.
 
-    Every file is compared with Keras, in each runtime configuration of phones, and by
-    its task-metric loss. If a difference or loss exceeds `export.tolerance`, nothing is
-    published.
+    Every file is compared with Keras in each runtime configuration of phones, and its
+    task-metric loss is measured. If a difference or loss exceeds `export.tolerance`,
+    nothing is published.
 
     Returns:
         The stage's result: `path`, `tflite` (path, bytes and the median milliseconds
@@ -137,7 +137,7 @@ def _write_optional_files(
     building: Path,
     rounded: RoundedWeights,
 ) -> list[ParityCheck]:
-    """Writes the optional files; returns their parity checks."""
+    """Writes text-input and MediaPipe files if configured; returns their checks."""
     run_folder, console = invocation.run_folder, invocation.console
     export, rows = trained.config.export, []
     if export.tflite_text:

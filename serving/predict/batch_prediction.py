@@ -26,7 +26,7 @@ def read_texts(file: Path) -> list[Pair]:
             line, with `text` and optionally `second_text`, or with `image`.
 
     Raises:
-        DataError: The file cannot be read, or a line does not have this form.
+        DataError: The file cannot be read, or a line does not have the expected format.
     """
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -44,10 +44,10 @@ def read_texts(file: Path) -> list[Pair]:
 def answer_file(
     client: Client, texts: Sequence[Pair], output: Path, console: Console
 ) -> int:
-    """Predicts all texts in parallel requests and writes one prediction per line.
+    """Runs all texts in parallel requests and writes one prediction per line.
 
     Args:
-        client: Called by several threads.
+        client: The client, whose methods are called by several threads.
         texts: The inputs.
         output: The `.jsonl` file; written when all predictions are complete.
         console: Shows the progress.

@@ -235,7 +235,7 @@ def answer(
     second_texts: Sequence[str],
     console: Console,
 ) -> list[dict[str, Any]]:
-    """Predicts and prints; see `transbeam.serving.predict.prediction`."""
+    """Computes and prints predictions; see `transbeam.serving.predict.prediction`."""
     from transbeam.serving.predict.prediction import describe, predict
 
     predictions = predict(client, texts, second_texts)

@@ -1,7 +1,7 @@
-"""Predictions of an exported model for texts or images, through its client interface.
+"""Predictions of an exported model for texts or images, through a client.
 
-The Keras model is not used here: the printed outputs are those that TF Serving would
-return. The kind of model is inferred from its signature.
+The Keras model is not used: the printed outputs are those that TF Serving would return.
+The kind of model is inferred from its signature.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,24 +33,24 @@ _DEFAULT = "serving_default"
 def predict(
     client: Client, texts: Sequence[str | Path], second_texts: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """Predicts texts, pairs of texts, or images.
+    """Computes predictions for texts, pairs of texts, or images.
 
     Args:
         client: A client of a server, or of a local SavedModel.
-        texts: The inputs; a masked language model needs a `[MASK]` in each. A `Path`,
-            or any string given to an image model, is the path of an image file.
+        texts: The inputs; for a masked language model each text needs a `[MASK]`. A
+            `Path`, or any string given to an image model, is the path of an image file.
         second_texts: The second texts, for a model that reads pairs.
 
     Returns:
-        For each text, `text`; `second_text` for a pair; the values of the matching
-        module of `transbeam.serving.predict.formatting`, or the `score` of a regression
-        model; and `truncated`, whether the input was cut. For images see
-        `predict_images`.
+        For each text, a dict with `text`; with `second_text` for a pair; with the
+        values of the matching module of `transbeam.serving.predict.formatting`, or the
+        `score` of a regression model; and with `truncated`, whether the input was cut.
+        For images see `predict_images`.
 
     Raises:
         ArtifactError: The model has no signature that this command supports.
         DataError: As `predict_images`.
-        ConfigError: There are no texts, or the model does not accept one of them.
+        ConfigError: There are no texts, or the model does not accept one of the texts.
         ServerError: A server is unreachable, or rejects the request.
     """
     _check_any(texts)
@@ -90,7 +90,8 @@ def predict_images(
         formatter: Reads the outputs.
 
     Returns:
-        For each file, `image` with its path, and the values of the formatter.
+        For each file, a dict with its path as `image`, and with the values that the
+        formatter returns.
 
     Raises:
         DataError: A file cannot be read, or the model cannot decode it.
@@ -120,7 +121,7 @@ def stream(
     second_texts: Sequence[str],
     listen: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """Generates texts one after another; passes each part to a callback at once.
+    """Generates texts in turn; calls a callback with each part as it is generated.
 
     Args:
         client: A client of a server started by `transbeam serve`.

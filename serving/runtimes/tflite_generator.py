@@ -27,7 +27,7 @@ class TFLiteGeneration(NamedTuple):
 
     Attributes:
         token_ids: int32 (N,), including the stop token that ended generation, if any.
-        logits: float32 (N, V), from which each token was chosen.
+        logits: float32 (N, V), the logits from which the tokens were chosen.
     """
 
     token_ids: np.ndarray
@@ -78,10 +78,11 @@ class PhoneWriter:
         """Generates tokens greedily.
 
         Args:
-            token_ids: The prompt; the decoder's first tokens in an encoder-decoder.
+            token_ids: The prompt; for an encoder-decoder, the first tokens of the
+                decoder.
             max_new_tokens: The maximum number of new tokens; fewer if the cache has
                 less room after the prompt.
-            source: The encoder's input, of an encoder-decoder.
+            source: The input of the encoder, for an encoder-decoder.
             stop_token_ids: Tokens that end generation.
 
         Raises:
@@ -165,7 +166,7 @@ class PhoneWriter:
         return answers
 
     def _encoded(self, source: Ids | None) -> dict[str, np.ndarray]:
-        """Returns the encoder's outputs and mask, which each call takes."""
+        """Returns the encoder's outputs and mask, the inputs of each decoder call."""
         if ENCODE not in self.model.signatures:
             if source is not None:
                 raise DataError(f"{self.where} has no encoder to read a source with")

@@ -47,7 +47,7 @@ _WRITTEN = ArgumentGroup(
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModelArguments(OptionalRunArguments):
-    """Arguments of `transbeam serve` on the models."""
+    """Arguments of `transbeam serve` that select the models."""
 
     config: Path | None = argument("CONFIG", CONFIG_HELP, default=None, group=_SERVED)
     model: Path | None = argument(
@@ -68,7 +68,7 @@ class ServedModelArguments(OptionalRunArguments):
 
 @dataclass(frozen=True, kw_only=True)
 class AddressArguments:
-    """Arguments of `transbeam serve` on its addresses and access."""
+    """Arguments of `transbeam serve` for addresses and access."""
 
     host: str = argument(
         "--host HOST",
@@ -124,7 +124,7 @@ class AddressArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchingArguments:
-    """Arguments of `transbeam serve` on batching."""
+    """Arguments of `transbeam serve` for batching."""
 
     batching_parameters_file: Path | None = argument(
         "--batching-parameters-file FILE",
@@ -147,7 +147,7 @@ class BatchingArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadingArguments:
-    """Arguments of `transbeam serve` on how it loads models."""
+    """Arguments of `transbeam serve` for loading models."""
 
     dry_run: bool = argument(
         "--dry-run",
@@ -178,7 +178,7 @@ class LoadingArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class LogArguments:
-    """Arguments of `transbeam serve` on its logs."""
+    """Arguments of `transbeam serve` for logs."""
 
     access_log: Path | None = argument(
         "--access-log FILE",

@@ -95,7 +95,7 @@ def _serve(
 def _settings(
     arguments: ServeArguments, exported: tuple[str, Path] | None
 ) -> "ServerSettings":
-    """Converts the arguments to settings; imports TensorFlow, which their types need.
+    """Converts the arguments to settings; imports TensorFlow for the settings' types.
 
     Args:
         arguments: See `serve`.

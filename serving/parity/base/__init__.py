@@ -1,1 +1,1 @@
-"""Checks with tolerances, the checker interface and the texts that are compared."""
+"""Parity checks with tolerances, the checker interface, and the compared texts."""

@@ -1,7 +1,8 @@
 """Framing of expected inputs: special tokens around the ids of one text, in Python.
 
 The data job (`transbeam.pipeline.records.framing`) and the exported graph
-(`transbeam.serving.text_ops.framing`) have their own implementations (ADR 24).
+(`transbeam.serving.text_ops.framing`) have their own implementations of framing (ADR
+24).
 """
 
 from collections.abc import Iterable

@@ -11,17 +11,17 @@ class ParityChecker(Protocol):
     """Computes reference outputs with Keras and compares exported models with them.
 
     Keras runs on each text separately, without padding, and without the code of the
-    signatures.
+    exported signatures.
     """
 
     def saved_model_rows(self, form: str, ask: AskTexts) -> list[ParityCheck]:
-        """Compares a SavedModel, which gets all texts in one batch."""
+        """Compares a SavedModel, called on all texts in one batch, with Keras."""
         ...
 
     def phone_rows(
         self, form: str, variant: str, model: TFLiteRunner
     ) -> list[ParityCheck]:
-        """Compares a TFLite file, which gets one text at a time."""
+        """Compares a TFLite file, called on one text at a time, with Keras."""
         ...
 
     def ask_once(self, ask: AskTexts) -> Any:
@@ -34,5 +34,5 @@ class ParityChecker(Protocol):
 
     @property
     def size(self) -> int:
-        """The number of texts."""
+        """The number of compared inputs."""
         ...

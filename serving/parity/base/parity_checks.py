@@ -1,4 +1,4 @@
-"""Parity checks: values with their limits, the rows of an export's parity table."""
+"""Parity checks, each a measured value with its limit: rows of a parity table."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class ParityCheck:
     """One parity check.
 
     Attributes:
-        form: The exported file, and how it was run.
+        form: The exported file and its runtime, such as `TFLite int8, XNNPACK`.
         check: A description of the compared quantity.
         value: The measured value.
         limit: The allowed maximum of the value; for shares, the allowed minimum.
@@ -48,7 +48,7 @@ def phone_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> ParityCheck:
-    """Checks a TFLite variant: largest difference for floats, RMS for integers."""
+    """Checks differences from Keras: the largest of float variants, RMS of others."""
     limit = getattr(tolerance, variant)
     if variant in IN_FLOATS:
         value, kind = largest(differences), "largest"
@@ -94,8 +94,9 @@ def agreement(answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
     Args:
         answer: Log-probabilities (N, C).
         reference: The same.
-        tie: A prediction counts as equal if the reference's log-probability of it is at
-            most this far below the reference's highest one.
+        tie: A tolerance in nats: a prediction counts as equal if its reference
+            log-probability is at most `tie` below the highest reference log-probability
+            of the row.
     """
     guesses = answer.argmax(axis=1)
     lost = reference.max(axis=1) - reference[np.arange(len(guesses)), guesses]

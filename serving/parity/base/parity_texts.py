@@ -31,8 +31,8 @@ def masked_texts(trained: TrainedRun, run_folder: Path) -> list[str]:
     """Returns `export.examples`, fixed texts, and masked validation documents.
 
     Args:
-        trained: Has the configuration and the tokenizer.
-        run_folder: Contains the validation records; they may be missing.
+        trained: The trained model with its configuration and tokenizer.
+        run_folder: The run's folder; its validation records may be missing.
     """
     tokenizer = trained.tokenizer
     found = (
@@ -45,7 +45,7 @@ def masked_texts(trained: TrainedRun, run_folder: Path) -> list[str]:
 
 
 def labelled_texts(trained: TrainedRun, run_folder: Path) -> list[tuple[str, ...]]:
-    """Returns `export.examples`, fixed texts and documents, as tuples of texts."""
+    """Returns `export.examples`, fixed texts and validation texts, as tuples."""
     config, tokenizer = trained.config, trained.tokenizer
     examples = [example_texts(config.objective, e) for e in config.export.examples]
     if len(input_names(config.objective)) == 1:
@@ -97,6 +97,6 @@ def _with_gaps(text: str) -> str:
 
 
 def _text(tokenizer: Tokenizer, ids: np.ndarray, begin: int = 1, end: int = 1) -> str:
-    """Detokenizes ids; drops `begin` ids at the beginning and `end` ids at the end."""
+    """Detokenizes ids without the first `begin` and the last `end` ids."""
     content = tf.ragged.constant([ids[begin : len(ids) - end].tolist()], dtype=tf.int32)
     return tokenizer.detokenize(content).numpy()[0].decode("utf-8", "replace")

@@ -33,7 +33,8 @@ class AnswerParity(ABC):
     Attributes:
         number: Name of the compared quantity.
         target: Name of the feature of the records that contains the targets.
-        columns: For words, the outputs of `serving_default` with a value per word.
+        columns: For models with one answer per word, the outputs of `serving_default`
+            with one value per word.
     """
 
     number: str
@@ -99,7 +100,7 @@ class LabelParity(AnswerParity):
 
     @abstractmethod
     def agreement(self, answer: np.ndarray, reference: np.ndarray, tie: float) -> float:
-        """Computes the share of equal labels; scores within `tie` count as equal."""
+        """Computes the share of equal labels, up to score differences of `tie`."""
 
     def saved_model_rows(
         self,

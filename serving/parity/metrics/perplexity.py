@@ -65,7 +65,7 @@ class PerplexityMetric:
 def of_masks(
     trained: TrainedRun, questions: Sequence[ValidationExample]
 ) -> PerplexityMetric:
-    """Returns the perplexity of a masked language model, at its masks."""
+    """Returns the perplexity metric of a masked language model, at masked tokens."""
 
     def surprise(found: Iterable[Outputs]) -> Iterator[np.ndarray]:
         for one, outputs in zip(questions, found, strict=True):
@@ -78,9 +78,10 @@ def of_masks(
 
 
 def of_writing(trained: TrainedRun, run_folder: Path) -> PerplexityMetric | None:
-    """Returns the perplexity of a generative model, at each token after the given ones.
+    """Returns the perplexity metric of a generative model, over the scored tokens.
 
-    The given tokens are the first one, or the whole prefix of a prefix language model.
+    The tokens that are not scored are the first token of a text, or the prefix of a
+    prefix language model.
     """
     texts = list(_bounded(trained, run_folder))
     if not texts:

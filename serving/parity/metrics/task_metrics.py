@@ -44,7 +44,7 @@ _ONE_SIDED = 1.645
 
 
 class TaskMetric(Protocol):
-    """A task metric of the Keras model, and its decrease in TFLite files."""
+    """The interface of task metrics, which compare TFLite files with Keras."""
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class TaskMetric(Protocol):
     def measured(
         self, model: TFLiteRunner
     ) -> tuple[float, Callable[[str], ParityCheck]]:
-        """Returns a TFLite file's score, and a function that makes its loss check."""
+        """Returns a TFLite file's score, and a function that makes a `ParityCheck`."""
         ...
 
 
@@ -125,7 +125,8 @@ class TaskAccuracy:
 class Explained:
     """The coefficient of determination of regression scores (R squared).
 
-    The score of a TFLite file may be lower by up to `export.tolerance.metric_loss`.
+    The score of a TFLite file may be lower than Keras's by up to
+    `export.tolerance.metric_loss`.
     """
 
     name = "R squared"

@@ -1,9 +1,9 @@
 """Packs a decoder's TFLite file and its tokenizer for LiteRT-LM, as one `.litertlm`.
 
-The file is written by the package `litert-lm-builder`, half a megabyte, by LiteRT-LM's
-authors; all its dependencies except `tomli` come with TensorFlow. The builder's
-generated protobuf messages need exactly TensorFlow's version of protobuf, so the
-builder's version is pinned.
+The file is written by the package `litert-lm-builder` (half a megabyte, from
+LiteRT-LM's authors); all dependencies of the package except `tomli` come with
+TensorFlow. The builder's generated protobuf messages need exactly TensorFlow's version
+of protobuf, so the builder's version is pinned.
 """
 
 import json
@@ -47,11 +47,12 @@ def write_bundle(model: Path, tokenizer: Path, bundle: Path, slots: int) -> None
     A SentencePiece model is stored as it is, a byte-level BPE or a WordPiece as a
     `tokenizer.json`. The start token begins a prompt, unless it is also the end token;
     the end token and the tokenizer's further stop tokens end generation. A chat
-    template is stored as it is. No two bundles are equal byte for byte: the builder
-    stores the time.
+    template is stored as it is. Bundles of the same model differ, because the builder
+    stores the current time.
 
     Args:
-        model: The TFLite file of a causal model, with `prefill_N` and `decode`.
+        model: The TFLite file of a causal model, with the signatures `prefill_N` and
+            `decode`.
         tokenizer: The run's tokenizer folder.
         bundle: The file to write, such as `model.litertlm`.
         slots: The number of tokens that the model's cache holds.

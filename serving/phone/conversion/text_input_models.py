@@ -1,7 +1,7 @@
 """TFLite files with a tokenizer inside, for runtimes with tf-text's ops.
 
-Each file has one signature, which takes a text. Weights and outputs are those of the
-files that take token ids.
+Each file has one signature, which takes a text. The files have the same weights and
+outputs as the files that take token ids.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ def write_text_models(
     Args:
         trained: The model to export.
         run_folder: As in `write_tflite`.
-        folder: Created if it does not exist.
+        folder: The output folder; created if it does not exist.
         rounded: As in `write_tflite`.
 
     Raises:
@@ -95,7 +95,7 @@ def text_rows(
     plain: Mapping[str, Path],
     files: Mapping[str, Path],
 ) -> list[ParityCheck]:
-    """Compares text-input files with those that take ids and were checked with Keras.
+    """Compares text-input files with the token-id files, which were checked with Keras.
 
     Args:
         trained: The model.

@@ -1,4 +1,4 @@
-"""Converts models to TFLite files. The only module that uses the converter."""
+"""Converts models to TFLite files. No other module uses the TFLite converter."""
 
 import tempfile
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def rounded_weights(
     Args:
         trained: The model.
         run_folder: The run's folder; GPTQ is calibrated on its training records.
-        folder: As in `convert`. Created if it does not exist.
+        folder: As in `convert`. The folder is created if it does not exist.
         console: Shows the progress.
 
     Raises:
@@ -85,16 +85,17 @@ def write_tflite(
     folder: Path,
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> dict[str, Path]:
-    """Writes the variants that `export.tflite` lists, and the vocabulary.
+    """Writes a TFLite file for each variant in `export.tflite`, and the vocabulary.
 
-    A file takes one text at a time, of `model.max_sequence_length` tokens (`T`) unless
-    its inputs are resized to fewer, which reduces the computation accordingly. `P` is
-    `export.tflite_masks`. The signatures, in which all ids are int32 and only models
-    with segment embeddings take `segment_ids`:
+    A file takes one text at a time, padded to `T` tokens (`model.max_sequence_length`)
+    unless the inputs are resized to a smaller length, which reduces the computation
+    accordingly. `P` is `export.tflite_masks`. The files have the following signatures;
+    all ids are int32, and only models with segment embeddings have the input
+    `segment_ids`:
 
     - masked language models, `fill_mask`: `token_ids` (1, T), `padding_mask` (1, T),
-      `masked_positions` (1, P) → `logits` (1, P, V). Unused positions are 0; their
-      logits are to be ignored.
+      `masked_positions` (1, P) → `logits` (1, P, V). Unused entries of
+      `masked_positions` are 0, and their logits are meaningless.
     - masked language models, also `embed`: `token_ids`, `padding_mask` → `embedding`
       (1, D).
     - classifiers, `classify_ids`: `token_ids`, `padding_mask`, `segment_ids` →
@@ -112,10 +113,10 @@ def write_tflite(
 
     Args:
         trained: The model to export.
-        run_folder: Has the training records for the calibration of `int8`, and the
-            tokenizer, whose vocabulary is written beside the models.
-        folder: Created if it does not exist.
-        rounded: The result of `rounded_weights`. Without it, 4-bit weights are rounded
+        run_folder: The run's folder, with the training records for the calibration of
+            `int8` and the tokenizer, whose vocabulary is written beside the models.
+        folder: The output folder; created if it does not exist.
+        rounded: The result of `rounded_weights`. By default, 4-bit weights are rounded
             to the nearest step.
 
     Returns:
@@ -145,7 +146,7 @@ def write_tflite(
 def write_variants(
     contents: Mapping[str, bytes], folder: Path, prefix: str = "model"
 ) -> dict[str, Path]:
-    """Writes the file of each variant.
+    """Writes the TFLite file of each variant.
 
     Args:
         contents: Contents by variant.
@@ -170,14 +171,16 @@ def convert_endpoints(
     """Converts functions to TFLite files, in the variants that `export.tflite` lists.
 
     Args:
-        trained: Has the configuration: variants and maximum length.
-        run_folder: Has the records to calibrate on.
+        trained: The trained model; its configuration defines the variants and the
+            maximum length.
+        run_folder: The run's folder, with the training records for calibration.
         endpoints: The signatures.
-        folder: For temporary files. Created if it does not exist.
+        folder: For temporary files. The folder is created if it does not exist.
         rounded: As in `write_tflite`.
-        names: Names of renamed inputs, mapped to their names in other files.
-        custom_ops: Custom ops that a file may use. If there are any, `int8` is skipped,
-            because the interpreter that calibrates it cannot run custom ops.
+        names: The new name of each renamed input, mapped to its name in the other
+            TFLite files.
+        custom_ops: Custom ops that a file may use. If custom ops are allowed, `int8` is
+            skipped, because the interpreter for calibration cannot run custom ops.
 
     Raises:
         ArtifactError: As `write_tflite`.
@@ -220,11 +223,11 @@ def convert(
     """Converts functions to the signatures of a float32 TFLite file.
 
     Args:
-        endpoints: Endpoints for one text each. A dimension of None can be resized by
-            users of the file.
-        max_length: The initial value of resizable sizes.
+        endpoints: Functions with their input specifications, each for a batch of one
+            input. Users of the file can resize axes of size None.
+        max_length: The initial size of resizable axes.
         folder: Folder that temporarily holds a SavedModel as large as the model.
-            Created if it does not exist.
+            The folder is created if it does not exist.
         in_int8: Whether the file will be quantized to int8 with static ranges.
         custom_ops: As in `convert_endpoints`.
     """

@@ -1,7 +1,7 @@
 """Checks that MediaPipe can run a model and tokenizes texts as in training.
 
-A model that was trained with another tokenization is rejected here, rather than giving
-wrong outputs on the phone.
+A model that was trained with another tokenization is rejected at export, rather than
+giving wrong outputs on the phone.
 
 MediaPipe's `BertTokenizer` lowercases ASCII letters only, strips no accents, deletes no
 control characters, and replaces words of more than 100 bytes by `[UNK]`, where the
@@ -62,7 +62,8 @@ def check_mediapipe(config: RunConfig, model: TokenizerModel) -> None:
         model: The tokenizer's model.
 
     Raises:
-        ConfigError: The message contains the reason.
+        ConfigError: MediaPipe cannot run the model or would tokenize differently; the
+            message contains the reason.
     """
     check_mediapipe_task(config)
     if model.framing.found_whole:
@@ -85,7 +86,8 @@ def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
         texts: Typical inputs, such as `export.examples`.
 
     Raises:
-        ConfigError: The message contains the first such text.
+        ConfigError: MediaPipe would tokenize a text differently; the message contains
+            the first such text.
     """
     for text, (theirs, ours) in read_differently(trained, texts).items():
         raise ConfigError(
@@ -100,7 +102,7 @@ def check_examples(trained: TrainedRun, texts: Sequence[str]) -> None:
 def advice(model: TokenizerModel) -> str | None:
     """Returns a warning about accents, or None.
 
-    From a vocabulary with stripped accents one cannot infer whether texts have any.
+    A vocabulary with stripped accents does not show whether the texts have accents.
 
     Example:
     >>> pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe")

@@ -70,7 +70,7 @@ def write_mediapipe(
         trained: The model to export.
         run_folder: The run's folder; the vocabulary of its tokenizer is stored in the
             files.
-        folder: Created if it does not exist.
+        folder: The output folder; created if it does not exist.
         rounded: As in `write_tflite`.
 
     Returns:
@@ -104,7 +104,7 @@ def mediapipe_rows(
     Args:
         trained: The model.
         run_folder: The run's folder; its validation records are the inputs.
-        plain: The TFLite file of each variant that is not for MediaPipe.
+        plain: The plain TFLite file of each variant, which is not for MediaPipe.
         packed: The file of each variant, from `write_mediapipe`.
     """
     rows = []
@@ -125,7 +125,7 @@ def mediapipe_rows(
 def _difference(
     plain: TFLiteRunner, packed: TFLiteRunner, client: str, ids: np.ndarray
 ) -> np.ndarray:
-    """Returns the difference of two files' outputs for a text, in log-probabilities."""
+    """Returns differences of two files' log-probabilities or embeddings for a text."""
     mask = np.ones_like(ids)
     texts = {"token_ids": ids, "padding_mask": mask}
     found = packed.ask(client, ids=ids, mask=mask, segment_ids=0 * ids)
@@ -138,9 +138,9 @@ def _difference(
 def mediapipe_endpoint(trained: TrainedRun) -> Endpoint:
     """Returns the signature for MediaPipe: `ids`, `mask`, `segment_ids`, int32 (1, S).
 
-    `S` is the maximum length: MediaPipe's clients truncate texts to it, as in training;
-    with a dynamic length they would not truncate at all. The clients pad with 0,
-    whatever the id of `[PAD]` is: padding ids do not affect the model's outputs.
+    `S` is the maximum length: MediaPipe's clients truncate texts to this length, as in
+    training; with a dynamic length they would not truncate at all. The clients pad with
+    0, whatever the id of `[PAD]` is: padding ids do not affect the model's outputs.
 
     Returns:
         For a classifier the output is `probability`, float32 (1, C): the client uses

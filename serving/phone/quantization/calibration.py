@@ -47,8 +47,9 @@ def make_calibration(
         run_folder: Contains the records.
         endpoints: The signatures of the file.
         content: The content of the float32 TFLite file. A generative model generates
-            text, and the inputs of its calls are recorded.
-        names: Names of renamed inputs, mapped to their names in records.
+            text with this file, and the inputs of all its calls are recorded.
+        names: The new name of each renamed input, mapped to its name in the training
+            records.
         filled: Whether every other text is padded to the maximum length.
 
     Raises:
@@ -79,7 +80,7 @@ def make_calibration(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """Takes the configured number of rows; fails below the minimum number."""
+    """Returns the configured number of rows; raises an error if there are too few."""
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:
@@ -126,7 +127,7 @@ def _recorded(trained: TrainedRun, content: bytes, rows: Sequence[Row]) -> Calib
 
 
 class _Recorder(TFLiteRunner):
-    """Records the inputs of all calls."""
+    """A TFLite runner that records the inputs of all calls."""
 
     def __init__(self, content: bytes):
         super().__init__(content)

@@ -16,8 +16,8 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     Each weight is rounded to the nearest step. The rounding error is compensated by the
     weights of the row that are not rounded yet, as far as their inputs correlate with
-    the input of the rounded weight. M are the second moments, d is a damping term, and
-    U is the upper triangular matrix with U'U = (M + dI)^-1:
+    the input of the rounded weight. M is the matrix of second moments, d is a damping
+    term, and U is the upper triangular matrix with U'U = (M + dI)^-1:
 
         q_i = round(w_i / s),  e = (w_i - s q_i) / U_ii,  w_j -= e U_ij for all j > i
 
@@ -26,8 +26,9 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
     can still compensate.
 
     Args:
-        weights: (rows, n), of n inputs.
-        moments: (n, n), the second moments of the inputs, the mean of xx'.
+        weights: Weights (rows, n) of a product with n inputs.
+        moments: (n, n), the second moments of the inputs: the mean of xx' over input
+            vectors x.
 
     Returns:
         Integers from -7 to 7, int8 (rows, n); and the scale of each row, float32
@@ -61,9 +62,9 @@ def gptq(weights: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quantizes embedding rows to 4 bits, without error compensation.
 
-    Large entries are clipped, and the scale preserves the projection of each row on the
-    original, as in `gptq`, with equal weights of all entries: otherwise all logits of a
-    head that shares the table would shrink.
+    Large entries are clipped. As in `gptq`, but with equal weights of all entries, the
+    scale preserves the projection of each row on the original row: otherwise all logits
+    of an output head that shares the table would shrink.
 
     Args:
         rows: (rows, n).
@@ -111,7 +112,7 @@ def _nearest(weights: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 
 def _factor(moments: np.ndarray) -> np.ndarray:
-    """Returns the upper Cholesky factor of the damped inverse."""
+    """Returns the upper Cholesky factor of the inverse of the damped second moments."""
     damped = moments.astype(np.float64)
     diagonal = np.diag_indices_from(damped)
     # If all inputs are always 0, any damping will do.

@@ -48,7 +48,7 @@ def round_weights(
     """Quantizes the weight matrices and embedding tables of a model to 4 bits.
 
     Args:
-        content: The model in float32.
+        content: The content of the float32 TFLite file.
         questions: Calibration inputs; texts without padding, because padding would
             distort the second moments.
         console: Shows the progress.
@@ -78,7 +78,7 @@ def round_weights(
 
 
 def with_rounded(model: Any, source: Any, weights: RoundedWeights) -> Any:
-    """Replaces the weights of a 4-bit model by quantized ones.
+    """Replaces the weights of a 4-bit model by the results of `round_weights`.
 
     Args:
         model: Model in the TFLite schema's object API; it is changed in place.
@@ -156,7 +156,7 @@ def _moments(
 
 
 def _in_4_bits(numbers: np.ndarray) -> np.ndarray:
-    """Packs two numbers per byte, the first in the lower half."""
+    """Packs two 4-bit numbers per byte, the first one in the low-order bits."""
     halves = numbers.reshape(-1).view(np.uint8) & 0xF
     if len(halves) % 2:
         halves = np.append(halves, np.uint8(0))

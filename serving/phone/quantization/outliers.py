@@ -29,19 +29,20 @@ def coarse_layers(
 ) -> list[str]:
     """Returns the feed-forward layers that static int8 ranges would degrade.
 
-    Trained Transformers have a few activations that are a hundred times as large as the
-    others, above all in these layers (Bondarenko et al., 2021,
+    Trained Transformers have a few activations that are a hundred times as large as all
+    other activations, above all in feed-forward layers (Bondarenko et al., 2021,
     https://arxiv.org/abs/2109.12948). The 256 steps of a range with such outliers are
     too coarse for all other activations.
 
     Args:
-        content: The file in float32.
+        content: The content of the float32 TFLite file.
         calibration: Calibration inputs of each signature.
-        most: The maximum rounding error, relative to the RMS of the median channel,
-            which neither outlying tokens nor outlying channels affect.
+        most: The maximum rounding error, relative to the RMS of the median channel;
+            outlying tokens and channels hardly affect this RMS.
 
     Returns:
-        The paths of these layers, which are the prefixes of their tensors' names.
+        The paths of the degraded layers; a path is the prefix of the names of a layer's
+        tensors.
     """
     found: dict[tuple[str, int, int], _Spread] = defaultdict(_Spread)
     computed = [_computed(graph) for graph in unpacked(content).subgraphs]

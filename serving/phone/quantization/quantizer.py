@@ -64,10 +64,10 @@ def quantized(
     tables: str = "int4",
     rounded: RoundedWeights = NONE_ROUNDED,
 ) -> bytes:
-    """Quantizes a model to a variant.
+    """Quantizes a float32 TFLite file to a smaller variant.
 
     Args:
-        content: The model in float32.
+        content: The content of the float32 TFLite file.
         variant: One of `export.tflite`, except `float32`:
 
             - `float16`: weights are stored in float16; computation is in float32, or in
@@ -77,7 +77,7 @@ def quantized(
             - `int8`: weights and activations have 8 bits, with static ranges; only the
               residual stream is added and normalized in float32, and feed-forward
               layers with outliers are as in `dynamic_int8`.
-            - `weight_int8` and `weight_int4`: as `float16`, with 8 or 4 bits.
+            - `weight_int8`, `weight_int4`: weights have 8 or 4 bits, else as `float16`.
             - `dynamic_int4`: as `dynamic_int8`, with weights of 4 bits.
         calibration: For `int8`, the inputs for measuring the ranges.
         tables: The dtype of embedding tables in 4-bit variants, `int4` or `int8`; also
@@ -86,7 +86,7 @@ def quantized(
             weights are rounded to the nearest step.
 
     Returns:
-        The file. Inputs and outputs are those of `content`.
+        The file. The quantized file has the same inputs and outputs as `content`.
     """
     questions = calibration if variant == INT8 else None
     # It also prints to Python's `sys.stdout`, which notebooks redirect.
@@ -111,8 +111,8 @@ def quantized(
 def _keep_tables(recipe: Any, variant: str, content: bytes) -> None:
     """Configures embedding tables with 8 bits in 4-bit variants.
 
-    A product sums the errors of its weights, which partly cancel; the errors of an
-    embedding row do not.
+    In a matrix product the rounding errors of the weights are summed and partly cancel;
+    in an embedding lookup they do not cancel.
     """
     add = recipe.add_dynamic_config
     if variant == "weight_int4":
@@ -130,8 +130,9 @@ def _keep_tables(recipe: Any, variant: str, content: bytes) -> None:
 def _ranges(content: bytes, calibration: Calibration, recipe: RecipeManager) -> Any:
     """Measures the minimum and maximum of each tensor.
 
-    The quantizer's default moving averages discard rare values, which would be clipped.
-    Profiling in the interpreter takes a seventh of the time of evaluating op by op.
+    The quantizer's default moving averages discard rare values, so that these values
+    would be clipped. Profiling in the interpreter takes a seventh of the time of
+    evaluating op by op.
     """
     calibrator = Calibrator(
         content,

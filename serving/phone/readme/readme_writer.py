@@ -83,8 +83,9 @@ def write_handover(trained: TrainedRun, folder: Path) -> None:
 
     Args:
         trained: The exported model.
-        folder: Already contains the files to describe: at least one `model_….tflite`,
-            and the other files of `transbeam export --target phone`.
+        folder: The export folder, which already contains the files to describe: at
+            least one `model_….tflite`, and the other files of `transbeam export
+            --target phone`.
 
     Raises:
         ConfigError: A label contains a line break, so it cannot be written on one line.

@@ -23,7 +23,7 @@ Latencies = Mapping[int, Mapping[int, float]]  # ms by threads and tokens
 
 
 def measure_latencies(file: Path, signature: str, max_length: int) -> Latencies:
-    """Measures the milliseconds of a call.
+    """Measures the latency of a signature call, in milliseconds.
 
     Args:
         file: The TFLite file.
@@ -49,7 +49,7 @@ class Measured:
     Attributes:
         size: Bytes.
         milliseconds: Duration of a call by number of threads, then by number of tokens.
-        score: The task metric; None if the records have no targets.
+        score: The value of the task metric; None if the records have no targets.
     """
 
     size: int

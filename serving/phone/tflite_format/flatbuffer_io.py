@@ -10,8 +10,8 @@ table's fields, in the order of their ids. A field is one of
   its value;
 - None, for an unused field, which still takes an id.
 
-A value is a dict of a table's fields. The value of a union is a pair of a table's name
-and its value: `(name, value)`.
+The value of a table is a dict of its fields. The value of a union is a pair of a
+table's name and its value: `(name, value)`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def list_fields(schema: Schema, name: str) -> list[tuple[str, Any, int]]:
 def _write(
     builder: flatbuffers.Builder, schema: Schema, name: str, value: Mapping[str, Any]
 ) -> int:
-    """Writes a table, after all objects it refers to; returns its offset."""
+    """Writes a table after all objects that the table refers to; returns its offset."""
     fields = list_fields(schema, name)
     if unknown := value.keys() - {field for field, *_ in fields}:
         raise KeyError(f"{name} has no {', '.join(sorted(unknown))}")

@@ -17,7 +17,7 @@ ROW = ("token_ids", "padding_mask", "segment_ids")
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or an output.
+    """An input or an output of a signature.
 
     Attributes:
         name: Its name.
@@ -50,7 +50,7 @@ def read_signatures(file: Path) -> dict[str, TFLiteSignatureEntry]:
     """Reads the signatures of a TFLite file.
 
     Raises:
-        ArtifactError: The file is not a model.
+        ArtifactError: The file is not a TFLite model.
     """
     interpreter = load_interpreter(file)
     with output_on_error():

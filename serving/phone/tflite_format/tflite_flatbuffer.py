@@ -41,7 +41,8 @@ def check_flatbuffer(
         allowed: Custom ops that the model may use.
 
     Raises:
-        ArtifactError: The model has other custom ops, or variables in place of weights.
+        ArtifactError: The model uses custom ops that are not allowed, or has variables
+            in place of weights.
     """
     builtin, custom = list_ops(content)
     if refused := sorted((custom - allowed) | (builtin & VARIABLE_OPS)):
@@ -58,8 +59,8 @@ def with_shapes(
 
     The converter writes 1 for a dynamic size. As a result, a program that does not
     resize inputs processes texts of one token, and runtimes that plan memory from the
-    file plan for that length. With all shapes set, such programs and runtimes treat the
-    file as one of fixed shapes, and others can still resize it.
+    file plan for that length. With initial shapes set, such programs and runtimes treat
+    all shapes as fixed, and other programs can still resize the inputs.
 
     Args:
         content: The model.
@@ -178,7 +179,7 @@ def packed(model: Any) -> bytes:
 
 
 class _AlignedBuilder(flatbuffers.Builder):
-    """A flatbuffer builder that aligns buffers, unlike the generated code."""
+    """A flatbuffer builder that aligns buffers, unlike TFLite's generated code."""
 
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:

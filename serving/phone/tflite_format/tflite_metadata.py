@@ -5,8 +5,8 @@ vocabulary and the labels. The metadata is a flatbuffer inside the file's flatbu
 the vocabulary and the labels are in an uncompressed ZIP archive after the model's
 flatbuffer, which the plain interpreter ignores.
 
-MediaPipe's own metadata writer cannot be used: the one in its wheel 1.2.2 cannot be
-imported.
+MediaPipe's own metadata writer cannot be used, because the writer in the wheel of
+version 1.2.2 cannot be imported.
 """
 
 import io
@@ -88,10 +88,10 @@ class TextModelMetadata:
         name: Name of the model.
         description: A readable description.
         version: Version of the model.
-        inputs: A description of each input of the signature, by name. Readers find the
-            inputs by these names.
+        inputs: A description of each input of the signature, by name. Programs that
+            read the metadata find the inputs by these names.
         output: Name and description of the only output.
-        tokenizer: The kind of tokenizer that readers use.
+        tokenizer: The kind of tokenizer that MediaPipe uses for the model.
         tokenizer_file: Name and content of the tokenizer's vocabulary file or model
             file.
         labels: Names of a classifier's labels, in the order of its scores.
@@ -112,7 +112,7 @@ def with_metadata(content: bytes, metadata: TextModelMetadata) -> bytes:
 
     Args:
         content: The file.
-        metadata: Must describe all inputs of the signature.
+        metadata: The metadata, which must describe all inputs of the signature.
 
     Returns:
         The file.

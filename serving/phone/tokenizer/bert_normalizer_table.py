@@ -1,10 +1,10 @@
 """BERT's normalization as a table for tf-text's `FastBertNormalize`, for TFLite.
 
-The op maps each code point to a text, by a table that it takes as input. tf-text's own
-tables are not those of BERT (they fold `ß` and `ﬁ`, and keep what BERT deletes). With
-the table built here, in the same format, the op does the same as
-`transbeam.pipeline.tokenizers.wordpiece.bert_normalization`, with one exception: an op
-that processes single code points cannot reorder combining marks.
+The op maps each code point to a string, with a table that is an input of the op. The
+tables of tf-text differ from BERT's (they fold `ß` and `ﬁ`, and keep characters that
+BERT deletes). With the table of this module, which has the same format, the op gives
+the same results as `transbeam.pipeline.tokenizers.wordpiece.bert_normalization`, with
+one exception: an op that processes single code points cannot reorder combining marks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,10 +64,10 @@ def normalizer_file(tokenizer: WordPieceTokenizer) -> np.ndarray:
 def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     """Builds a double-array trie of prefix-free keys, uint32 (units,).
 
-    A unit has the byte that leads to it, and an offset to the block of its children:
-    the index of a child is the unit's index XOR this offset XOR the child's byte. Nodes
-    with the same children share a block, so a whole plane of deleted code points takes
-    nearly no space.
+    A unit contains the byte of the edge that leads to it, and an offset to the block of
+    its children: the index of a child is the XOR of the unit's index, this offset and
+    the child's byte. Nodes with the same children share a block, so a whole plane of
+    deleted code points takes nearly no space.
 
     Args:
         values: The value of each key, below 2 to the 31st.
@@ -94,7 +94,7 @@ def double_array(values: Mapping[bytes, int]) -> np.ndarray:
     top = -(-(len(leaves) + 1) // _BLOCK) * _BLOCK
 
     def block_of(node: _Node) -> int:
-        """Returns the offset of a node's children, which are written if necessary."""
+        """Returns the offset of a node's children; writes missing children first."""
         nonlocal top, units
         children = tuple(
             (byte, leaves[below], True)

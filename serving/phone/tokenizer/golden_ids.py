@@ -25,7 +25,7 @@ _PROMPT = 8
 
 
 class GoldenCase(NamedTuple):
-    """A text or a pair, and whether `[MASK]` in it is the mask token."""
+    """A text or a pair of texts, and whether `[MASK]` in it is the mask token."""
 
     text: str
     second_text: str | None = None
@@ -97,7 +97,7 @@ def _rows(
 
 
 def _as_lists(encoded: Encoded) -> list[dict[str, Any]]:
-    """Converts rows to lists; the longest row, and thus each one, has `_LENGTH` ids."""
+    """Converts encoded rows to lists; the longest has `_LENGTH` ids, so all rows do."""
     parts = {
         "token_ids": encoded.token_ids,
         "padding_mask": encoded.padding_mask,

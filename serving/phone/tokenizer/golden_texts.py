@@ -1,7 +1,8 @@
 r"""Texts on which tokenizers tend to differ, written as escapes to show all characters.
 
 None of the texts contains lone surrogates, because UTF-8 cannot represent them. Each
-list of texts here has a text that is longer than the row length in `golden_ids.py`.
+list of texts in this module contains a text that is longer than the row length in
+`golden_ids.py`.
 """
 
 TEXTS = (

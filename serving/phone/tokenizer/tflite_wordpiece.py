@@ -1,7 +1,7 @@
 """WordPiece inside a TFLite file, with tf-text's ops.
 
-If the runtime has these ops, an app passes a text and needs no tokenizer. In Python:
-`InterpreterWithCustomOps(custom_op_registerers=SELECT_TFTEXT_OPS)`, of
+If the runtime has tf-text's ops, an app passes a text and needs no tokenizer. In
+Python: `InterpreterWithCustomOps(custom_op_registerers=SELECT_TFTEXT_OPS)`, of
 `tensorflow_text.tflite_registrar`. The converter needs `allow_custom_ops`.
 """
 
@@ -32,10 +32,10 @@ _CONTINUES = 0b10  # the first bits of a UTF-8 continuation byte
 class GraphWordPiece(tf.Module):
     """Tokenizes one text as the model's own tokenizer does.
 
-    The only exceptions are texts in which a letter has combining marks in another order
-    than Unicode's canonical order and one of these marks is kept when accents are
-    stripped (some 80 rare marks): the normalization op processes single code points. A
-    text has to be UTF-8. A `[MASK]` in it is ordinary text.
+    The ids differ from those of the model's tokenizer only if the combining marks of a
+    letter are not in Unicode's canonical order and one of these marks is kept when
+    accents are stripped (about 80 rare marks), because the normalization op processes
+    single code points. A text has to be UTF-8. `[MASK]` in a text is ordinary text.
 
     Args:
         tokenizer: The model's own.

@@ -16,11 +16,11 @@ def write_tokenizer(tokenizer: Path, folder: Path) -> None:
 
     Args:
         tokenizer: The run's tokenizer folder.
-        folder: Created if it does not exist.
+        folder: The output folder; created if it does not exist.
 
     Raises:
-        ArtifactError: The tokenizer's folder is damaged, its kind is not supported on
-            phones, or a file cannot be written.
+        ArtifactError: The tokenizer folder is damaged, the tokenizer's kind is not
+            supported on phones, or a file cannot be written.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

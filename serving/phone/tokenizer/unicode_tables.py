@@ -1,8 +1,9 @@
 """Compact Unicode tables for the tokenizers on phones.
 
-Phones have their own tables, which depend on the version of the system. So the tables
-used in training are stored: a character class is a list of range boundaries,
-alternately the first code point of a range and the first one after the range.
+Phones have their own Unicode tables, which depend on the version of the operating
+system. So the tables used in training are stored: a character class is a list of range
+boundaries, alternately the first code point of a range and the first one after the
+range.
 """
 
 import re
@@ -51,12 +52,13 @@ def bert_characters(*, lowercase: bool, strip_accents: bool) -> dict[str, Any]:
 
     Returns:
         `spaces`, `deleted`, `words` (characters that are words of their own before
-        normalization) and `punctuation` (the same after normalization) are classes.
-        `shifts` and `replaced` define the replacements of all other code points:
-        `shifts` are runs of first, last, step and shift, `replaced` lists pairs of a
-        code point and its replacement. If accents are stripped, `order` has first, last
-        and rank of the marks that are kept, `hidden` is the class of marks that are
-        dropped after reordering, and `decompose_hangul` is true.
+        normalization) and `punctuation` (characters that are words of their own after
+        normalization) are character classes. `shifts` and `replaced` define the
+        replacements of all other code points: `shifts` are runs of first, last, step
+        and shift, `replaced` lists pairs of a code point and its replacement. If
+        accents are stripped, `order` has first, last and rank of the marks that are
+        kept, `hidden` is the class of marks that are dropped after reordering, and
+        `decompose_hangul` is true.
     """
     deleted = set(_members(unicode_classes.CONTROL))
     spaces = {*map(ord, " \t\n\r"), *_members(unicode_classes.WHITESPACE)}

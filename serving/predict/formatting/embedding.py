@@ -15,7 +15,7 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
     Args:
         text: The input, which is not used.
-        answer: The input's row of each output, by name.
+        answer: The model's outputs for this input, by name, without the batch axis.
 
     Returns:
         `embedding`, a list of numbers.

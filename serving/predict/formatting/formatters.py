@@ -20,12 +20,12 @@ class Formatter(Protocol):
 
     @property
     def KEY(self) -> str:
-        """A key that predictions of earlier formatters in `FORMATTERS` lack."""
+        """A prediction key that formatters before it in `FORMATTERS` do not use."""
         ...
 
     @property
     def OUTPUTS(self) -> tuple[frozenset[str], ...]:
-        """Sets of outputs that the formatter reads, without `truncated`."""
+        """The sets of output names that the formatter supports, without `truncated`."""
         ...
 
     def read(self, text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ FORMATTERS: tuple[Formatter, ...] = (
 
 
 def formatter_of_outputs(outputs: frozenset[str]) -> Formatter | None:
-    """Returns the formatter for a signature's outputs; None if there is none.
+    """Returns the formatter for a signature's outputs, or None.
 
     Example:
     >>> formatter_of_outputs(frozenset({"score", "truncated"})) is regression

@@ -32,7 +32,7 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
     Args:
         text: The input text.
-        answer: The input's row of each output, by name.
+        answer: The model's outputs for this text, by name, without the batch axis.
 
     Returns:
         `masks` (for each mask a list of `piece` and `score`, the most probable first)
@@ -51,7 +51,7 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 
 def fill(text: str, pieces: Sequence[str]) -> str:
-    """Replaces the first masks by pieces; further masks are kept.
+    """Replaces the first masks by predicted pieces; further masks are kept.
 
     A `##` piece, which continues a word, is joined to the text before it.
 

@@ -33,12 +33,12 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         text: The input text.
-        answer: The input's row of each output, by name.
+        answer: The model's outputs for this text, by name, without the batch axis.
 
     Returns:
-        `gaps`, the sentinels that the model read; `fills`, a text for each of them;
-        `filled`, the whole text with these filled in; and the values of
-        `generation.read`.
+        `gaps`, the sentinels in the model's input; `fills`, a generated text for each
+        sentinel; `filled`, the whole text with the sentinels replaced by these texts;
+        and the values that `generation.read` returns.
     """
     rows = zip(answer["gaps"], answer["fills"], strict=True)
     pairs = [(gap.decode(), fill.decode()) for gap, fill in rows if gap]
@@ -51,11 +51,12 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """Replaces sentinels by texts; sentinels that the model did not read are kept.
+    """Replaces sentinels by texts; sentinels beyond the model's input are kept.
 
     Args:
         text: Contains the sentinels.
-        pairs: Sentinels and their texts, in the order of the input text.
+        pairs: Pairs of a sentinel and its text, in the order of the sentinels in the
+            input text.
 
     Example:
     >>> fill("A <extra_id_0> of <extra_id_1>.", [("<extra_id_0>", "list")])

@@ -12,7 +12,7 @@ def read(text: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         text: The input, which is not used.
-        answer: The input's row of each output, by name.
+        answer: The model's outputs for this input, by name, without the batch axis.
 
     Returns:
         `answer` with `start` and `end`, its offsets in the context; `score` and

@@ -17,11 +17,11 @@ def read(text: str, answer: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
     Args:
         text: The input, which is not used.
-        answer: The input's row of each output, by name.
+        answer: The model's outputs for this input, by name, without the batch axis.
 
     Returns:
-        `words`: a list of `word`, `start`, `end`, `tag` and `score`. Where the tags
-        mark entities, `entities`: a list of `entity`, `type`, `start` and `end`.
+        `words`: a list of `word`, `start`, `end`, `tag` and `score`. If the tags mark
+        entities, also `entities`: a list of `entity`, `type`, `start` and `end`.
 
     Example:
     >>> answer = {

@@ -23,8 +23,8 @@ class AccessTokens:
     """The accepted tokens and their rights.
 
     Attributes:
-        rights: Rights of each token. If empty, no token is needed and everything is
-            allowed.
+        rights: Rights of each token. If there are no tokens, requests need no token and
+            everything is allowed.
 
     Example:
     >>> tokens = AccessTokens({"secret": frozenset({Right.PREDICT})})

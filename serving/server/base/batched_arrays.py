@@ -17,8 +17,8 @@ def bucket_key(inputs: Arrays) -> tuple[object, ...]:
     """Returns the bucket of a request: requests of one bucket may share a batch.
 
     A bucket is defined by the dtypes, the shapes of a row, and the length of the
-    longest text, rounded up, because the graph pads all texts of a batch to it. Bucket
-    boundaries grow by a factor of sqrt(2).
+    longest text, rounded up, because the graph pads all texts of a batch to the longest
+    one. Bucket boundaries grow by a factor of sqrt(2).
 
     Args:
         inputs: Inputs of a request, all with the same number of rows.
@@ -72,7 +72,7 @@ def in_rows(outputs: Arrays, rows: int) -> bool:
 
 
 def split_batch(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
-    """Splits the outputs of a batch into those of its requests; drops padding rows.
+    """Splits the outputs of a batch by request; drops padding rows.
 
     Args:
         outputs: Outputs of the batch.
@@ -88,13 +88,13 @@ def split_batch(outputs: Arrays, rows: Sequence[int]) -> list[dict[str, np.ndarr
 class ConcatenatedRows:
     """Merges the outputs of a split request's parts, as they complete, into one future.
 
-    All rows of the request are run again, together, if the parts' outputs cannot be
-    concatenated: if their rows differ in width (rows of token ids), because only the
-    graph knows the padding value, or if an output has no batch axis.
+    All rows of the request are run again together if the outputs of the parts cannot be
+    concatenated: if the widths of their rows differ (rows of token ids), because only
+    the graph knows the padding value, or if an output has no batch axis.
 
     Args:
         parts: Futures of the parts' outputs.
-        indices: Row indices of the request that each part contains.
+        indices: For each part, the indices of its rows in the request.
         run_unsplit: Function that runs all rows of the request together.
 
     Attributes:

@@ -38,7 +38,7 @@ class Repeated(BackgroundThread):
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Stops the thread after the current call; waits only briefly for its end."""
+        """Stops the thread after the current call; waits only briefly for this call."""
         self._closed.set()
         if self.is_alive():
             self.join(_GOODBYE_SECONDS)

@@ -81,7 +81,7 @@ def short_details(message: str, most: int = _MOST_BYTES) -> str:
 
     Args:
         message: The error message.
-        most: Maximum size in bytes, percent-encoded.
+        most: Maximum size of the percent-encoded message, in bytes.
 
     Example:
     >>> short_details("no such model", 20), short_details("a" * 100, 20)

@@ -32,7 +32,7 @@ async def run_in_thread(large: bool, work: Callable[[], _Done]) -> _Done:
     """Runs a function, in a low-priority worker thread if the work is large.
 
     Args:
-        large: True to use a worker thread.
+        large: True to run the function in a worker thread.
         work: The function.
     """
 

@@ -34,7 +34,8 @@ class Limits:
         stop_strings: Maximum number of stop strings per text. OpenAI's API allows 4.
             Each stop string is searched for after each generated token.
         stop_bytes: Maximum size of a stop string, in bytes of UTF-8.
-        model_seconds: `answer_seconds` of individual models, with the model names.
+        model_seconds: Values of `answer_seconds` for individual models, with the names
+            of the models.
     """
 
     body_bytes: int = argument(

@@ -37,7 +37,8 @@ class ServerSettings:
         tokens: Accepted bearer tokens and their rights.
         reload_roots: Folders from which clients may load models by a reload request; if
             empty, clients may not load models.
-        certificate: PEM file; with `key`, both APIs use TLS.
+        certificate: PEM file of the certificate; if it and `key` are given, both APIs
+            use TLS.
         key: PEM file.
         cors: True to allow cross-origin requests.
         access_log: Access log file, with one line for each request, without the

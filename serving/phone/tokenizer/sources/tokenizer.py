@@ -2,15 +2,16 @@
 
 One data file contains the vocabulary, the tokenization rules and the Unicode tables,
 because a phone's own Unicode tables depend on the version of its operating system. This
-file needs only Python. `Tokenizer.kt` and `Tokenizer.swift` are ports with the same
-classes and functions in the same order; a change to one has to be made in all three.
+file needs nothing but Python's standard library. `Tokenizer.kt` and `Tokenizer.swift`
+are ports with the same classes and functions in the same order; a change to one has to
+be made in all three.
 
     tokenizer = Tokenizer.load("phone_tokenizer.json")
     row = tokenizer.frame(tokenizer.encode("a text"), length=128)
     row.token_ids, row.padding_mask, row.segment_ids  # the model's inputs
 
-`python tokenizer.py phone_tokenizer.json golden_ids.json` compares the ids with those
-of the model's own tokenizer at export.
+`python tokenizer.py phone_tokenizer.json golden_ids.json` compares this tokenizer's ids
+with the golden ids, which the training tokenizer produced at export.
 """
 
 import base64
@@ -59,7 +60,7 @@ class Tokenizer:
         data: The content of `phone_tokenizer.json`.
 
     Raises:
-        BadDataError: The data have another format, or a part is missing.
+        BadDataError: The data is in another format, or a part of the data is missing.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -174,9 +175,9 @@ class Tokenizer:
     ) -> Row:
         """Returns `[CLS] first [SEP] second [SEP]` and padding.
 
-        A pair that is too long is truncated longest-first: at the end of its longer
-        text until both are equally long, then at the ends of both in turn, the second
-        text first.
+        A pair that is too long is truncated longest-first: at the end of the longer
+        text until both texts have the same length, then alternately at the ends of both
+        texts, the second text first.
 
         Raises:
             ValueError: The vocabulary has no special tokens, or `length` is too small.
@@ -279,7 +280,7 @@ class _Engine(Protocol):
 
 
 class _WordPiece:
-    """WordPiece: splits words, and each word into its longest pieces from the left."""
+    """WordPiece: splits texts into words, and words greedily into longest pieces."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._pieces = data["pieces"]
@@ -383,7 +384,7 @@ class _WordPiece:
 
 
 class _ByteBPE:
-    """Byte-level BPE: splits words as GPT-2 does, and merges pairs of their bytes."""
+    """Byte-level BPE: splits texts as GPT-2 does, and merges pairs of bytes."""
 
     _SYMBOL, _LETTER, _NUMBER, _WHITE = range(4)
     _ENDINGS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -706,7 +707,8 @@ def _joined(symbols: list[Any], fixed: list[bool], rank: Callable) -> list[Any]:
     Args:
         symbols: The initial pieces of a word: texts or bytes.
         fixed: Whether each initial piece is excluded from merging.
-        rank: The rank of a pair; None if it cannot be merged.
+        rank: A function that returns the rank of a pair of pieces, or None if the pair
+            cannot be merged.
     """
     symbols = list(symbols)
     before = list(range(-1, len(symbols) - 1))
@@ -778,7 +780,7 @@ _ENGINES = {
 
 
 def main(data: str, golden: str) -> int:
-    """Compares with golden ids; returns 0 if all are equal."""
+    """Compares the tokenizer's ids with golden ids; returns 0 if all are equal."""
     cases = json.loads(Path(golden).read_bytes())
     found = Tokenizer.load(data).disagreements(cases)
     print("\n".join(found) or f"{len(cases['cases'])} texts: all as expected")
