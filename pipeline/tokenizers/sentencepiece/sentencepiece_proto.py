@@ -80,7 +80,7 @@ class SentencePieceProto:
 
     @cached_property
     def is_ordinary(self) -> np.ndarray:
-        """Whether each piece is ordinary, neither special nor unused, bool (V,)."""
+        """Mask of ordinary pieces, neither special nor unused, bool (V,)."""
         types = self.processor
         ordinary = [
             not (types.is_control(i) or types.is_unknown(i) or types.is_unused(i))
