@@ -58,3 +58,12 @@ class LoraWeightsConfig:
 
 
 Adaptation = AllWeightsConfig | FrozenWeightsConfig | LoraWeightsConfig
+
+
+def check_trained(numbers: int) -> None:
+    """Raises a ConfigError if no number of the weights is trained."""
+    if not numbers:
+        raise ConfigError(
+            "training.adaptation.frozen: the patterns freeze all weights, so nothing "
+            "would be trained. Leave some weights out"
+        )

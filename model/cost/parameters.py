@@ -16,6 +16,7 @@ from transbeam.configs.schema.adaptation import (
     AllWeightsConfig,
     FrozenWeightsConfig,
     LoraWeightsConfig,
+    check_trained,
 )
 from transbeam.configs.schema.model import EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import Objective, PooledObjective
@@ -176,11 +177,7 @@ def count_trained(shapes: Shapes, adaptation: Adaptation) -> TrainedParameters:
         trained = _count_trained(shapes, adaptation)
     except ConfigError as error:
         raise ConfigError(f"training.adaptation: {error}") from None
-    if not trained.numbers:
-        raise ConfigError(
-            "training.adaptation.frozen: all weights are, and nothing is left to be "
-            "trained. Leave some out"
-        )
+    check_trained(trained.numbers)
     return trained
 
 

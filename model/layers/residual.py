@@ -85,14 +85,8 @@ class ScaledResidual(Residual):
           section 2.3, where the factor is in the initial weights, not in the sum
     """
 
-    def __init__(
-        self,
-        num_updates: int,
-        dropout: float = 0.0,
-        seed: int | None = None,
-        **kwargs,
-    ):
-        super().__init__(dropout, seed, **kwargs)
+    def __init__(self, num_updates: int, **kwargs):
+        super().__init__(**kwargs)
         self.num_updates = num_updates
 
     def temper(self, update, training):

@@ -11,6 +11,7 @@ from transbeam.configs.schema.adaptation import (
     AllWeightsConfig,
     FrozenWeightsConfig,
     LoraWeightsConfig,
+    check_trained,
 )
 from transbeam.model.adaptation.freezing import (
     ParameterCount,
@@ -57,11 +58,7 @@ def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
         counted = _adapt(model, config, seed)
     except ConfigError as error:
         raise ConfigError(f"training.adaptation: {error}") from None
-    if not counted.trainable:
-        raise ConfigError(
-            "training.adaptation.frozen: all weights are, and nothing is left to be "
-            "trained. Leave some out"
-        )
+    check_trained(counted.trainable)
     return counted
 
 
