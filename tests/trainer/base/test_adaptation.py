@@ -167,7 +167,7 @@ def test_weights_besides_the_adapters() -> None:
         ),
         (LoraWeightsConfig(also_trained=("*/gama",)), r"Most like it: .*gamma"),
         (LoraWeightsConfig(rank=17), "rank=17 is not between 1 and 16"),
-        (FrozenWeightsConfig(frozen=("*",)), "nothing is left to be trained"),
+        (FrozenWeightsConfig(frozen=("*",)), "nothing would be trained"),
     ],
 )
 def test_what_cannot_be_is_said(adaptation, message) -> None:
