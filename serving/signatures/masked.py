@@ -21,8 +21,8 @@ class MaskedTask:
     all logits, and for phones. Only TFLite files have a signature that computes
     embeddings from ids.
 
-    Shapes: `B` texts, `T` tokens of the longest, `M` masks of the text with most masks,
-    `K` candidates, `D` hidden width, `V` vocabulary size.
+    Shapes: `B` texts, `T` tokens of the longest text, `M` masks of the text with most
+    masks, `K` candidates, `D` hidden width, `V` vocabulary size.
 
     Args:
         trained: The tokenizer and the model.
@@ -65,7 +65,7 @@ class MaskedTask:
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the most probable tokens for each `[MASK]` separately.
 
-        Only in this signature is a literal `[MASK]` the special token.
+        A literal `[MASK]` is parsed as the special token only in this signature.
 
         Args:
             text: string (B,), any bytes.

@@ -40,7 +40,7 @@ class ChoiceAnswer:
     - `serving_default`: `label` string (B,), the most probable class; `classes` string
       (B, C), in the order of `objective.labels`; `scores` float32 (B, C), their
       probabilities.
-    - `classify`: `classes`, `scores`: TF Serving's Classify.
+    - `classify`: `classes` and `scores`, as TF Serving's Classify returns them.
 
     Args:
         labels: Names of the classes, by id.
@@ -70,10 +70,10 @@ class LabelSetAnswer:
 
     Shapes: `B` inputs, `C` labels.
 
-    - `serving_default`: `labels` string (B, C), those that apply, the most probable
-      first, padded with `""`; `classes` string (B, C), in the order of
-      `objective.labels`; `scores` float32 (B, C), the probability of each.
-    - `classify`: `classes`, `scores`: TF Serving's Classify.
+    - `serving_default`: `labels` string (B, C), the labels that apply, the most
+      probable first, padded with `""`; `classes` string (B, C), all labels in the order
+      of `objective.labels`; `scores` float32 (B, C), the probability of each label.
+    - `classify`: `classes` and `scores`, as TF Serving's Classify returns them.
 
     Args:
         labels: Names of the labels, by id.
@@ -107,7 +107,7 @@ class NumberAnswer:
     Shapes: `B` inputs.
 
     - `serving_default`: `score` float32 (B,).
-    - `regress`: `outputs` float32 (B,): TF Serving's Regress.
+    - `regress`: `outputs` float32 (B,), the output that TF Serving's Regress requires.
     """
 
     method = "regress"

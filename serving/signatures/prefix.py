@@ -31,8 +31,8 @@ class PrefixTask(CausalTask):
     """The signatures of a prefix language model.
 
     The prompt is the prefix, with bidirectional attention. The signatures are those of
-    `CausalTask`, but scores are conditional: of a target given its prefix, not of a
-    whole text.
+    `CausalTask`, but a score is the conditional log-likelihood of a target given its
+    prefix, not that of a whole text.
 
     - `score`: `text` and `target_text`, string (B,) → `log_likelihood` float32 (B,), in
       nats, of `target_text` and the end of the document, given `text`; `num_tokens`
@@ -41,7 +41,7 @@ class PrefixTask(CausalTask):
       target. If the document is too long its beginning is cut; a target that is too
       long by itself is cut at its end.
     - `score_ids`: `token_ids` int32 (B, T), `length` and `prefix_length` int32 (B,),
-      the number of given tokens → `log_likelihood`, `num_tokens`.
+      the numbers of all tokens and of prefix tokens → `log_likelihood`, `num_tokens`.
     - `logits_ids`: `token_ids`, `padding_mask` and `prefix_mask` int32 (B, T), 1 for
       the tokens of the prefix → `logits` float32 (B, T, V).
 

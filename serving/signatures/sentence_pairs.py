@@ -1,6 +1,6 @@
 """Converts a sentence pair model to a text pair classifier.
 
-The masked language modeling head served pretraining only and is dropped.
+The masked language modeling head is needed only for pretraining and is dropped.
 """
 
 from dataclasses import replace

@@ -50,35 +50,36 @@ class Seq2SeqTask(GenerationTask):
 
     A text longer than the training records is cut at its end.
 
-    Shapes: `B` texts, `S` tokens of the longest, `N` tokens of the longest output.
+    Shapes: `B` texts, `S` tokens of the longest text, `N` tokens of the longest output.
 
     - `serving_default`: `text`, and `second_text` if the template of `text_to_text`
       contains it, string (B,) → `generated_text` string (B,), generated with the
       run's `evaluation.method`; `token_ids` int32 (B, N) and `length` int32 (B,);
       `finished` bool (B,), whether generation ended at an end token or a stop string;
       `truncated` bool (B,), whether the text was cut.
-    - `generate`: the same and, (B,) each or one value for all texts, `max_new_tokens`
-      (-1 for the default), `temperature` (0 for greedy decoding), `top_k` (0 for
-      all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1 for none),
-      `no_repeat_ngram_size` (0 for none), `logit_bias` (such as `"11:2.5,50256:-100"`)
-      and `stop`, a string that ends generation (several are joined with
-      `stop_strings.SEPARATOR`) → the same.
-    - `search`: a text as above, `max_new_tokens`, `num_beams` and `length_penalty`,
-      (B,) each → the same, for the best hypothesis of a beam search, and `score`
-      float32 (B,): its log-probability divided by its length to the power
-      `length_penalty`.
+    - `generate`: the inputs of `serving_default` and, each (B,) or one value for all
+      texts, `max_new_tokens` (-1 for the default), `temperature` (0 for greedy
+      decoding), `top_k` (0 for all), `top_p`, `seed`, `min_p`, `repetition_penalty` (1
+      for none), `no_repeat_ngram_size` (0 for none), `logit_bias` (such as
+      `"11:2.5,50256:-100"`) and `stop`, a string that ends generation (several strings
+      are joined with `stop_strings.SEPARATOR`) → the outputs of `serving_default`.
+    - `search`: the inputs of `serving_default`, `max_new_tokens`, `num_beams` and
+      `length_penalty`, (B,) each → the outputs of `serving_default`, for the best
+      hypothesis of a beam search, and `score`
+      float32 (B,): the log-probability of this hypothesis divided by its length to the
+      power `length_penalty`.
     - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and the inputs of
       `generate` except `stop` → `token_ids`, `length`, `finished`. `search_ids`
       likewise.
-    - `score`: a text as above and `target_text` → `log_likelihood` float32 (B,), in
-      nats, of the target; `num_tokens` int32 (B,), the number of scored tokens;
-      `truncated`.
+    - `score`: the inputs of `serving_default` and `target_text` → `log_likelihood`
+      float32 (B,), in nats, of the target; `num_tokens` int32 (B,), the number of
+      scored tokens; `truncated`.
     - `logits_ids`: `encoder_token_ids` and `encoder_padding_mask` int32 (B, S),
       `decoder_token_ids` and `decoder_padding_mask` int32 (B, T) → `logits` float32
       (B, T, V), of the next token at each decoder position.
-    - `tokenize`: a text as above → `token_ids` int32 (B, S), `length`, `truncated`.
-    - `attention`: a text as above and `target_text` → attention weights; see
-      `attention_endpoint`.
+    - `tokenize`: the text inputs → `token_ids` int32 (B, S), `length`, `truncated`.
+    - `attention`: the inputs of `serving_default` and `target_text` → attention
+      weights; see `attention_endpoint`.
     - `stream_…`: see `StreamingSignatures`.
 
     Args:
@@ -195,7 +196,8 @@ class Seq2SeqTask(GenerationTask):
             longest: The maximum number of target tokens, including the end token.
 
         Returns:
-            As `_sources`, with one more token per row, the start token.
+            Ids, lengths and truncation flags, as `_sources` returns them; each row also
+            has the start token.
         """
         special = self.tokenizer.special
         answers = self.read(target)
@@ -207,7 +209,7 @@ class Seq2SeqTask(GenerationTask):
     def _sources(
         self, texts: Any, longest: int | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Tokenizes sources: ids (B, S), lengths (B,), and whether cut, bool (B,)."""
+        """Tokenizes sources: ids (B, S), lengths (B,), truncation flags bool (B,)."""
         longest = longest or self.max_length
         named = dict(zip((spec.name for spec in self.texts), texts, strict=True))
         parts: list[Any] = []

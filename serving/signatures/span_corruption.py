@@ -21,17 +21,17 @@ class SpanCorruptionTask(Seq2SeqTask):
     """The signatures of a model trained by span corruption.
 
     The signatures are those of `Seq2SeqTask`: the text contains the sentinels
-    `<extra_id_0>`, `<extra_id_1>`, …, and the output has each of them, followed by the
-    text that replaces it. The `target_text` of `score` has the format of this output.
-    Signatures that generate from a text have two more outputs:
+    `<extra_id_0>`, `<extra_id_1>`, …, and the output repeats each sentinel, followed by
+    the text that replaces it. The `target_text` of `score` has the format of this
+    output. Signatures that generate from a text have two more outputs:
 
     - `gaps`: string (B, G), the sentinels of a text, in their order, padded with `""`.
-      Sentinels that were cut off or are not in the vocabulary are missing.
+      Sentinels that were cut off or are not in the vocabulary are omitted from `gaps`.
     - `fills`: string (B, G), the text for each sentinel; `""` if the output has none.
 
-    Only in these signatures does a literal such as `<extra_id_0>` become a special
-    token. The text between two sentinels is tokenized separately: it never begins with
-    a piece that continues a word.
+    A literal such as `<extra_id_0>` is parsed as a special token only in signatures
+    that generate from a text. The text between two sentinels is tokenized separately:
+    it never begins with a piece that continues a word.
 
     Args:
         trained: The tokenizer and the model.

@@ -54,17 +54,18 @@ class SpanQATask:
     """The signatures of an extractive question answering model.
 
     A text that is too long for the model is split into overlapping windows, as in the
-    training records; the answer is that of the best window.
+    training records; the answer with the highest score of all windows is returned.
 
     Shapes: `B` questions, `T` tokens of the longest row.
 
     - `serving_default`: `question` and `context`, string (B,) → `answer` string (B,),
       the best span of the context; `start` and `end` int32 (B,), its offsets in code
       points; `score` float32 (B,), the sum of its start and end logits;
-      `no_answer_score` float32 (B,), the same sum at the first position, as the minimum
-      over windows. A model trained with unanswerable questions predicts no answer if
-      `no_answer_score` exceeds `score`. `truncated` bool (B,), whether the question was
-      cut. For an empty context the answer is `""` and its score -1e30.
+      `no_answer_score` float32 (B,), the minimum over windows of the sum of the start
+      and end logits at the first position. A model trained with unanswerable questions
+      predicts no answer if `no_answer_score` exceeds `score`. `truncated` bool (B,),
+      whether the question was cut. For an empty context the answer is `""` and its
+      score -1e30.
     - `read_ids`: ids, a window per row → `start_logits` and `end_logits` float32 (B,
       T).
     - `tokenize`: `question` and `context` → `token_ids` int32 (B, T) and `length` (B,),
@@ -172,7 +173,7 @@ class SpanQATask:
         return inputs, encoded.truncated
 
     def _best_in_windows(self, windows: TextWindows) -> tuple[SpanAnswers, tf.Tensor]:
-        """Returns the best answer in each window, and the index of its text."""
+        """Returns each window's best answer, and the index of the window's text."""
 
         def read(begin: tf.Tensor, end: tf.Tensor) -> list[tf.Tensor]:
             rows = windows.rows(begin, end)
@@ -203,9 +204,10 @@ class SpanQATask:
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
 ) -> BestSpans:
-    """Finds the best span inside `inside` in each row, of at most `longest` tokens.
+    """Finds each row's best span of at most `longest` tokens at positions in `inside`.
 
-    On ties the shortest span wins, then the first.
+    Of spans with equal scores, the shortest is returned; of equally short spans, the
+    first.
 
     Args:
         start: float32 (R, T), the start logits.

@@ -26,7 +26,7 @@ class WordAnswer(Protocol):
     dtypes: Sequence[tf.DType]
 
     def read(self, outputs: Mapping[str, Any]) -> list[tf.Tensor]:
-        """Reads the answers, (N,) each, from the outputs at N words, (N, ...)."""
+        """Converts the model outputs at N words, (N, ...), to answers, (N,) each."""
         ...
 
     def word_outputs(

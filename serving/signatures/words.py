@@ -44,7 +44,7 @@ class WordRows(NamedTuple):
 
 
 class WordsTask:
-    """The signatures of a model that gives each word of a text an answer.
+    """The signatures of a model that predicts one answer for each word of a text.
 
     A text longer than the model's maximum continues in a further row, split between two
     words as in the training records, so that each word has an answer. The model
@@ -170,8 +170,8 @@ class WordsTask:
         """Packs the words of texts into rows, several rows for a long text.
 
         Row k of a long text has the words whose last token has an index from k * `step`
-        to (k + 1) * `step` - 1. The first of these words may begin before that range,
-        so a row has up to `step` + `longest_word` - 1 tokens, which equals `room`.
+        to (k + 1) * `step` - 1. The first word of a row may begin before that range, so
+        a row has up to `step` + `longest_word` - 1 tokens, which equals `room`.
         """
         room, longest = self.room, self.longest_word
         step = room - longest + 1

@@ -1,11 +1,12 @@
 """Character offsets of token spans, in the graph.
 
 Tokens do not store the characters that they were made from. If tokens consist of bytes
-of the text, their bytes are counted. Otherwise words are tokenized one by one, and a
-span boundary inside a word is found as the prefix of the word whose tokens are exactly
-those before the boundary. A span boundary for which the word has no such prefix moves
-outwards to the next boundary that has one. If the words' tokens differ from the tokens
-of the whole text, the span is the whole text.
+of the text, offsets are computed by adding up the byte lengths of the tokens. Otherwise
+words are tokenized one by one, and a span boundary inside a word is found as the prefix
+of the word whose tokens are exactly those before the boundary. A span boundary for
+which the word has no such prefix is moved outwards to the next boundary for which there
+is a prefix. If the words' tokens differ from the tokens of the whole text, the span is
+the whole text.
 """
 
 from typing import Any, NamedTuple
@@ -48,11 +49,11 @@ def character_spans(
     of_tokens: CharSpan,
     tokenizer: Tokenizer,
 ) -> CharSpan:
-    """Converts token spans to character spans, without white space at both ends.
+    """Converts token spans to character spans, and strips white space at both ends.
 
     Args:
         texts: string (B,), UTF-8.
-        tokens: int32 (B, None), the tokens of these texts.
+        tokens: int32 (B, None), the tokens of the texts.
         of_tokens: A span of each text, in tokens; not empty.
         tokenizer: The tokenizer that made the tokens.
 
@@ -123,7 +124,7 @@ def _by_words(
 
 
 def _inside_texts(words: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.Tensor:
-    """Returns the words (N,), with the prefix they need to tokenize as in the text."""
+    """Returns the words (N,), prefixed so that they tokenize as inside the text."""
     if not tokenizer.word_prefix:
         return words.values
     first = positions_in_rows(words) == 0
@@ -146,7 +147,8 @@ def _edge(
         ids: int32 (B, None), the tokens of the words.
         before: int32 (B,), the number of tokens before the boundary.
         tokenizer: The tokenizer that made the tokens.
-        is_end: Whether a boundary without an offset moves forward instead of back.
+        is_end: If true, a boundary that has no exact byte offset is moved forward, else
+            back.
     """
     length = tf.strings.length(words, unit="UTF8_CHAR")
     size = tf.minimum(tf.reduce_max(tf.pad(length, [[0, 1]])), _LONGEST)
@@ -211,14 +213,14 @@ def _without_leading_spaces(texts: tf.Tensor) -> tf.Tensor:
 
 
 def _at(rows: tf.RaggedTensor, index: tf.Tensor) -> Any:
-    """Returns the value at an index of each row, (B,); "" or 0 beyond the row."""
+    """Selects one value of each row, by index: (B,); "" or 0 if out of range."""
     empty = tf.constant("" if rows.dtype == tf.string else 0, rows.dtype)
     values = tf.concat([rows.values, [empty]], axis=0)
     return tf.gather(values, _flat_index(rows, index))
 
 
 def _row(rows: tf.RaggedTensor, index: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the inner row at each row's index: (B, None), empty if out of range."""
+    """Selects one inner row of each row, by index: (B, None); empty if out of range."""
     nothing = _Ragged.from_row_lengths(tf.zeros([0], rows.dtype), [0])
     values = tf.concat([rows.values, nothing], axis=0)
     return tf.gather(values, _flat_index(rows, index))

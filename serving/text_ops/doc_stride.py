@@ -41,7 +41,8 @@ class TextWindows:
     """R windows of B texts.
 
     Attributes:
-        questions: int32 (B, None), cut to their maximum length.
+        questions: int32 (B, None), the tokens of the questions, truncated to the
+            maximum question length.
         texts: int32 (B, None).
         special: The special tokens.
         length: The maximum number of tokens of a row.
@@ -90,7 +91,7 @@ class TextWindows:
         return tf.reduce_max(tf.pad(lengths, [[0, 1]], constant_values=1))
 
     def rows(self, begin: tf.Tensor, end: tf.Tensor) -> WindowRows:
-        """Returns the windows from `begin` to before `end` as inputs of the model."""
+        """Returns the windows `begin` to `end` - 1 as inputs of the model."""
         text, start, size = (x[begin:end] for x in (self.text, self.start, self.size))
         question = tf.gather(self.questions, text)
         before = tf.cast(question.row_lengths(), tf.int32) + 2  # of its first token

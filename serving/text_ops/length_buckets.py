@@ -1,7 +1,7 @@
 """Length buckets for padding, so that models are run with few distinct shapes.
 
-TensorFlow allocates memory and selects kernels when a shape first occurs. With few
-shapes, warm-up requests can cover them all.
+TensorFlow allocates memory and selects kernels when a shape first occurs. If there are
+few shapes, warm-up requests can cover all shapes.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def widths(max_length: int) -> tuple[int, ...]:
 
     The step is 8 up to 64, then a quarter of the largest power of two that does not
     exceed the width. On average an eighth of each row is padding; more widths would
-    reduce that, but each costs a warm-up request per signature.
+    reduce the padding, but each width costs a warm-up request per signature.
 
     Example:
     >>> widths(100)

@@ -81,13 +81,14 @@ def tokenize_with_marks(
 def answer_pieces(tokenizer: Tokenizer) -> list[bytes]:
     """Returns each token as output text: a word, or `##` and a continuation.
 
-    This is WordPiece's convention; other tokenizers mark the pieces that begin a word.
+    The prefix `##` is WordPiece's convention; other tokenizers mark the pieces that
+    begin a word.
 
     Args:
         tokenizer: Any tokenizer.
 
     Returns:
-        The output form of each token, UTF-8, never empty, in the order of the ids.
+        The output text of each token, UTF-8, never empty, in the order of the ids.
     """
     if isinstance(tokenizer, WordPieceTokenizer):
         return [piece.encode() for piece in tokenizer.pieces]

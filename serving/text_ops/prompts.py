@@ -21,7 +21,7 @@ class EncodedPrompt(NamedTuple):
         tokens: int32 (B, None), without padding.
         token_ids: int32 (B, P).
         padding_mask: int32 (B, P), 0 for padding.
-        truncated: bool (B,). Whether the beginning was cut off.
+        truncated: bool (B,). Whether the beginning of the prompt was cut off.
     """
 
     tokens: tf.RaggedTensor
@@ -36,7 +36,7 @@ class EncodedPrompt(NamedTuple):
         """Keeps the last tokens of each text.
 
         Args:
-            tokens: int32 (B, None), at least one each.
+            tokens: int32 (B, None), at least one token per row.
             most: int32 (B,), the maximum number of tokens of each text; at least 1.
             widest: The maximum number of tokens of any row.
             pad: The padding id.
@@ -61,8 +61,8 @@ def beginnings(tokens: tf.RaggedTensor, tokenizer: Tokenizer) -> tf.RaggedTensor
     """Adds the start token to texts, as in the records of `causal`.
 
     If the tokenizer has no separate start token, records contain the end token only at
-    the end of documents; here it is added only to empty texts, because a prompt needs
-    at least one token.
+    the end of documents; in prompts the end token is then added only to empty texts,
+    because a prompt needs at least one token.
     """
     special = tokenizer.special
     if special.begin is not None and special.begin != special.end:

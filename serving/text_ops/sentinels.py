@@ -1,7 +1,7 @@
 """Finds sentinels in texts, and the output text for each sentinel, in the graph.
 
-Sentinels are written as in T5: `<extra_id_0>` for the first of a text, then
-`<extra_id_1>`. The output repeats each of them, followed by the text that replaces it:
+Sentinels are written as in T5: `<extra_id_0>` for the first sentinel of a text, then
+`<extra_id_1>`. The output repeats each sentinel, followed by the text that replaces it:
 
     text    Thank you <extra_id_0> me to your party <extra_id_1> week
     output  <extra_id_0> for inviting <extra_id_1> last

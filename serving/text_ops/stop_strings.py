@@ -21,9 +21,10 @@ class StopStrings(NamedTuple):
 
     @classmethod
     def from_joined(cls, joined: tf.Tensor) -> "StopStrings":
-        """Splits strings (B,): several of one row are joined with `SEPARATOR`.
+        """Splits strings (B,) at `SEPARATOR`, which joins the stop strings of a text.
 
-        Fails in the graph with `InvalidArgument` if a row has more than `MOST`.
+        Fails in the graph with `InvalidArgument` if a text has more than `MOST` stop
+        strings.
         """
         strings = tf.strings.split(joined, SEPARATOR).to_tensor("")  # (B, S)
         number = tf.reduce_sum(tf.cast(strings != "", tf.int32), axis=1)
@@ -52,7 +53,7 @@ class StopStrings(NamedTuple):
 
         Returns:
             int32 (B,), the byte offset at which the stop string begins; the text's
-            length if there is none.
+            length if no stop string is found.
 
         Example:
         >>> stops = StopStrings.from_joined(tf.constant(["b\x1fd", "", "x", "b"]))

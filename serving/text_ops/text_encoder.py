@@ -1,8 +1,8 @@
 """Encodes texts for a model, in the graph: special tokens, truncation and padding.
 
 The tokenizer runs in the graph, so clients send strings only, and batching by a server
-cannot corrupt a padding mask: it is computed here, from the texts. Special tokens are
-placed as in the training records.
+cannot corrupt a padding mask, because the mask is computed in the graph, from the
+texts. Special tokens are placed as in the training records.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class TextEncoder:
         self.max_length = max_length
 
     def shorter(self, max_length: int) -> "TextEncoder":
-        """Returns an encoder whose rows also have at most `max_length` tokens."""
+        """Returns an encoder with a maximum row length of at most `max_length`."""
         return TextEncoder(self.tokenizer, min(self.max_length, max_length))
 
     def text(self, tokens: tf.RaggedTensor) -> Encoded:
@@ -104,7 +104,7 @@ class TextEncoder:
 def right_padded(
     tokens: tf.RaggedTensor, max_length: int, pad: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Pads rows to the longest row's bucket width; truncates too long rows.
+    """Pads rows to the longest row's bucket width; truncates rows that are too long.
 
     Args:
         tokens: int32 (B, None).
@@ -112,7 +112,8 @@ def right_padded(
         pad: The padding id.
 
     Returns:
-        int32 (B, T), their lengths int32 (B,), and whether each was cut, bool (B,).
+        The padded rows int32 (B, T), their lengths int32 (B,), and whether each row was
+        truncated, bool (B,).
     """
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
     kept = tf.minimum(lengths, max_length)

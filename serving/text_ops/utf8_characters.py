@@ -1,8 +1,8 @@
 """Converts between byte and character offsets of texts, in the graph.
 
 `tf.strings.substr` and `tf.strings.length` need a copy of the text for each span, so
-their cost for all words of a long text is quadratic in its length. Here all texts are
-concatenated once, as bytes.
+their cost for all words of a long text is quadratic in its length. This module instead
+concatenates the bytes of all texts once.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Characters(NamedTuple):
 
     Attributes:
         values: uint8 (N,), the bytes of all texts.
-        starts: int64 (B,), the offset of each text in these bytes.
+        starts: int64 (B,), the offset of each text in the bytes of all texts.
         before: int32 (N + 1,), the number of characters that begin before each byte.
     """
 

@@ -1,8 +1,8 @@
 """Splits texts into words with their offsets, in the graph, for token classification.
 
 Clients whose text is already split into words send the words. Raw text is split by the
-rules of `split_words`, which approximate those of English treebanks with regular
-expressions; `bench.splitting` measures how well.
+rules of `split_words`, regular expressions that approximate the rules of English
+treebanks; `bench.splitting` measures the accuracy.
 """
 
 import re
@@ -54,9 +54,9 @@ class SplitWords(NamedTuple):
 def split_words(texts: tf.Tensor) -> SplitWords:
     """Splits texts into words.
 
-    A word is a run of letters and digits, a number, a URL, a punctuation mark or a run
-    of one mark, or a Chinese character; an apostrophe begins a new word, and so does
-    the "n't" of "don't". Spaces and control characters separate words.
+    A word is a run of letters and digits, a number, a URL, one or more repetitions of a
+    punctuation mark, or a Chinese character; an apostrophe begins a new word, and so
+    does the "n't" of "don't". Spaces and control characters separate words.
 
     Args:
         texts: string (B,), any bytes; invalid UTF-8 is not part of any word.

@@ -33,13 +33,13 @@ ADAPTERS = "adapters.safetensors"
 def adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
     """Freezes weights or adds LoRA adapters, as configured.
 
-    Call it after the initial weights are loaded, and before the optimizer, the moving
-    averages and the update are built for the trainable variables.
+    Must be called after the initial weights are loaded, and before the optimizer, the
+    moving averages and the update function are built for the trainable variables.
 
     Args:
         model: A built model with its initial weights.
         config: The `training.adaptation` section of a run.
-        seed: Seed of the adapters, half of whose matrices are initialized at random.
+        seed: Seed for the one matrix of each adapter that is initialized at random.
 
     Returns:
         The number of trainable parameters, and of all parameters.
@@ -80,8 +80,8 @@ def _adapt(model: keras.Model, config: Adaptation, seed: int) -> ParameterCount:
 def finish_adaptation(model: keras.Model, folder: Path | None) -> bool:
     """Saves a model's adapters and merges them into its kernels, if it has any.
 
-    Keras would merge them itself while it saves, but rounds the sum to the compute
-    dtype.
+    Keras would merge the adapters itself when it saves a model, but would round the sum
+    to the compute dtype.
 
     Args:
         model: The trained model.

@@ -57,9 +57,9 @@ def training_inputs(
     Args:
         config: The run.
         records_sha256: Fingerprint of the run's records.
-        there: The inputs of an earlier training in the folder. Its initial weights, its
-            teacher, and the records of other runs may have been deleted since; their
-            fingerprints are then taken from these inputs.
+        there: The inputs of an earlier training in the folder. If the initial weights,
+            the teacher, or the records of other runs have been deleted since, their
+            fingerprints are taken from these earlier inputs.
     """
     sections = ("model.", "training.", "tokenizer.vocabulary_size")
     free = _OF_NO_WEIGHT

@@ -44,10 +44,10 @@ class Origin:
 
     Attributes:
         folder: The run's folder.
-        config: The configuration with which it was trained or imported.
+        config: The configuration with which the run was trained or imported.
         vocabulary_size: Vocabulary size of the run's tokenizer; None if the run was
             imported.
-        tokenizer: Fingerprint of its tokenizer; None if it has none.
+        tokenizer: Fingerprint of the run's tokenizer; None if the run has no tokenizer.
     """
 
     folder: Path
@@ -72,7 +72,7 @@ class Origin:
 
 
 def find_origin(folder: Path) -> Origin:
-    """Finds the run whose weights are taken: trained ones before imported ones.
+    """Finds the run to take weights from, and prefers trained to imported weights.
 
     Raises:
         ArtifactError: The run has no weights.
@@ -134,7 +134,7 @@ def begin(
         manifest: The manifest of its records.
 
     Returns:
-        The source of the weights, and the paths of newly initialized ones, which
+        The source of the weights, and the paths of newly initialized weights, which
         belong to a head that the source lacks; None for a training from random weights.
 
     Raises:

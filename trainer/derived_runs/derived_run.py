@@ -6,8 +6,8 @@
     NEW/imported/tokenizer             the tokenizer
     NEW/data, NEW/training             finished stages, for `transbeam export`
 
-The layout is that of `transbeam import`, with a run as the source instead of a
-checkpoint.
+The layout of the folder is the same as after `transbeam import`, with a run as the
+source instead of a checkpoint.
 """
 
 import dataclasses
@@ -85,7 +85,7 @@ def folder_for(folder: Path, run_folder: Path | None, what: str) -> Path:
         what: The name's suffix, a participle such as `trimmed`.
 
     Raises:
-        ArtifactError: The folder is that of the source run.
+        ArtifactError: The chosen folder is the folder of the source run.
 
     Example:
     >>> str(folder_for(Path("models/bert"), None, "trimmed"))
@@ -179,7 +179,7 @@ class DerivedRun:
         origin: The source run.
         config: The new run.
         stage: The stage that holds the new run's initial weights.
-        inputs: All inputs that determine these weights.
+        inputs: All inputs that determine the new run's initial weights.
     """
 
     origin: Origin
@@ -249,7 +249,7 @@ class DerivedRun:
             smaller: The model, which fits `config`.
             tokenizer: The tokenizer of the new run; None for an image model.
             entries: The command's own result entries, among them `summary`.
-            console: Prints what is moved aside, and the summary.
+            console: Prints the new location of earlier results, and the summary.
 
         Returns:
             The stage's result.

@@ -1,10 +1,10 @@
 """`transbeam prune`: derives a run with fewer heads and fewer feed-forward units.
 
-The folder's layout is in `transbeam.trainer.derived_runs.derived_run`. Removes the
-heads and units whose removal changes the loss on the run's own training records least,
-to first order; see `transbeam.model.adaptation.structured_pruning`. The predictions of
-the pruned model differ: train it further, for example with the source run as its
-teacher.
+The folder's layout is described in `transbeam.trainer.derived_runs.derived_run`.
+Removes the heads and units whose removal changes the loss on the run's own training
+records least, to first order; see `transbeam.model.adaptation.structured_pruning`. The
+pruned model's predictions differ from the source run's: train the pruned model further,
+for example with the source run as its teacher.
 """
 
 import dataclasses
@@ -73,12 +73,12 @@ def prune_run(
     intermediate: int | None = None,
     batches: int = 16,
 ) -> dict[str, Any]:
-    """Derives a run with a pruned model, unless that was done before.
+    """Derives a run with a pruned model, unless the same run already exists.
 
     Args:
         folder: A run that was trained, or imported and has records; it is not changed.
         run_folder: The new run's folder; `runs/` and the name of `folder` with
-            `_pruned` if left out.
+            `_pruned` by default.
         overrides: `KEY=VALUE`, for the new `run.yaml`.
         console: Prints progress and the result.
         heads: Number of heads to keep in each attention layer; None for all.
@@ -136,10 +136,10 @@ def prune_run(
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """Derives the new run's configuration, with the remaining weights as initial ones.
+    """Derives the new configuration, with the remaining weights as initial weights.
 
-    A teacher and the data sets of other runs are kept, as all use the same tokenizer.
-    The teacher's blocks are not copied into the student again.
+    A teacher and the data sets of other runs stay in the configuration, because the
+    tokenizer is unchanged. The teacher's blocks are not copied into the student again.
     """
     if not isinstance(old.objective, ImageObjective):
         path = str(run_folder / IMPORTED / TOKENIZER)
@@ -158,7 +158,7 @@ def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunCo
 
 
 def _records(origin: Origin) -> Manifest:
-    """The records that importance is measured on, checked against the run."""
+    """Reads and checks the records of the run, on which importance is measured."""
     folder = origin.folder
     file = folder / "data" / FILE
     again = f"`transbeam data {folder / 'run.yaml'} --run {folder}`"

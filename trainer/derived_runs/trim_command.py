@@ -1,8 +1,8 @@
 """`transbeam trim`: derives a run with only the vocabulary that a corpus needs.
 
-The folder's layout is in `transbeam.trainer.derived_runs.derived_run`; its tokenizer
-has the remaining pieces. Texts of the corpus are tokenized as before, and the model's
-outputs for them are the same; see
+The folder's layout is described in `transbeam.trainer.derived_runs.derived_run`; the
+new run's tokenizer has the remaining pieces. Texts of the corpus are tokenized as
+before, and the model's outputs for them are the same; see
 `transbeam.pipeline.tokenizers.training.vocabulary_trimming`. The new model has no
 logits for the removed pieces.
 """
@@ -44,13 +44,13 @@ def trim_run(
     min_count: int = 1,
     max_size: int | None = None,
 ) -> dict[str, Any]:
-    """Derives a run with a smaller vocabulary, unless that was done before.
+    """Derives a run with a smaller vocabulary, unless the same run already exists.
 
     Args:
         folder: A run that was trained or imported. The corpus is its `data.source`,
             unless `overrides` has another.
         run_folder: The new run's folder; `runs/` and the name of `folder` with
-            `_trimmed` if left out.
+            `_trimmed` by default.
         overrides: `KEY=VALUE`, for the new `run.yaml`.
         console: Prints progress and the result.
         min_count: A piece is kept if at least this many words of the corpus need it.
@@ -100,7 +100,7 @@ def trim_run(
 
 
 def _config(old: RunConfig, run_folder: Path, overrides: Sequence[str]) -> RunConfig:
-    """Derives the new run's configuration: smaller vocabulary, fitting initial weights.
+    """Derives the new run's configuration: smaller vocabulary and trimmed weights.
 
     A teacher and the records of other runs use the whole vocabulary, so they are
     dropped.

@@ -4,8 +4,9 @@
          + teacher_weight · T² · KL(teacher's logits / T || student's logits / T)
          + cosine_weight · (1 - cos(teacher's last hidden state, student's))
 
-The second term is a mean over real targets, the third over real tokens; like the first,
-both are divided by the counts of the whole batch, so micro-batches add up to the batch.
+The second term is a mean over real targets, the third a mean over real tokens; all
+three terms are divided by the counts of the whole batch, so the losses of micro-batches
+add up to the loss of the batch.
 
 For regression the second term is the squared difference of the two predictions, from
 which T cancels out.
@@ -104,13 +105,14 @@ def _layer_stacks(model: keras.Model) -> list[str]:
 class DistillationLoss(Loss):
     """The loss of a student on the targets and on its teacher's outputs.
 
-    The teacher runs without dropout, before gradients are taken, and its outputs are
-    then features of the batch (`prepare`). Checkpoints do not contain the teacher.
+    The teacher runs without dropout, before gradients are computed, and its outputs are
+    added to the features of the batch (`prepare`). Checkpoints do not contain the
+    teacher.
 
     Attributes:
         student: The model that is trained, with the outputs that are compared to the
             teacher's.
-        teacher: A model with the same outputs.
+        teacher: The teacher, a model with the same outputs as `student`.
         config: The `training.distillation` section of a run.
 
     Raises:

@@ -112,8 +112,8 @@ def begin_as(
         A description of the copied blocks, for each stack.
 
     Raises:
-        ConfigError: A block does not exist, too many or too few are named, or a weight
-            has another shape.
+        ConfigError: A block does not exist, too many or too few blocks are named, or a
+            weight has another shape.
 
     Example:
     >>> from transbeam.configs.schema.model import EncoderConfig

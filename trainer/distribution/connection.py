@@ -35,7 +35,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def listen(address: str) -> socket.socket:
-    """Listens on the port of an address, on all interfaces, as both backends do.
+    """Listens on the port of an address, on all interfaces, as TensorFlow and JAX do.
 
     Raises:
         ConfigError: The port is not available.
@@ -70,7 +70,7 @@ def dial(address: str) -> socket.socket:
     """Connects to an address.
 
     Raises:
-        OSError: Nothing listens there, or the name does not resolve.
+        OSError: No process listens at the address, or the host name cannot be resolved.
     """
     found = socket.create_connection(parse_address(address), _SECONDS_TO_CONNECT)
     if found.getsockname() == found.getpeername():

@@ -1,4 +1,4 @@
-"""Initializes the backend's distributed runtime, and shuts it down in order."""
+"""Initializes and shuts down the distributed runtime of the backend."""
 
 import atexit
 import os

@@ -2,8 +2,8 @@
 
 TensorFlow 2.21 never initializes Abseil's log, so `TF_CPP_MIN_LOG_LEVEL` cannot
 suppress the lines that it writes to stderr when a connection is lost. After a crash
-these lines must still be shown, so a helper process, which outlives this one, buffers
-them.
+these lines must still be shown, so they are buffered by a helper process, which
+outlives the training process.
 """
 
 import contextlib

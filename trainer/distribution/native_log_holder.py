@@ -1,4 +1,4 @@
-"""Helper process that buffers the log lines of another one; see `native_log`.
+"""Helper process that buffers the log of another process; see `native_log`.
 
 A standalone script with few imports: `python native_log_holder.py < PIPE`.
 """
@@ -13,7 +13,7 @@ _MOST_LINES = 10_000
 
 
 def main() -> None:
-    """Copies stdin to stderr, once stdin ends or a line is fatal."""
+    """Buffers stdin, and copies it to stderr at its end or after a fatal error line."""
     held: deque[bytes] = deque(maxlen=_MOST_LINES)
     shown = sys.stderr.buffer
     is_held, is_dropped = True, False

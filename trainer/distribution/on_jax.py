@@ -35,7 +35,7 @@ _OF_LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "heartbeat", "ba
 
 
 def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
-    """Connects to the other workers, and uses all devices of this one.
+    """Connects to the other workers, and uses all devices of this worker.
 
     Args:
         place: This worker's rank and the number of workers.
@@ -43,7 +43,8 @@ def connect(place: ProcessInfo, config: Distribution, address: str) -> Workers:
         address: HOST:PORT of worker 0.
 
     Raises:
-        ConfigError: The number of devices does not fit `model_devices`.
+        ConfigError: The number of devices of a worker is not a multiple of
+            `model_devices`.
     """
     if place.count > 1 and not jax.distributed.is_initialized():
         # JAX's own SIGTERM handler would replace ours.
@@ -100,7 +101,7 @@ class MeshWorkers(Workers):
 
     Args:
         place: This worker's rank and the number of workers.
-        devices: The devices of all workers; all that JAX has if left out.
+        devices: The devices of all workers; by default all devices that JAX lists.
         model_devices: Number of devices that share one copy of the model.
     """
 

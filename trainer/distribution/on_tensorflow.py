@@ -25,7 +25,7 @@ _OF_LOSS = (
 
 
 def connect(place: ProcessInfo, config: Distribution) -> Workers:
-    """Connects to the other workers, or uses all devices of a single one.
+    """Connects to the other workers, or uses all devices of a single worker.
 
     Raises:
         ConfigError: The configuration has `model_parallel`, which only JAX supports

@@ -19,7 +19,7 @@ class ProcessInfo:
     """A worker's rank, the number of workers, and their addresses.
 
     Attributes:
-        number: Its rank, from 0; worker 0 is the chief.
+        number: The rank of this worker, from 0; worker 0 is the chief.
         count: Number of workers.
         addresses: HOST:PORT of each worker; "" where it is unknown, as on JAX for all
             but the chief.

@@ -1,9 +1,10 @@
 """Rendezvous of the workers of a training, before their backend connects them.
 
 TensorFlow and JAX wait in C++ for missing workers: without a message, and without
-handling signals. Here all workers connect to the chief over plain sockets first. Each
-reports the missing workers, and all compare their configurations before anything is
-written. The port on which the backend will listen is reserved until the backend starts.
+handling signals. So all workers first connect to the chief over plain sockets. Each
+worker reports the missing workers, and the configurations of all workers are compared
+before any file is written. The port on which the backend will listen is reserved until
+the backend starts.
 """
 
 import queue
@@ -57,14 +58,14 @@ class Rendezvous:
         return [facts]
 
     def assert_equal(self, facts: Mapping[str, Any]) -> None:
-        """Waits for all workers, and raises an error if their facts differ.
+        """Waits for all workers, and raises an error if their values differ.
 
         Args:
             facts: JSON values by name.
 
         Raises:
-            ArtifactError: The facts differ; raised on every worker, with the differing
-                facts and each worker's value.
+            ArtifactError: The values differ; raised on every worker, with the names of
+                the differing values and each worker's value.
             LostWorkerError: A worker does not connect, or is gone.
         """
         if lines := differences(self.exchange(facts)):
@@ -79,14 +80,14 @@ class Rendezvous:
         return start()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Ends the rendezvous; if there is an error, it is sent to the others."""
+        """Ends the rendezvous; sends the error, if any, to the other workers."""
 
 
 def differences(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Describes the facts that differ between workers, a line each.
+    """Describes the named values that differ between workers, one per line.
 
     Args:
-        facts: The facts of each worker, by name.
+        facts: The values of each worker, by name.
 
     Example:
     >>> differences([{"seed": 1, "steps": 9}, {"seed": 1, "steps": 8}, {"seed": 1}])
@@ -113,7 +114,7 @@ def _listed(holders: Mapping[str, Sequence[str]]) -> str:
 
 
 def _keep_sigterm() -> None:
-    """Restores our SIGTERM handler, which TensorFlow's start replaces."""
+    """Restores Python's SIGTERM handler, which TensorFlow's start replaces."""
     handler = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGTERM, handler)
@@ -128,7 +129,7 @@ class SeveralRendezvous(Rendezvous):
     Args:
         place: This worker's rank, and the addresses of all workers.
         say: Prints to the user which workers are missing.
-        seconds: Seconds to wait for the others.
+        seconds: Seconds to wait for the other workers.
 
     Raises:
         ConfigError: The port on which the backend will listen is taken.
@@ -247,7 +248,7 @@ class SeveralRendezvous(Rendezvous):
         return ", ".join(named)
 
     def _message_of(self, error: BaseException) -> str:
-        """The message that the others show when this worker ends with an error."""
+        """The message that other workers show when this worker ends with an error."""
         if isinstance(error, LostWorkerError):
             return str(error)
         why = str(error)

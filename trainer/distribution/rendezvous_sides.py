@@ -1,7 +1,7 @@
 """Rendezvous classes of the chief and the members, and the choice between them.
 
-The chief accepts the connections of the members and sends the facts of all workers to
-each; the members connect to the chief. This module imports no large library, as workers
+The chief accepts the connections of the other workers (members), and sends to each
+member the values of all workers. This module imports no large library, as workers
 connect before their backends are imported.
 """
 
@@ -35,7 +35,8 @@ class ChiefRendezvous(SeveralRendezvous):
     """The rendezvous of worker 0; see `SeveralRendezvous` for the arguments.
 
     A worker counts as present when it has connected to the chief and, if it has an
-    address, the chief can connect to it too, as the backend will have to.
+    address, the chief can connect to that address, because the backend needs this
+    connection later.
     """
 
     def __init__(
@@ -284,9 +285,10 @@ def open_rendezvous(
 ) -> Generator[Rendezvous, None, None]:
     """A context in which all workers are connected and have the same configuration.
 
-    Inside, SIGTERM ends this process as Ctrl-C does; the system would otherwise ignore
-    it for the first process of a container. A worker that leaves with an error sends it
-    to the others, as long as the rendezvous is open.
+    Inside the context, SIGTERM ends this process as Ctrl-C does; otherwise the system
+    would ignore SIGTERM for the first process of a container. A worker that leaves the
+    context with an error sends the error to the other workers, as long as the
+    rendezvous is open.
 
     Args:
         config: The run's configuration.

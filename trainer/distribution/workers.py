@@ -1,9 +1,9 @@
 """The workers of a training: this process's rank, and collectives between them.
 
 A *worker* is a process. A *replica* is one copy of the model: on a device, or spread
-over a few. All replicas train on the same batch, each on a part of its rows, and
-apply the same update to their copies. The first worker is the *chief*: only it writes
-into the run's folder, which all of them read.
+over a few. The rows of each batch are divided among the replicas, and all replicas
+apply the same update to their copies. The first worker is the *chief*, the only worker
+that writes into the run's folder; all workers read the folder.
 
 Environment variables define the workers (docs/distributed.md). Without them, the
 training uses one worker and all of its accelerators.
@@ -115,8 +115,8 @@ class Workers:
     def any_stop(self, is_requested: bool) -> bool:
         """Returns whether any worker requested a stop: the same result on all workers.
 
-        Every worker must call it at each step. With several workers the result is two
-        steps old, so that it does not wait for a device.
+        Every worker must call this method at each step. With several workers the result
+        is two steps old, so that the call does not wait for a device.
         """
         if self.place.count == 1:
             return is_requested

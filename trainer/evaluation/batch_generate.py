@@ -1,8 +1,8 @@
 """Batch generation by sequence-to-sequence models.
 
 Texts are sorted by length and encoded in batches of equal size, each padded to its
-longest text, rounded up. So the function is compiled for few shapes, and short outputs,
-which mostly belong to short texts, do not wait for long ones.
+longest text, rounded up. So the generation function is compiled for few shapes, and
+short outputs, which mostly belong to short texts, do not wait for long outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def grouped_by_length(lengths: np.ndarray, size: int, most: int) -> list[Group]:
 
     Args:
         lengths: int (N,). Tokens of each text.
-        size: Texts per group; reduced to the number of texts, if that is less.
+        size: Texts per group; at most the number of all texts is used.
         most: The largest width of a group.
 
     Example:
@@ -145,7 +145,8 @@ def _writer(
 ) -> Callable[..., tuple[Any, Any]]:
     """Compiles the function that generates the best output for each encoder input.
 
-    It takes ids, mask and seeds, and returns ids and lengths, int32 (B, N) and (B,).
+    The compiled function takes ids, mask and seeds, and returns ids and lengths, int32
+    (B, N) and (B,).
     """
     special = tokenizer.special
     begin = special.pad if special.begin is None else special.begin

@@ -3,9 +3,10 @@
 Bits per byte are comparable between models with different vocabularies, if the tokens
 encode the exact text and only the bytes of target tokens are counted. A token of
 byte-level BPE is a sequence of bytes, and a token of SentencePiece a sequence of
-characters with a sign for a space; so the lengths of the tokens add up to the length of
-the text. WordPiece loses spaces: its tokens decode to another, shorter text. This
-property is checked on every text.
+characters in which a special character represents a space; so the lengths of the tokens
+add up to the length of the text. WordPiece loses spaces: its tokens decode to another,
+shorter text. The property that the tokens decode to the exact text is checked on every
+text.
 """
 
 from collections.abc import Sequence
@@ -52,9 +53,9 @@ def bits_per_byte(
     """Builds the bits-per-byte metric of a language model.
 
     The bytes of target tokens are counted: of all tokens of a text or, without a begin
-    token, of all but the first, which is not predicted. The end token has a loss and no
-    bytes. The space that SentencePiece puts before a text is not part of the text: if
-    the first token is a target, the space is subtracted.
+    token, of all but the first, which is not predicted. The end token contributes its
+    loss but no bytes. The space that SentencePiece puts before a text is not part of
+    the text: if the first token is a target, the space is subtracted.
 
     Args:
         objective: The run's objective.

@@ -139,7 +139,7 @@ class CostsByDocument:
     """Accumulates the summed loss of each document in packed records.
 
     Attributes:
-        targets: The targets, whose losses are summed.
+        targets: The targets of the objective; their losses are summed.
         document_ids: Name of the feature with the document of each target; None if a
             record has one document.
     """
@@ -162,7 +162,7 @@ class CostsByDocument:
         self._costs.append(sums.reshape(-1, columns)[:, 1:])
 
     def select(self, rows: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
-        """Losses, float64 (P,), of the documents `ordinals` (from 1) of `rows`."""
+        """Returns losses, float64 (P,), by record row and document ordinal (from 1)."""
         widest = max(costs.shape[1] for costs in self._costs)
         padded = [np.pad(c, ((0, 0), (0, widest - c.shape[1]))) for c in self._costs]
         return np.concatenate(padded)[rows, ordinals - 1]

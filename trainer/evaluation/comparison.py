@@ -1,4 +1,4 @@
-"""Comparison of an export's scores with its run's, on the same records."""
+"""Comparison of the scores of an export and of its run, on the same records."""
 
 import hashlib
 import json

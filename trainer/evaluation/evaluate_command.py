@@ -210,7 +210,7 @@ def _evaluate(
     evaluated: EvaluationSplit,
     run_model: RunModel,
 ) -> tuple[Evaluation, ErrorAnalysis, str]:
-    """Computes the scores of the targets, the error analysis, and a summary of both."""
+    """Computes target metrics and the error analysis, and summarizes both as text."""
     config, console = context.config, context.console
     collectors = make_collectors(config)
     bits = None
@@ -271,7 +271,7 @@ def _title(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> str:
 
 
 def _facts(evaluated: EvaluationSplit, result: Mapping[str, Any]) -> dict[str, str]:
-    """Facts on the evaluated model, records and settings, for the report."""
+    """Describes the evaluated model, records and settings, for the report."""
     config, evaluation_config = evaluated.config, evaluated.config.evaluation
     source = config.data.validation_source or config.data.source
     records = sum(s.records for s in evaluated.manifest.split("validation"))

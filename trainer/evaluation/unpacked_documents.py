@@ -21,7 +21,8 @@ class Unpacked:
         padding_mask: int32 (D, T), 1 for a real token.
         cells: bool (B, L). True at the positions of the records that contain a token of
             a document.
-        row: int64 (N,). The document of each of these tokens.
+        row: int64 (N,). The row of the document that contains each of the records'
+            tokens.
         column: int64 (N,). The token's position in the document.
     """
 
@@ -85,7 +86,8 @@ class DocumentRows:
         masked_positions: int32 (D, M); 0 where a document has fewer masks.
         masks: int64 (D,). Number of masks of each document.
         slots: bool (B, P). The real entries of the records' `masked_positions`.
-        row: int64 (N,). The document of each of these entries.
+        row: int64 (N,). The row of the document for each real entry of
+            `masked_positions`.
         column: int64 (N,). The index of each entry in the document's
             `masked_positions`.
     """

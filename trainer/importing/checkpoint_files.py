@@ -33,7 +33,8 @@ class ImportedFiles:
         tokenizer: The tokenizer; None if there is none.
         evaluation: Generation settings.
         export: Embedding settings.
-        has_vectors: True if our export would compute the same text embeddings.
+        has_vectors: True if our export would compute the same text embeddings as the
+            checkpoint.
     """
 
     checkpoint: Checkpoint

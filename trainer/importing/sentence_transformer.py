@@ -41,7 +41,8 @@ class SentenceTransformer:
         body: The folder of the Transformer itself.
         export: Embedding settings for our export.
         problems: Warnings on settings that are not imported, a sentence each.
-        changes_vectors: True if one of these settings makes our embeddings differ.
+        changes_vectors: True if a setting that is not imported makes our embeddings
+            differ from the checkpoint's.
         is_body: True if the checkpoint is read without a head, as by the module
             `Transformer`.
     """

@@ -1,6 +1,6 @@
 """Batches of records, in an order that is a function of the seed alone.
 
-The position in that order is one number, the count of batches read so far. So an
+The position in the order of batches is the number of batches read so far. So an
 interrupted training resumes at exactly the next batch, also with another number of
 workers.
 
@@ -79,9 +79,10 @@ def training_batches(
         masking: Dynamic masking, for records without static masks.
         accumulation: Number of micro-batches into which every batch can be split.
         worker: This worker's rank and the number of workers: worker w gets the w-th
-            part of each batch's rows. The batches are the same for any number that
-            divides `batch_size`; with shorter records, for 1, 2, 4 and 8, since other
-            numbers may round the batches of shorter records differently.
+            part of each batch's rows. Batches are the same for any number of workers
+            that divides `batch_size`. If there are shorter records, this holds only for
+            1, 2, 4 and 8 workers, since other numbers may round the sizes of their
+            batches differently.
 
     Returns:
         A dataset of dicts: feature name -> (rows of this worker, ...).

@@ -24,8 +24,8 @@ _LONGEST_CYCLE = 1000.0
 def shuffled(values: tf.Tensor, *seeds: int | tf.Tensor) -> tf.Tensor:
     """Shuffles values; the order is a function of two seeds.
 
-    Stateless, because the order of tf.data's own shuffle depends on the global seed and
-    on the number of earlier iterations over the dataset.
+    The shuffle is stateless, because the order of tf.data's own shuffle depends on the
+    global seed and on the number of earlier iterations over the dataset.
     """
     seed = tf.stack([tf.cast(one, tf.int64) for one in seeds])
     return _experimental.stateless_shuffle(values, seed)
@@ -59,8 +59,8 @@ class DatasetMixture:
         Args:
             shares: Share of each stream; positive numbers.
             batches: Number of batches in an epoch of all streams together. A cycle has
-                this length, so that each stream advances at an even pace, but at most
-                1,000, as a cycle is shuffled as a whole.
+                this number of batches, so that each stream advances at an even pace,
+                but at most 1,000 batches, as a cycle is shuffled as a whole.
             seed: The run's seed.
         """
         cycle = min(max(batches, 1.0), _LONGEST_CYCLE)

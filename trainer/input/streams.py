@@ -146,7 +146,8 @@ def make_streams(
         manifest: The records.
         split: `"train"` or `"validation"`.
         batch_size: Records per batch, for the longest records. Batches of shorter
-            records have more, so that all batches have about as many tokens.
+            records contain more records, so that all batches have about equally many
+            tokens.
         workers: Number of workers that share each batch.
         parts: Number of micro-batches per worker; `workers` times `parts` must divide
             `batch_size`.

@@ -27,9 +27,9 @@ from transbeam.trainer.step.state import TrainState
 class TrainingLog:
     """Shows a training's metrics, and writes `metrics.jsonl` and TensorBoard files.
 
-    Steps are added without waiting for their results. These are fetched for several
-    steps at a time, while the device continues to compute. A line contains the means
-    over all targets since the previous line, without skipped steps.
+    Steps are added without waiting for their results. The results are fetched for
+    several steps at a time, while the device continues to compute. A line contains the
+    means over all targets since the previous line, without skipped steps.
 
     Args:
         folder: Folder of the files.
@@ -226,7 +226,7 @@ def time_and_tokens(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def cut_metrics(folder: Path, step: int) -> None:
-    """Removes log entries of later steps, which will be repeated."""
+    """Removes log entries of steps after a given step, which will be repeated."""
     cut_events(folder / TENSORBOARD, step)
     kept = [
         json.dumps(row) + "\n" for row in read_metrics(folder) if row["step"] <= step

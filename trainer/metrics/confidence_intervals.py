@@ -122,9 +122,9 @@ def differences(
 ) -> dict[str, Interval]:
     """Computes intervals of the score difference of two systems on the same units.
 
-    This is the paired bootstrap: both are scored on the same resamples, so units that
-    are hard for both do not widen the interval. If 0 is outside the interval, the
-    difference is significant.
+    This is the paired bootstrap: both systems are scored on the same resamples, so
+    units that are hard for both systems do not widen the interval. If 0 is outside the
+    interval, the difference is significant.
 
     Args:
         statistics: (n, k). The first system's statistics.

@@ -57,7 +57,7 @@ def real_pairs(
 
 
 def require_labels(ids: np.ndarray, labels: tuple[str, ...], what: str) -> None:
-    """Checks that all ids have a label; others would be counted as another class's.
+    """Checks that all ids have a label; other ids would count for another class.
 
     Raises:
         DataError: An id is out of range.

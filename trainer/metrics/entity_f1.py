@@ -4,11 +4,11 @@
     B-PER   I-PER   O       B-LOC      targets:   PER 0-1, LOC 3
     B-PER   O       O       I-LOC      predicted: PER 0,   LOC 3
 
-An entity is correct if its type and both ends are. Like `conlleval` and seqeval, this
-reads entities also from tag sequences that the scheme forbids: an entity starts at B
-and S, after E and S, and wherever the previous tag is not of its type. With `strict`
-only entities count that start with B or S and, in schemes with closing tags, end with
-E or S.
+A predicted entity is correct if its type, first word and last word are correct. Like
+`conlleval` and seqeval, this reads entities also from tag sequences that the scheme
+forbids: an entity starts at B and S, after E and S, and wherever the previous tag is
+not of its type. With `strict` only entities count that start with B or S and, in
+schemes with closing tags, end with E or S.
 """
 
 from dataclasses import dataclass

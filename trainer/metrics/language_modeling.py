@@ -42,8 +42,8 @@ class Perplexity:
 class BitsPerByte:
     """Negative log likelihood per byte of text, comparable between vocabularies.
 
-    Every token of a text must be a target, with its end token, since only these
-    together encode the text.
+    All tokens of a text and its end token must be targets, since only together do they
+    encode the text.
     """
 
     def statistics(self, nats: np.ndarray, utf8_bytes: np.ndarray) -> np.ndarray:

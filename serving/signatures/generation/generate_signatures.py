@@ -42,8 +42,8 @@ class Prompt(NamedTuple):
     Attributes:
         token_ids: int32 (B, P), padded on the left.
         padding_mask: int32 (B, P), 0 for padding.
-        tokens: int32 (B, None), the tokens before the new tokens, with which the new
-            tokens are detokenized.
+        tokens: int32 (B, None), the tokens that precede the new tokens, needed to
+            detokenize the new tokens.
         room: int32 (B,), the number of new tokens that fit after each prompt; 0 or less
             if the prompt is too long.
         source: Further inputs of the model, such as an encoder's ids and their lengths.
@@ -77,7 +77,7 @@ class GenerationTask:
         raise NotImplementedError
 
     def steps(self, *source: tf.Tensor, keep_hidden: bool = False) -> DecodeFunctions:
-        """Returns the decode functions, given the model's other inputs than prompts."""
+        """Returns the decode functions, given the model's inputs other than prompts."""
         raise NotImplementedError
 
     def from_texts(self, texts: Any) -> tuple[Prompt, tf.Tensor]:
@@ -93,7 +93,7 @@ class GenerationTask:
         raise NotImplementedError
 
     def example(self, rows: int, width: int) -> Prompt:
-        """Returns example prompts of a given number and length, for their shapes."""
+        """Returns `rows` example prompts of `width` tokens; only shapes matter."""
         raise NotImplementedError
 
     @cached_property

@@ -1,7 +1,7 @@
 """Sampling parameters of a request: the inputs of the signature `generate`.
 
-Each text has its own values, because a server that batches requests concatenates
-inputs along rows, and the requests are of different clients.
+Each text has its own values, because a server that batches requests concatenates the
+inputs of different clients along rows.
 """
 
 from collections.abc import Sequence
@@ -165,7 +165,7 @@ def limits(wanted: tf.Tensor, room: tf.Tensor, most: int, default: int) -> tf.Te
 
 
 def after(checked: Any, *tensors: Any) -> Any:
-    """Returns tensors with control dependencies on the checked ones.
+    """Returns copies of tensors that are computed only after all checks passed.
 
     When a check fails, ops that are already running are canceled, and TensorFlow would
     report either the failed check or the cancellation.
@@ -192,5 +192,5 @@ def first_true(values: Any, where: Any, otherwise: Any) -> Any:
 
 
 def largest(numbers: Any) -> tf.Tensor:
-    """Returns the largest number, at least 1; 1 for an empty tensor."""
+    """Returns the maximum of 1 and all numbers of a tensor, which may be empty."""
     return tf.reduce_max(tf.pad(numbers, [[0, 1]], constant_values=1))

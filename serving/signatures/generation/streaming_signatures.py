@@ -1,9 +1,10 @@
 """Signatures that generate one token per call, for continuous batching on a server.
 
 `generate` has its whole loop in the graph, so a new request waits until the loop ends.
-Here each iteration of the loop is a call, and its state, including the KV cache, is
-returned as outputs named `state_…` and passed in again as inputs of the same names.
-Between two calls a server may concatenate two states, or keep some of the rows.
+The signatures of this module run one iteration of the loop per call; the state of the
+loop, including the KV cache, is returned as outputs named `state_…` and passed to the
+next call as inputs of the same names. Between two calls a server may concatenate two
+states, or keep only some rows of a state.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,8 +61,9 @@ class StreamingSignatures:
       bytes that may end within a character; `ended` bool (B,), whether generation is
       over; `finished` bool (B,), whether it ended at an end token; and `truncated` bool
       (B,).
-    - `stream_step`: a state → the state with one more token in each row, and the
-      outputs above. The buffers of the old state may be overwritten.
+    - `stream_step`: a state → the state with one more token in each row, and the other
+      outputs of `stream_begin` except `truncated`. The buffers of the old state may be
+      overwritten.
     - `stream_join`: a state and another state, with names `other_state_…` → both states
       concatenated.
     - `stream_keep`: a state and `rows` int32 (R,), at least one → these rows of the
@@ -156,7 +158,7 @@ class _Form:
 
     Args:
         one: A state.
-        other: Another state, whose size differs on every axis of variable size.
+        other: Another state, with a different size on each axis whose size is variable.
     """
 
     def __init__(self, one: Running, other: Running):
@@ -172,7 +174,7 @@ class _Form:
         ]
 
     def specs(self, prefix: str) -> list[tf.TensorSpec]:
-        """Returns the specs of all tensors, in their order."""
+        """Returns the specs of the state's tensors, with a prefix before each name."""
         return [
             tf.TensorSpec(spec.shape, spec.dtype, name=prefix + name)
             for name, spec in zip(self._names, self._specs, strict=True)

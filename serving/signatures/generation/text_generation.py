@@ -211,9 +211,10 @@ class TextGenerator:
         return ends
 
     def _before_last(self, text: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-        """Returns how many bytes of each text its last token did not change.
+        """Counts the leading bytes of each text that its last token left unchanged.
 
-        Only stop strings that end after these bytes still have to be searched for.
+        Only stop strings that end after these leading bytes still have to be searched
+        for.
         """
         pieces = written_text(split_rows(last, tf.ones_like(last)), self.tokenizer)
         alone = tf.strings.length(self.tokenizer.detokenize(pieces))

@@ -41,8 +41,8 @@ def decoder_endpoints(
 ) -> dict[str, Endpoint]:
     """Returns the signatures of a decoder-only model.
 
-    - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,), of which only the
-      first is used, and the cache, `kv_cache_k_0`, `kv_cache_v_0`, `kv_cache_k_1`, …,
+    - `prefill_N`: `tokens` int32 (1, N), `input_pos` int32 (N,) (only its first entry
+      is used), and the cache, `kv_cache_k_0`, `kv_cache_v_0`, `kv_cache_k_1`, …,
       float32 (1, G, C, K) → the cache. Padding in `tokens` is never attended to: later
       tokens overwrite its slots.
     - `decode`: the inputs of `prefill_N` for one token → the cache, and `logits`
@@ -61,14 +61,14 @@ def prefix_endpoints(
 ) -> dict[str, Endpoint]:
     """Returns the signatures of a decoder with bidirectional attention on the prompt.
 
-    Such a prompt must be processed in one call, including its last token, and not in
-    chunks. So the prompt signatures are not prefills as defined by LiteRT-LM, and have
-    another name.
+    A prompt with bidirectional attention must be processed in one call, including its
+    last token, and not in chunks. So the prompt signatures are not prefills as defined
+    by LiteRT-LM, and have another name.
 
     - `prefix_N`: `tokens` int32 (1, N), the whole prompt, and `padding_mask` int32 (1,
       N), 0 after the prompt → the cache.
-    - `decode`: as in decoder-only files. The first call processes the last token of the
-      prompt again.
+    - `decode`: as in decoder-only files. The first call of `decode` processes the last
+      token of the prompt again.
 
     Args:
         calls: The model.
