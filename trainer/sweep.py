@@ -7,8 +7,9 @@ The sweep's folder contains:
     sweep.html      the same as a table and a chart
 
 A finished run is not repeated, so an interrupted sweep resumes; if a value is added to
-the grid later, only its runs are made. Runs with identical records share the files. A
-failed run does not stop the others; the sweep fails after the last run.
+the grid later, only the runs with this value are made. Runs with identical records
+share the files. A failed run does not stop the others; the sweep fails after the last
+run.
 """
 
 import json
@@ -64,7 +65,7 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
 
     Args:
         file: The sweep's YAML.
-        folder: Folder of its runs; `runs/` and the sweep's name if left out.
+        folder: Folder of the sweep's runs; by default, `runs/` and the sweep's name.
         console: Prints progress and the result.
 
     Returns:
@@ -72,8 +73,8 @@ def sweep(file: Path, folder: Path | None, console: Console) -> dict[str, Any]:
         loss; and `page`.
 
     Raises:
-        UserError: The file is invalid, a combination is invalid, or runs failed; in
-            the last case the other runs are finished, and the page lists all.
+        UserError: The sweep file is invalid, a combination is invalid, or runs failed;
+            if runs failed, all other runs are finished, and the page lists all runs.
         KeyboardInterrupt: The user stopped the sweep.
     """
     plan = load_sweep(file)
@@ -130,7 +131,7 @@ def _points(plan: Sweep, folder: Path) -> Iterator[Point]:
 
 
 def _run(plan: Sweep, point: Point, console: Console) -> str | None:
-    """Makes the records of a run and trains it; returns the error if that failed.
+    """Makes the records and trains the model of a run; returns the error on failure.
 
     Each stage runs in its own process, which frees all memory at its end. A stage that
     is already done is skipped.
@@ -166,11 +167,11 @@ def _reason(output: str) -> str:
 def _run_command(words: Sequence[str]) -> tuple[int, str]:
     """Runs a command and waits for its exit, also after a signal to stop.
 
-    The command receives Ctrl-C directly, and SIGTERM from this process; it then saves a
-    checkpoint, which takes time.
+    The command receives Ctrl-C directly, and SIGTERM from this process; on either
+    signal, a training saves a checkpoint before it exits, which takes time.
 
     Returns:
-        Its exit code and its stdout.
+        The command's exit code and its stdout.
     """
     with _passing_on_sigterm() as pass_on_to:
         process = subprocess.Popen(

@@ -81,8 +81,8 @@ def prepare(invocation: Invocation, folder: Path, workers: Workers) -> TrainingS
         workers: All workers of the training.
 
     Raises:
-        UserError: The records are not those of the manifest, the initial weights or the
-            teacher do not fit, or the checkpoint is damaged.
+        UserError: The records differ from the manifest, the initial weights or the
+            teacher do not fit the model, or the checkpoint is damaged.
     """
     config, console = invocation.config, invocation.console
     training = config.training
@@ -213,8 +213,8 @@ def _kept(folder: Path) -> MatmulChoice | None:
 def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bool:
     """Returns whether an earlier training can be continued to another number of steps.
 
-    This requires that only the number of steps differs, and that every step up to the
-    last checkpoint has the same learning rate with both numbers.
+    The new inputs may differ only in the number of steps, and every step up to the last
+    checkpoint must have the same learning rate in the old and the new schedule.
 
     Args:
         stage: The training's stage, finished or not.
@@ -224,7 +224,7 @@ def can_go_on(stage: Stage, inputs: Mapping[str, Any], schedule: Schedule) -> bo
 
     Raises:
         ArtifactError: The training is finished, the new number of steps is larger, and
-            the learning rate has already decayed toward the earlier end.
+            the learning rate has already decayed toward the end of the old schedule.
     """
     there = stage.inputs()
     checkpoints = list_checkpoints(stage.path / "checkpoints")

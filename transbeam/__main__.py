@@ -279,7 +279,7 @@ def _closing_screen(
 
 
 def _more_steps(invocation: Invocation) -> list[str]:
-    """Returns the command for more steps; empty if the schedule has a fixed end."""
+    """Returns the command to train further; empty if the schedule has a fixed end."""
     training = invocation.config.training
     if not isinstance(training.schedule, ENDLESS):
         return []

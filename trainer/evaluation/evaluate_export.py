@@ -99,7 +99,7 @@ def _of_records(
     names: tuple[str, ...],
     labels: Sequence[str] | None,
 ) -> Outputs:
-    """Builds the function that runs a model on records without unpacking them."""
+    """Builds the function that runs a model directly on packed records."""
 
     def outputs(batch: Batch) -> Arrays:
         features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
@@ -139,8 +139,8 @@ def _of_all_tokens(
         path: The export.
         signature: Its signature.
         vocabulary_size: Vocabulary size of the run's tokenizer.
-        sides: Prefixes of the inputs' names (encoder, decoder); the logits belong to
-            the last one.
+        sides: Prefixes of the input names, such as `encoder_` and `decoder_`; the
+            logits belong to the documents of the last prefix.
     """
 
     def outputs(batch: Batch) -> Arrays:
@@ -217,7 +217,7 @@ def written_by_export(
     Args:
         path: The version folder.
         config: The run.
-        held_out: The documents; the function generates texts for the first ones.
+        held_out: The validation documents; texts are generated for the first of them.
     """
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 

@@ -38,16 +38,16 @@ class NotFiniteError(UserError):
 
 @dataclass(frozen=True)
 class EvaluationMetrics:
-    """Means over targets, from their sums.
+    """Mean loss and metrics per target, computed from summed values.
 
     Attributes:
-        loss: Loss per target: nats of classes or squared errors of numbers; the sum
-            over the objective's targets, if it has several.
-        accuracy: Top-1 accuracy of the objective's first target; None for numbers.
+        loss: Loss per target: cross-entropy in nats for classes, squared error for
+            numbers; the sum over the objective's targets, if it has several.
+        accuracy: Top-1 accuracy of the objective's first target; None for regression.
         parts: The loss of each target, by the name of the model's output, if there are
-            several targets; and further terms of the training loss, which `loss`
-            excludes.
-        mae: Mean absolute error of numbers; None for classes.
+            several targets; and additional terms of the training loss, which are not
+            part of `loss`.
+        mae: Mean absolute error for regression; None for classification.
     """
 
     loss: float
@@ -95,8 +95,8 @@ class Evaluation:
     regression; `variance` is None for all other objectives.
 
     Attributes:
-        loss: Loss per target: nats of classes or squared errors of numbers; the sum
-            over the objective's targets, if it has several.
+        loss: Loss per target: cross-entropy in nats for classes, squared error for
+            numbers; the sum over the objective's targets, if it has several.
         perplexity: exp(loss of the first target).
         accuracy: Top-1 accuracy of the first target.
         unigram_entropy: Loss in nats of the best input-free prediction: the entropy of

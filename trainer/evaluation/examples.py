@@ -40,8 +40,8 @@ class Example:
         source: The source file of the document, or of the first document of a packed
             record.
         offset: The document's offset in the file.
-        nats: Summed loss of the targets; for a language model the mean per target; None
-            for regression, and where it is not shown.
+        nats: Summed loss of the targets, or for a language model the mean per target;
+            None for regression and for examples that are shown without a loss.
         text: The model's input; empty for an image.
         second_text: The second text of a pair, or the question.
         target: The target, as text.
@@ -163,7 +163,7 @@ def number_examples(
 
 
 def _labels(ids: np.ndarray, labels: Sequence[str], words: Sequence[str]) -> str:
-    """Joins the labels of ids; as `word/label` if each word has a label."""
+    """Joins the label names of ids, as `word/label` pairs if each word has a label."""
     names = [labels[int(i)] for i in ids]
     if len(names) == len(words):
         names = [f"{word}/{name}" for word, name in zip(words, names, strict=True)]
@@ -276,7 +276,8 @@ def make_example(
     Args:
         held_out: All documents.
         number: The document's number.
-        nats: The loss of its targets; None if it is not shown.
+        nats: The loss of the document's targets; None if the example is shown without a
+            loss.
         target: The target, as text.
         guess: The prediction, as text.
         text: The model's input; the document's text if left out.

@@ -42,7 +42,7 @@ class TFLiteSignature:
     """A signature of a TFLite file, run row by row, in fixed shapes.
 
     Attributes:
-        inputs: The names of its inputs.
+        inputs: The names of the signature's inputs.
         sizes: Length of the second axis of each input.
     """
 

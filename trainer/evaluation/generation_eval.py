@@ -75,7 +75,7 @@ def writes_answers(config: RunConfig) -> bool:
 
 
 def check_libraries(config: RunConfig) -> None:
-    """Checks that the libraries of the text scores are installed, at the start.
+    """Checks before the evaluation that the libraries of the text scores are installed.
 
     Raises:
         ConfigError: The library of a score is missing.
@@ -182,7 +182,7 @@ TextMetric = BLEU | ChrF | Rouge
 
 
 def signatures(names: Sequence[TextScore]) -> dict[str, str]:
-    """The signature of each score's settings, in the library's own notation.
+    """Each score's settings, as a signature string in the library's own notation.
 
     Raises:
         ConfigError: The library of a score is missing.

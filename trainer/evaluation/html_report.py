@@ -34,7 +34,7 @@ def report(
     Args:
         title: Its heading.
         summary: A summary of the results.
-        facts: Facts on the evaluation, by name.
+        facts: Properties of the evaluation to list in the report, by name.
         scores: All scores.
         analysis: Examples and confusions.
         held_out: The evaluated documents; if they are images, the report shows them.

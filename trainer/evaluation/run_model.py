@@ -52,8 +52,8 @@ class RunModel:
             records.
         fingerprint: Fingerprint of the inputs from which the weights were made.
         is_imported: True if the weights are imported and untrained.
-        matmul_dtype: The dtype in which the training multiplied bfloat16 matrices, if
-            it had any.
+        matmul_dtype: The dtype in which the training multiplied bfloat16 matrices; None
+            if no training used bfloat16.
     """
 
     config: RunConfig

@@ -1,10 +1,10 @@
 """Extractive question answering: the best span over all windows of a question.
 
 A model predicts start and end logits for each position of a window. The answer is the
-span with the highest sum of both, up to a maximum length, over all windows
-([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3); position 0, the
-piece before the question, represents no answer. Token positions are then mapped to the
-characters of the text.
+span with the highest sum of its start logit and end logit, up to a maximum length, over
+all windows ([Devlin et al., 2019](https://arxiv.org/abs/1810.04805), 4.2 and 4.3);
+position 0, the special token before the question (`[CLS]` in BERT), represents no
+answer. Token positions are then mapped to the characters of the text.
 """
 
 import functools
@@ -56,7 +56,7 @@ def read_windows(
 
     Args:
         outputs: The output function of a model with objective.kind=span_qa.
-        batches: Batches of its records.
+        batches: Batches of the windows' records.
         max_length: Largest number of tokens in an answer.
     """
     found: list[tuple[np.ndarray, ...]] = []
@@ -92,7 +92,8 @@ def best_of_windows(
             of its best answer.
 
     Returns:
-        int64 (count,) twice: first and last token in the whole text; -1 for none.
+        Two int64 arrays (count,): the index of the answer's first token and of its last
+        token in the whole text; -1 for no answer.
     """
     order = np.lexsort((-windows.score, question))
     best = order[np.searchsorted(question[order], np.arange(count))]
@@ -108,7 +109,7 @@ def best_of_windows(
 def answer_texts(
     texts: Sequence[bytes], first: np.ndarray, last: np.ndarray, tokenizer: Tokenizer
 ) -> list[str]:
-    """Extracts the substrings of texts that spans of their tokens cover.
+    """Extracts the substrings of texts that are given as token spans.
 
     Args:
         texts: N texts in UTF-8.
@@ -133,18 +134,21 @@ def answer_texts(
 def token_spans(text: bytes, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
     """Finds the byte span of each token in a text.
 
-    If tokens are bytes of the text, their lengths are added up. Otherwise the text's
-    words are tokenized one by one; a token boundary inside a word is at the longest
-    prefix whose tokens are exactly those before the boundary. A token whose boundary
-    has no such prefix extends to the next known boundary. If the words give other
-    tokens than the text, every token spans the whole text.
+    If the number of text bytes of each token is known, as in byte-level BPE, the
+    offsets are cumulative sums of the tokens' byte lengths. Otherwise the text's words
+    are tokenized one by one; a boundary between two tokens of a word is at the end of
+    the longest prefix of the word that is tokenized to exactly the tokens before the
+    boundary. A token whose boundary has no such prefix extends to the next known
+    boundary. If the words give other tokens than the text, every token spans the whole
+    text.
 
     Args:
         text: UTF-8.
         tokenizer: The run's tokenizer.
 
     Returns:
-        int64 (T,) twice: byte offsets of each token's begin and end in the text.
+        Two int64 arrays (T,): the byte offsets of each token's start and end in the
+        text.
     """
     ids = tokenize_texts([text], tokenizer).ids
     table = piece_bytes(tokenizer)

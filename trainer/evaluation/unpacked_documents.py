@@ -1,4 +1,4 @@
-"""Unpacks the documents of packed records to rows of their own, and back."""
+"""Unpacks packed records to one document per row, and packs the results again."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ from transbeam.trainer.objectives.objective_metrics import Batch
 class Unpacked:
     """All encoder or decoder documents of a batch of records, one document per row.
 
-    Documents are in the order of the records, and of their positions in a record; so
-    the encoder and the decoder documents have the same order.
+    Documents are ordered by record, and by their position within the record; so the
+    encoder and the decoder documents have the same order.
 
     Attributes:
         token_ids: int32 (D, T), padded with 0.
@@ -83,9 +83,11 @@ class DocumentRows:
     Attributes:
         token_ids: int32 (D, T), padded with 0.
         padding_mask: int32 (D, T), 1 for a real token.
-        masked_positions: int32 (D, M); 0 where a document has fewer masks.
+        masked_positions: Masked positions in each document, int32 (D, M), padded with
+            0.
         masks: int64 (D,). Number of masks of each document.
-        slots: bool (B, P). The real entries of the records' `masked_positions`.
+        slots: bool (B, P). True at the entries of the records' `masked_positions` that
+            are not padding.
         row: int64 (N,). The row of the document for each real entry of
             `masked_positions`.
         column: int64 (N,). The index of each entry in the document's
@@ -131,7 +133,7 @@ class DocumentRows:
         )
 
     def put_back(self, logits: np.ndarray) -> np.ndarray:
-        """Puts logits (D, M, V) at the records' masked positions: (B, P, V), else 0.
+        """Scatters logits (D, M, V) to masked positions of records, (B, P, V); else 0.
 
         Example:
         >>> records = {

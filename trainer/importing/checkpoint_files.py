@@ -48,7 +48,8 @@ def read_files(folder: Path, console: Console) -> ImportedFiles:
     """Reads a checkpoint's folder.
 
     Args:
-        folder: A folder for `read_checkpoint`, or one of sentence-transformers.
+        folder: A checkpoint folder that `read_checkpoint` accepts, or a
+            sentence-transformers folder.
         console: Prints warnings on settings that are not imported.
 
     Raises:
@@ -126,7 +127,7 @@ def _warn_about(
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Computes the sha256 of files in a folder and its subfolders, without pickles."""
+    """Computes the sha256 of files in a folder and its subfolders, except pickles."""
     sums = {}
     for path in sorted([*folder.iterdir(), *folder.glob("*/*")]):
         if path.is_file() and path.suffix not in PICKLES:
@@ -151,7 +152,7 @@ _CLOSE = 1e-6
 
 
 def image_differences(folder: Path, image_size: int) -> list[str]:
-    """Lists the settings of `preprocessor_config.json` that differ from ours.
+    """Lists settings of `preprocessor_config.json` that differ from Transbeam's.
 
     Args:
         folder: The checkpoint's folder.

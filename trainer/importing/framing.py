@@ -29,7 +29,7 @@ def with_framing(
     ends: Sequence[int],
     console: Console,
 ) -> TokenizerModel:
-    """Adds the framing from a checkpoint's files to a tokenizer.
+    """Adds begin token, end tokens and chat template of a checkpoint to a tokenizer.
 
     Args:
         tokenizer: The tokenizer of a generative model.
@@ -76,7 +76,7 @@ def with_framing(
 def _pieces_around(
     folder: Path, tokenizer: TokenizerModel
 ) -> tuple[str | None, str | None]:
-    """The pieces around a text from `tokenizer.json`; none for SentencePiece models."""
+    """Special tokens around a text, from `tokenizer.json`; none for SentencePiece."""
     file = folder / "tokenizer.json"
     if isinstance(tokenizer, SentencePieceModel) or not file.is_file():
         return None, None
@@ -106,7 +106,7 @@ def _chat_template(folder: Path, settings: HFConfig, console: Console) -> str | 
 def _default_template(
     templates: list[Any], settings: HFConfig, console: Console
 ) -> Any:
-    """The template named `default`, with a warning on the others."""
+    """The template named `default`; warns that the other templates are not imported."""
     named: dict[str, Any] = {}
     for one in templates:
         if not isinstance(one, dict) or not {"name", "template"} <= one.keys():

@@ -79,11 +79,11 @@ class Generation:
     """Generation settings of a checkpoint.
 
     Attributes:
-        evaluation: The run's `evaluation` section, with the default settings of
-            requests.
+        evaluation: The run's `evaluation` section, whose generation settings are the
+            defaults of requests to the exported model.
         ends: Ids that end a text.
         left_out: Keys with their values that transformers uses and we do not support.
-        where: The file of the settings.
+        where: Path of the file from which the settings were read, for messages.
         start: The decoder's start id; None if it is not set.
     """
 

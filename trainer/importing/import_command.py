@@ -9,7 +9,8 @@
 
 The data and training stages are written only if the model is complete, with its head
 and its tokenizer, and of a kind that can be exported; or if it is a headless model that
-computes text embeddings. `transbeam data` and `transbeam train` replace them.
+computes text embeddings. Running `transbeam data` and `transbeam train` later replaces
+these two stages.
 """
 
 import dataclasses
@@ -295,7 +296,8 @@ def is_ready(
         config: The run.
         tokenizer: The imported tokenizer; None if there was none.
         new: Paths of newly initialized weights, all of them in the head.
-        has_vectors: True if our embeddings would equal those of the checkpoint.
+        has_vectors: True if the exported text embeddings would equal those of the
+            checkpoint.
     """
     if not can_export(config, tokenizer):
         return False
@@ -316,7 +318,7 @@ def next_step(
     *,
     is_ready: bool = True,
 ) -> str:
-    """Describes the next commands, and what is not possible with the run.
+    """Describes the next commands, and what the imported model cannot be used for.
 
     Args:
         config: The run.

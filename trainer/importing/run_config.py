@@ -57,7 +57,7 @@ def config_of_checkpoint(
             other.
 
     Returns:
-        The configuration. Its `data.source` is a placeholder path.
+        The configuration. The configuration's `data.source` is a placeholder path.
 
     Raises:
         UserError: An override is invalid, or the sections do not fit each other.

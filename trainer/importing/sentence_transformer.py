@@ -43,8 +43,8 @@ class SentenceTransformer:
         problems: Warnings on settings that are not imported, a sentence each.
         changes_vectors: True if a setting that is not imported makes our embeddings
             differ from the checkpoint's.
-        is_body: True if the checkpoint is read without a head, as by the module
-            `Transformer`.
+        is_body: True if the checkpoint is read without its head, as by the
+            sentence-transformers module `Transformer`.
     """
 
     body: Path
@@ -54,7 +54,7 @@ class SentenceTransformer:
     is_body: bool = False
 
     def refuse_vectors(self, problem: str) -> None:
-        """Adds a problem that makes our embeddings differ."""
+        """Adds a problem that makes the exported embeddings differ."""
         self.changes_vectors = True
         self.problems.append(problem)
 
@@ -189,7 +189,8 @@ def score_activation(folder: Path) -> str | None:
         folder: The checkpoint's folder, with the `config.json` of a `CrossEncoder`.
 
     Returns:
-        Name of the activation; `Sigmoid` is the default. None for the identity.
+        Name of the activation; `Sigmoid` is the default. None if the activation is the
+        identity.
     """
     settings = HFConfig.of_file(folder / "config.json")
     newer = settings.section("sentence_transformers").values.get("activation_fn")

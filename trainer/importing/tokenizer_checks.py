@@ -57,7 +57,8 @@ def check_settings(folder: Path, settings: HFConfig, tokenizer: TokenizerModel) 
         tokenizer: The tokenizer, which was read from the checkpoint's other files.
 
     Raises:
-        ArtifactError: A setting is not supported, so that ids would differ.
+        ArtifactError: A setting is not supported, so the imported tokenizer would
+            produce other ids.
     """
     has_json = (folder / "tokenizer.json").is_file()
     if isinstance(tokenizer, WordPieceModel):
@@ -83,10 +84,11 @@ def check_framing(folder: Path, settings: HFConfig, tokenizer: TokenizerModel) -
     Args:
         folder: The checkpoint's folder.
         settings: Its `tokenizer_config.json`.
-        tokenizer: The tokenizer from the other files.
+        tokenizer: The tokenizer, as read from the checkpoint's vocabulary files.
 
     Raises:
-        ArtifactError: Special pieces or their positions differ from ours.
+        ArtifactError: The special tokens or their positions differ from those of the
+            imported tokenizer.
     """
     file = folder / "special_tokens_map.json"
     for source in (settings, HFConfig.of_file(file)) if file.is_file() else (settings,):

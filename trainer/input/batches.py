@@ -5,8 +5,8 @@ interrupted training resumes at exactly the next batch, also with another number
 workers.
 
 The records of each length in each data set form a stream
-(`transbeam.trainer.input.streams`). A batch is drawn from one stream; a fixed schedule
-determines which (`transbeam.trainer.input.dataset_mixture`).
+(`transbeam.trainer.input.streams`). Each batch is drawn from one stream; a fixed
+schedule determines from which one (`transbeam.trainer.input.dataset_mixture`).
 """
 
 import math
@@ -60,10 +60,11 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Infinite training batches: each epoch has every record once, in a new order.
 
-    Record lengths and data sets have separate epochs. The number of batches of a data
-    set is proportional to its weight, and among them the batches of each record length
-    are proportional to the number of such records. A batch of shorter records has more
-    of them, so that all batches have about as many tokens.
+    Record lengths and data sets have separate epochs. The number of batches from a data
+    set is proportional to the data set's weight; within a data set, the number of
+    batches of each record length is proportional to the number of records of that
+    length. A batch of shorter records has more records, so that all batches have about
+    as many tokens.
 
     Resuming costs about the same at any batch: each stream opens the files it was
     reading, eight at most, and skips their first records unparsed.
@@ -116,7 +117,7 @@ def training_batches(
 def rows_of_batches(
     data: Data, batch_size: int, accumulation: int, workers: int
 ) -> list[int]:
-    """Records per batch of each stream; if they are equal, so are the batches.
+    """Records per batch of each stream; equal sizes result in equal batches.
 
     Args:
         data: The records, as in `training_batches`.
@@ -162,11 +163,12 @@ def validation_batches(
 
     Batches of different lengths alternate evenly, so the first batches are a fair
     sample. The last batch of each length may be short, and may have no row for some
-    workers. Dynamic masking selects the same tokens each time.
+    workers. Dynamic masking masks the same tokens in every pass over the split.
 
     Args:
         manifest: The records.
-        batch_size: Records per batch, for the longest records; more of shorter ones.
+        batch_size: Records per batch, for the longest records; batches of shorter
+            records have more records.
         masking: Dynamic masking, for records without static masks.
         worker: This worker's rank and the number of workers.
 

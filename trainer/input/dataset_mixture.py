@@ -2,8 +2,8 @@
 
 The schedule consists of cycles. Each cycle is shuffled by (seed, cycle), and at its end
 every stream has had its share of all batches so far, rounded to the nearest integer. So
-the number of batches that a stream has before a given batch is computed directly, and a
-training resumes in the middle of the schedule without iterating over it.
+the number of batches that precede a given batch in each stream is computed directly,
+and a training resumes in the middle of the schedule without iterating over it.
 """
 
 from collections.abc import Sequence

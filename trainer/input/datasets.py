@@ -44,7 +44,7 @@ def data_sets(config: RunConfig, own: Manifest) -> list[tuple[Manifest, float]]:
 
 
 def sha256_of_records(dataset: DatasetConfig) -> str | None:
-    """The fingerprint of another run's records; None if it has none."""
+    """The fingerprint of another run's records; None if that run has no records."""
     stage = data_stage(Path(dataset.run))
     if not (stage.path / "stage.json").is_file():
         return None

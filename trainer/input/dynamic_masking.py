@@ -1,9 +1,10 @@
 """Dynamic masking: different tokens are masked each time a record is read.
 
 The random numbers depend on the seed and the record's position in the whole training,
-so batch n has the same masks however often a training was resumed. The selection is
-that of `transbeam.pipeline.objectives.base.mask_selection`, here as a TensorFlow
-function ([Liu et al., 2019](https://arxiv.org/abs/1907.11692), 4.1).
+so batch n has the same masks however often a training was resumed. Tokens are selected
+by the algorithm of `transbeam.pipeline.objectives.base.mask_selection`, which is
+reimplemented here as a TensorFlow function ([Liu et al.,
+2019](https://arxiv.org/abs/1907.11692), 4.1).
 """
 
 from dataclasses import dataclass
@@ -29,8 +30,9 @@ class DynamicMasking:
 
     Attributes:
         config: The fraction of tokens to mask, and their replacements.
-        hiding: The seed, and the ids of the mask and of ordinary pieces. Its
-            `starts_word` is not used here, as the records contain word ids.
+        hiding: The seed, the id of the mask token, and the ids of ordinary tokens, from
+            which random replacements are drawn. The attribute `starts_word` of `Hiding`
+            is not used, as the records contain word ids.
     """
 
     config: MaskedConfig
@@ -42,7 +44,8 @@ class DynamicMasking:
         Args:
             records: The features that `transbeam.pipeline.objectives.masked.features`
                 lists for dynamic masking, each (batch, L).
-            places: int64 (batch,). The position of each record in the training.
+            places: int64 (batch,). The position of each record in the sequence of all
+                records that the training reads.
 
         Returns:
             The features of `transbeam.pipeline.objectives.masked.masked_features`, each
@@ -107,7 +110,7 @@ class DynamicMasking:
 
 
 def dynamic_masking(run: RunConfig, data: Path) -> DynamicMasking | None:
-    """Builds the dynamic masking of a run; None if it has none or static masks.
+    """Builds the dynamic masking of a run; None if the run does not use it.
 
     Args:
         run: The run.
@@ -159,9 +162,10 @@ def _join_words(
 ) -> tf.Tensor:
     """Vectorized `mask_selection.join_words`: (batch, L), all columns at once.
 
-    The number of words in the current unit after a column depends on that number before
-    the column. So each column is a function of that number, and the functions are
-    composed by a parallel prefix scan, over twice as many columns with every step.
+    The number of words in the n-gram that contains a column depends on the same number
+    at the previous column. So each column defines a function of the previous column's
+    number, and the functions of all columns are composed by a parallel prefix scan,
+    whose steps cover twice as many columns each time.
     """
     length = _length(words)
 

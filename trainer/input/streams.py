@@ -73,7 +73,7 @@ class RecordStream:
             shuffle_records: Records that are held in memory and shuffled together.
             seed: The run's seed.
             records_read: Number of records already read, after which to resume. Only
-                the files that were open at that point are opened again.
+                the files that were being read at the interruption are opened again.
         """
         first_epoch, offset = divmod(records_read, self.records)
         first_piece, start = divmod(offset, shuffle_records)
@@ -180,7 +180,7 @@ def make_streams(
 
 
 def _records_per_batch(batch_size: int, longest: int, length: int, parts: int) -> int:
-    """Records of a given length per batch, rounded down to equal parts."""
+    """Number of records of one length per batch, rounded down for equal parts."""
     if length == longest:
         return batch_size
     # Equal for all usual numbers of workers, so that batches do not depend on it.

@@ -2,9 +2,9 @@
 
 A checkpoint holds the weights with the random state of every dropout, the optimizer,
 the moving averages, the counters of the update, and the step, which determines the
-position in the data. It is written under a temporary name and renamed when it is
-complete, so an incomplete one is never read. A background thread writes it: the
-training waits only for a copy in memory.
+position in the data. A checkpoint is written under a temporary name and renamed when it
+is complete, so an incomplete checkpoint is never read. A background thread writes the
+checkpoint: the training waits only while the state is copied to host memory.
 """
 
 import json
@@ -44,7 +44,8 @@ class Snapshot:
     """A copy of a training's state, which later updates do not change.
 
     Attributes:
-        step: Optimizer updates done, and batches read.
+        step: Number of steps done, including skipped updates; each step reads one
+            batch.
         tensors: Arrays by `PART/NUMBER`, such as `model/00003`.
         described: Each tensor's path in the model, shape and dtype.
     """
@@ -69,8 +70,8 @@ class Checkpoints:
         writes: True for the chief, the only worker that writes.
         rows: Records per batch of each stream, which with the step determine the
             position in the data.
-        matmul_dtype: The dtype in which bfloat16 matrices are multiplied, if there are
-            any.
+        matmul_dtype: The dtype in which bfloat16 matrices are multiplied; None without
+            mixed_bfloat16.
     """
 
     def __init__(
@@ -209,7 +210,8 @@ def restore_checkpoint(path: Path, state: TrainState) -> int:
     Raises:
         ArtifactError: A file is missing or damaged; the checkpoint is of another model
             or optimizer (the message names tensors that differ) or of another format
-            version; or a weight is not finite. The state is then unchanged.
+            version; or a weight is not finite. The training's state is unchanged after
+            such an error.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -279,7 +281,7 @@ def read_matmul_dtype(path: Path) -> str | None:
 
 
 def _named(state: TrainState) -> dict[str, keras.Variable]:
-    """Variables by part and index, as paths contain counters that vary by process."""
+    """Variables by part of the state and index, as variable paths vary by process."""
     return {
         f"{part}/{number:05d}": variable
         for part, variables in state.variables.items()
@@ -304,7 +306,7 @@ def _described(state: TrainState) -> dict[str, Any]:
 
 
 def _differences(found: dict[str, Any], expected: dict[str, Any]) -> Sequence[str]:
-    """Describes the first few differences of two descriptions of a state's tensors."""
+    """Lists the first few differences between the tensors of two training states."""
     there, here = (
         {of["path"]: of for name, of in described.items() if name.startswith("model/")}
         for described in (found, expected)

@@ -27,9 +27,10 @@ from transbeam.trainer.step.state import TrainState
 class TrainingLog:
     """Shows a training's metrics, and writes `metrics.jsonl` and TensorBoard files.
 
-    Steps are added without waiting for their results. The results are fetched for
-    several steps at a time, while the device continues to compute. A line contains the
-    means over all targets since the previous line, without skipped steps.
+    Steps are added to the log without waiting for the device to finish them. The
+    results are fetched for several steps at a time, while the device continues to
+    compute. A line contains the means over all targets since the previous line, without
+    skipped steps.
 
     Args:
         folder: Folder of the files.
@@ -136,8 +137,8 @@ class TrainingLog:
     def _utilization(self, steps_per_second: float) -> dict[str, float]:
         """Computes `mfu`, unless it exceeds 1, which shows the peak was underestimated.
 
-        Other load on the machine slows the measurement of the peak down. Once a value
-        above 1 reveals this, `mfu` is left out for the rest of the training.
+        Other load on the machine slows the measurement of the peak down. After the
+        first value above 1, `mfu` is left out for the rest of the training.
         """
         used = steps_per_second * self.step_seconds
         if used > 1:
@@ -145,7 +146,7 @@ class TrainingLog:
         return {"mfu": round(used, 4)} if 0 < used <= 1 else {}
 
     def restart_clock(self) -> None:
-        """Excludes the time since the last line from the rates."""
+        """Excludes the time since the last line from the logged throughput."""
         self._began, self._input_seconds = time.perf_counter(), 0.0
 
     def validated(self, found: EvaluationMetrics) -> None:
@@ -275,7 +276,7 @@ class TensorBoard:
 
 
 def cut_events(folder: Path, step: int) -> None:
-    """Removes events of later steps, which will be repeated and would appear twice.
+    """Removes events of steps after `step`, which will be repeated and logged again.
 
     Raises:
         ArtifactError: A file cannot be written.
@@ -298,7 +299,7 @@ def cut_events(folder: Path, step: int) -> None:
 
 
 def _records(file: Path) -> Generator[bytes, None, None]:
-    """Reads the records of an event file whose last one a kill may have truncated."""
+    """Reads the records of an event file, except a last one that is truncated."""
     with suppress(tf.errors.DataLossError):
         for record in tf.data.TFRecordDataset(str(file)):
             yield bytes(record.numpy())
@@ -308,7 +309,8 @@ def _records(file: Path) -> Generator[bytes, None, None]:
 def tensorflow_as_os_errors() -> Generator[None, None, None]:
     """A context that converts TensorFlow's disk errors to `OSError`.
 
-    TensorFlow reports a full disk as `ResourceExhaustedError`, like a full device.
+    TensorFlow reports a full disk as `ResourceExhaustedError`, the error that it also
+    raises when a device is out of memory.
     """
     try:
         yield

@@ -31,12 +31,13 @@ def least_step_seconds(config: RunConfig, vocabulary_size: int, replicas: int) -
 def step_flops(config: RunConfig, vocabulary_size: int) -> float:
     """FLOPs of an update's forward and backward passes, without rematerialization.
 
-    These are the FLOPs that `transbeam cost` counts for a batch of full-length records;
-    batches of shorter records have about as many tokens.
+    `transbeam cost` counts the same FLOPs for a batch of full-length records; batches
+    of shorter records have about as many tokens.
 
     Args:
         config: The run.
-        vocabulary_size: Vocabulary size of its tokenizer; without effect for images.
+        vocabulary_size: Vocabulary size of the run's tokenizer; ignored for image
+            models.
     """
     images = isinstance(config.objective, ImageObjective)
     cost = count_cost(config, vocabulary_size=None if images else vocabulary_size)

@@ -49,8 +49,8 @@ def run_steps(
 ) -> None:
     """Runs updates from `log.step` to the last step of the configuration.
 
-    Every `evaluate_every` steps, and after the last, it validates and saves a
-    checkpoint.
+    Validates and saves a checkpoint every `evaluate_every` steps and after the last
+    step.
 
     Args:
         update: From `transbeam.trainer.step.build.build_step`.

@@ -31,7 +31,7 @@ class ClassificationScores:
     def statistics(
         self, predictions: np.ndarray, targets: np.ndarray, weights: Weights = None
     ) -> np.ndarray:
-        """The counts of each unit: a record or text, which the bootstrap resamples.
+        """Counts per unit; a unit is a record or text, which the bootstrap resamples.
 
         Args:
             predictions: Class ids: (n,), or (n, T) with several targets per unit.
@@ -162,8 +162,9 @@ class LabelSetScores:
 
         Returns:
             float64 (n, 3C + 2): C columns of true positives, C of predicted labels and
-            C of labels that apply; then 1 if all labels of the text are right; then 1,
-            to count the texts.
+            C of labels that apply; then a column that is 1 if all labels of the text
+            are predicted correctly; then a column of ones, whose sum is the number of
+            texts.
 
         Raises:
             ValueError: The shapes differ, or do not have a column for each label.

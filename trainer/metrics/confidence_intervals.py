@@ -1,12 +1,12 @@
-"""Bootstrap confidence intervals of scores, of one system and between two.
+"""Bootstrap confidence intervals of a system's scores and of score differences.
 
-The evaluated units are a sample of all possible ones. Repeatedly drawing as many units,
-with replacement, shows how much a score depends on the sample ([Efron,
+The evaluated units are a sample of all possible ones. Drawing resamples of the same
+size with replacement shows how much a score depends on the sample ([Efron,
 1979](https://doi.org/10.1214/aos/1176344552); for BLEU [Koehn,
 2004](https://aclanthology.org/W04-3250)). As statistics are additive, the statistics of
-a resample are those of the units, weighted by how often each unit was drawn; so each
-unit is scored only once. The variance between training runs is not included: measuring
-it takes several seeds.
+a resample are the sum of the units' statistics, weighted by how often each unit was
+drawn; so statistics are computed only once per unit. The variance between training runs
+is not included: measuring it takes several seeds.
 """
 
 from collections.abc import Callable, Iterator
@@ -87,8 +87,8 @@ def intervals_of_draws(
 
     Args:
         units: Number of units, `n`.
-        scores: Function from the count of each unit, float64 (r, n), to scores (r,) by
-            name.
+        scores: Function from the number of times that each unit was drawn, float64 (r,
+            n), to scores (r,) by name.
         seed: As in `intervals`.
         resamples: As in `intervals`.
         confidence: As in `intervals`.

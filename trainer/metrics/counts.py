@@ -130,7 +130,7 @@ class ClassCounts(NamedTuple):
 
     @classmethod
     def from_sums(cls, sums: np.ndarray) -> "ClassCounts":
-        """Splits statistics `(..., 3C)`, a concatenation of the three counts."""
+        """Splits statistics of shape `(..., 3C)` into the three counts per class."""
         return cls(*np.moveaxis(sums.reshape(*sums.shape[:-1], 3, -1), -2, 0))
 
     def together(self) -> "ClassCounts":

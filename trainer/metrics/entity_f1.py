@@ -5,10 +5,10 @@
     B-PER   O       O       I-LOC      predicted: PER 0,   LOC 3
 
 A predicted entity is correct if its type, first word and last word are correct. Like
-`conlleval` and seqeval, this reads entities also from tag sequences that the scheme
-forbids: an entity starts at B and S, after E and S, and wherever the previous tag is
-not of its type. With `strict` only entities count that start with B or S and, in
-schemes with closing tags, end with E or S.
+`conlleval` and seqeval, this metric also finds entities in tag sequences that the
+scheme forbids: an entity starts at B and S, after E and S, and wherever the previous
+tag has another type. With `strict`, an entity is counted only if it starts with B or S
+and, in schemes with closing tags, ends with E or S.
 """
 
 from dataclasses import dataclass
@@ -64,12 +64,13 @@ class TaggingScores:
             predictions: Tag ids (n, T).
             targets: Tag ids (n, T).
             weights: (n, T), 0 for positions without a target, such as the later pieces
-                of a word; the tags around them count as neighbors. None if all targets
-                are real.
+                of a word; the tags before and after such positions are treated as
+                adjacent. None if all targets are real.
 
         Returns:
-            float64 (n, 2 + 3E) for E types: correct tags, tags, then the correct
-            entities of each type, the predicted ones, and the targets.
+            float64 (n, 2 + 3E) for E entity types: the number of correct tags and of
+            all tags; then, each by type, the numbers of correct, predicted and target
+            entities.
 
         Raises:
             DataError: An id has no label.
@@ -134,7 +135,7 @@ class TaggingScores:
 def _entity_ends(
     types: np.ndarray, opens: np.ndarray, closes: np.ndarray, begins: np.ndarray
 ) -> np.ndarray:
-    """Each entity's last position, at its first position, else -1: int64 (M,).
+    """At each entity's first position the index of its last, else -1: int64 (M,).
 
     Args:
         types: int64 (M,). The type of each tag, -1 outside of entities.

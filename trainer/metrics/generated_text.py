@@ -1,9 +1,9 @@
 """Metrics of generated texts: BLEU and chrF by sacrebleu, ROUGE by rouge-score.
 
-The libraries count and score, so that numbers are comparable with published ones; this
-module wraps them in the common metric interface. The signature of each metric documents
-its settings. The libraries are in the extra `evaluation` and imported when first
-needed.
+sacrebleu and rouge-score compute the statistics and scores, so that results are
+comparable with published ones; this module wraps the libraries in the common metric
+interface. The signature of each metric documents its settings. The libraries are in the
+extra `evaluation` and imported when first needed.
 """
 
 import importlib.metadata
@@ -43,7 +43,7 @@ class TextMetric(ABC):
 
     @abstractmethod
     def _rows(self, predictions: Sequence[str], targets: Sequence[str]) -> Any:
-        """Returns a row of numbers for each pair."""
+        """Returns a row of additive statistics for each pair of texts."""
 
 
 class SacrebleuMetric(TextMetric):
@@ -133,8 +133,9 @@ class Rouge(TextMetric):
     """[ROUGE](https://aclanthology.org/W04-1013): mean F1 of texts, between 0 and 1.
 
     ROUGE-1, ROUGE-2 and ROUGE-L, over words, word pairs and the longest common
-    subsequence. The statistics are these three numbers of a pair and 1: k = 4. Only the
-    letters a to z are parts of words, so it is for English.
+    subsequence. The statistics of a pair of texts are its three F1 values and the
+    number 1: k = 4. Words consist only of the letters a to z and digits, so the metric
+    is suitable only for English.
 
     Args:
         stem: If true, Porter's stemmer makes "runs" and "running" the same word.

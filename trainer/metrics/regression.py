@@ -65,7 +65,7 @@ class RegressionScores:
 
 
 def _variance(count: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Variance times the squared count; 0 where it is only rounding error."""
+    """Variance times the squared count; values within rounding error of 0 become 0."""
     found = count * squares - sums**2
     return np.where(found <= _LEAST_VARIANCE * count * squares, 0.0, found)
 
@@ -75,7 +75,8 @@ class RankCorrelation:
     """Spearman's correlation: Pearson's correlation of ranks, with mean ranks for ties.
 
     A rank depends on all units, so statistics are not additive. Scores are computed
-    from the units and the count of each in a resample.
+    from the predictions and targets of all units, and from the number of times that
+    each unit is drawn in a resample.
     """
 
     def statistics(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -108,7 +109,7 @@ class RankCorrelation:
 
 
 def _ranks(values: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Builds the function from the counts of values, (r, n), to their mean ranks."""
+    """Builds the function from draw counts (r, n) to the values' mean ranks (r, n)."""
     order = np.argsort(values, kind="stable")
     _, first, group = np.unique(values[order], return_index=True, return_inverse=True)
     place = np.empty(len(values), np.int64)

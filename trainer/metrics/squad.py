@@ -2,7 +2,7 @@
 
 The scores equal those of the [official script for version
 2.0](https://rajpurkar.github.io/SQuAD-explorer/), where a question may have no answer;
-if all questions have one, also those of version 1.1.
+if every question has an answer, they also equal the scores of version 1.1's script.
 """
 
 import re
@@ -54,10 +54,11 @@ class SpanAnswerScores:
         """Three numbers per question: exact match, F1 and 1.
 
         Args:
-            predictions: An answer to each question, empty for none.
-            targets: All correct answers of each question, of which the best match
-                counts; none if the text has no answer. Answers that are empty after
-                normalization are ignored.
+            predictions: The predicted answer to each question; an empty string for no
+                answer.
+            targets: All correct answers to each question; the prediction is compared
+                with each of them, and the best score counts. Empty if the question has
+                no answer. Answers that are empty after normalization are ignored.
 
         Returns:
             float64 (n, 3).

@@ -73,7 +73,8 @@ def target_counts(
 
     Args:
         targets: Name of the feature with the targets.
-        weights: Name of the feature with their weights, or None.
+        weights: Name of the feature with the targets' weights; None if all weights are
+            1.
         batch: Features by name.
 
     Example:

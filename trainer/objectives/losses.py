@@ -1,8 +1,8 @@
 """Losses as sums over real targets, divided by the target count of the whole batch.
 
 The loss of a batch is a sum divided by the number of targets in the whole batch, of all
-its micro-batches and on all its replicas. So each part of a batch computes sums, and
-gets the count of the whole batch as an argument. Padding counts neither in the
+its micro-batches and on all its replicas. So each micro-batch computes sums, and gets
+the target count of the whole batch as an argument. Padding counts neither in the
 numerator nor in the denominator.
 """
 

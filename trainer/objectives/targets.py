@@ -151,7 +151,7 @@ class NumberTarget(Target):
 
 @dataclass(frozen=True)
 class LabelSetTarget(Target):
-    """A multi-label target: for each label, whether it applies.
+    """A multi-label target: for each label, 1 if it applies to the text, else 0.
 
     Each label has a separate binary cross-entropy, as in logistic regression.
 
@@ -159,9 +159,9 @@ class LabelSetTarget(Target):
         output: The model's output with the logits, `(B, C)`.
         targets: The feature that is 1 for each label that applies, int32 `(B, C)`.
         threshold: A label is predicted if its probability is at least the threshold.
-        class_weights: The loss of a label that applies is multiplied by its weight;
-            None for weights of 1. The weights affect the loss that is minimized, not
-            the one that is reported.
+        class_weights: Weight of each label, by which the loss is multiplied if the
+            label applies; None if all weights are 1. The weights affect the loss that
+            is minimized, not the one that is reported.
     """
 
     threshold: float = 0.5

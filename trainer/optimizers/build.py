@@ -42,7 +42,7 @@ def build_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Creates an optimizer and builds it for a model's trainable variables.
 
-    It neither clips gradients nor averages weights: `UpdateRule` does both.
+    The optimizer neither clips gradients nor averages weights: `UpdateRule` does both.
 
     Args:
         config: The `training.optimizer` section of a run.

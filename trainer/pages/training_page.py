@@ -36,7 +36,7 @@ def training_report(
         config: The run.
         rows: The lines of `metrics.jsonl`.
         result: The result of the training stage.
-        facts: Further facts, by name.
+        facts: Further properties of the training to list in the report, by name.
         samples: Sample predictions for some documents, as HTML.
     """
     limit = config.training.clip_norm
@@ -139,9 +139,9 @@ def nearest_preset(run: RunConfig) -> tuple[str, list[tuple[str, Any, Any]]] | N
         run: Any run.
 
     Returns:
-        The preset's name; and each key outside of `data` in which the run differs, with
-        the preset's value and the run's, or None for a key that one of them lacks. None
-        if no preset has the run's model kind.
+        The preset's name; and each key outside of `data` whose value differs, with the
+        preset's value and the run's value, where None represents a missing key. None if
+        no preset has the run's model kind.
 
     Example:
     >>> name, differences = nearest_preset(_presets()["gpt2_small"])

@@ -2,8 +2,8 @@
 
     loss = sum over all real targets of a batch / number of these targets
 
-An update may consist of several micro-batches, which take less memory. Their gradients
-are already divided by the target count of the whole batch, so their sum equals the
-gradient of the batch. The sum is clipped once; if it is not finite, the weights stay
-unchanged.
+An update may consist of several micro-batches, which take less memory. The gradients of
+micro-batches are already divided by the target count of the whole batch, so their sum
+equals the gradient of the batch. The summed gradient is clipped once; if it is not
+finite, the weights stay unchanged.
 """

@@ -39,8 +39,8 @@ def outputs_to_learn_from(
 ) -> Callable[[Batch], Mapping[str, Any]]:
     """Builds the function from a batch to the model outputs that the loss reads.
 
-    Vocabulary logits are deferred to the loss, which computes them in chunks, unless it
-    needs all of them.
+    Vocabulary logits are returned as `DeferredLogits`, which the loss computes in
+    chunks, unless the loss needs all logits at once.
 
     Args:
         model: The model to train.

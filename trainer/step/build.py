@@ -20,10 +20,11 @@ def build_step(
         workers: The workers that share the batches; `state` was created in their scope.
 
     Returns:
-        A function from this worker's rows of a batch, features by name, to numbers of
-        the whole batch. It returns without waiting for their values:
-        `loss` (with smoothing and z-loss), `gradient_norm` (before clipping),
-        `skipped` (0 or 1), `tokens` (real tokens read), and `sums` as in `Loss`.
+        A function from this worker's rows of a batch, as features by name, to a dict of
+        values for the whole batch. The function returns without waiting for the device
+        to compute these values: `loss` (with smoothing and z-loss), `gradient_norm`
+        (before clipping), `skipped` (0 or 1), `tokens` (real tokens read), and `sums`
+        as in `Loss`.
     """
     rules = UpdateRule(state, config)
     if keras.backend.backend() == "jax":
@@ -36,7 +37,8 @@ def build_step(
 def build_evaluation(model: keras.Model, loss: Loss, workers: Workers = ALONE):
     """Builds a compiled function from a batch to the `answers` of `Loss`.
 
-    Each worker has the whole batch, predicts for its rows, and gets all predictions.
+    Each worker passes the whole batch, runs the model on its own rows, and receives the
+    predictions of all workers.
     """
     if keras.backend.backend() == "jax":
         from transbeam.trainer.step.on_jax import build_forward

@@ -55,7 +55,7 @@ def build(rules: UpdateRule, loss: Loss, accumulation: int, workers: Workers):
         return loop[1]
 
     def share(rows: Batch) -> tuple[list[Any], Numbers]:
-        """Computes the batch's gradients and numbers; runs on each replica."""
+        """Computes a batch's gradients, loss and metric sums; runs on each replica."""
         rows = workers.rows_of_replica(rows)
         counts = workers.add_up(loss.counts(rows))
         work = of_all_parts if accumulation > 1 else gradients_of

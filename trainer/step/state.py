@@ -20,10 +20,11 @@ class TrainState:
         optimizer: The built optimizer.
         averages: The moving average of each trainable weight; empty without
             `training.ema_decay`.
-        loss_scale: float32. Factor of the loss before gradients are taken, so that
-            float16 can represent them; 1 in other formats.
+        loss_scale: float32. Factor by which the loss is multiplied before gradients are
+            computed, so that float16 can represent them; 1 in other formats.
         since_skipped: int32. Updates since the loss scale last changed.
-        skipped: int32. Updates skipped so far, because they were not finite.
+        skipped: int32. Number of updates skipped so far, because the loss or a gradient
+            was not finite.
         skipped_in_a_row: int32. The current number of consecutive skipped updates.
     """
 
@@ -55,9 +56,9 @@ class TrainState:
             ]
 
     def last_learning_rate(self) -> float:
-        """The learning rate of the last update, or of the first before any update.
+        """The learning rate of the last update, or of the first if no update was done.
 
-        The optimizer's own `learning_rate` is that of the next update.
+        The optimizer's attribute `learning_rate` is the rate of the next update.
         """
         schedule = self.optimizer._learning_rate
         return float(schedule(ops.maximum(self.optimizer.iterations - 1, 0)))
@@ -74,7 +75,7 @@ class TrainState:
 
     @property
     def variables(self) -> dict[str, Sequence[keras.Variable]]:
-        """All variables, by part."""
+        """All variables: model, optimizer, moving averages and counters."""
         return {
             "model": self.model.variables,
             "optimizer": self.optimizer.variables,
@@ -85,7 +86,7 @@ class TrainState:
 
 @contextmanager
 def averaged(state: TrainState) -> Generator[None, None, None]:
-    """A context in which the model's weights are the moving averages, if it has any."""
+    """A context in which the moving averages, if there are any, replace the weights."""
     # Listed beforehand: merging the adapters inside the context removes variables.
     weights = state.model.trainable_variables if state.averages else []
     pairs = list(zip(weights, state.averages, strict=True))
@@ -113,7 +114,7 @@ _STEPS_TO_DOUBLE = 2_000
 class UpdateRule:
     """The update around the optimizer: unscaling, clipping, averages, counters.
 
-    Everything here uses `keras.ops` on variables, which both backends can trace.
+    All methods use `keras.ops` on variables, which both backends can trace.
     """
 
     def __init__(self, state: TrainState, config: TrainingConfig):
