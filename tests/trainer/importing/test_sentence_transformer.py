@@ -147,7 +147,7 @@ def test_a_body_in_a_folder_of_its_own(command, tmp_path):
     ("changed", "said"),
     [
         ({"more": ("sentence_transformers.models.Dense",)}, "the module Dense is not"),
-        ({"mode": "pooling_mode_lasttoken"}, "pooling_mode_lasttoken is not taken"),
+        ({"mode": "pooling_mode_lasttoken"}, "pooling_mode_lasttoken is not supported"),
     ],
 )
 def test_vectors_that_would_be_others_are_not_made(tmp_path, changed, said, capsys):
@@ -218,7 +218,7 @@ def test_several_named_modes(tmp_path, mode, pooled):
     found = read_sentence_transformer(folder)
     if pooled is None:
         assert found.changes_vectors
-        assert "config.json: cls with mean is not imported" in found.problems[0]
+        assert "config.json: cls with mean is not supported" in found.problems[0]
     else:
         assert found.export.embedding_pooling == pooled
 
