@@ -245,7 +245,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _is_finished(point: Point) -> bool:
-    """Returns whether a run's finished training has the inputs of its configuration.
+    """Returns whether a run is trained with the inputs of its configuration.
 
     False on any error: the run's commands will then report it.
     """

@@ -17,9 +17,9 @@ class MaskedTask:
     """The signatures of a masked language model.
 
     On `text`: `serving_default`, `embed`, `tokenize` and `attention` (see
-    `attention_endpoint`). On ids: `fill_mask`, for evaluation on records, which needs
-    all logits, and for phones. Only TFLite files have a signature that computes
-    embeddings from ids.
+    `attention_endpoint`). On ids: `fill_mask`, which returns the logits at given
+    positions, for the evaluation on records and for phones. Only TFLite files have a
+    signature that computes embeddings from ids.
 
     Shapes: `B` texts, `T` tokens of the longest text, `M` masks of the text with most
     masks, `K` candidates, `D` hidden width, `V` vocabulary size.

@@ -348,8 +348,8 @@ def test_a_run_that_holds_nothing_out_is_trained_and_says_so(tmp_path, capsys) -
     data(invocation)
     assert train(invocation)["summary"].startswith("training loss ")
     told = capsys.readouterr().err
-    assert "no record is held out (data.validation_fraction=0)" in told
-    assert "measured on training records" in told
+    assert "no validation records (data.validation_fraction=0)" in told
+    assert "the metrics below are those of training" in told
 
 
 @eagerly

@@ -51,7 +51,7 @@ class SpanAnswerScores:
     def statistics(
         self, predictions: Sequence[str], targets: Sequence[Sequence[str]]
     ) -> np.ndarray:
-        """Three numbers per question: exact match, F1 and 1.
+        """Returns exact match, F1, and a count of 1 for each question.
 
         Args:
             predictions: The predicted answer to each question; an empty string for no

@@ -272,7 +272,7 @@ def test_nothing_there(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
     assert "model_type is 'mamba', expected one of bert, roberta" in refusal(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(CASES["bert"].config))
-    assert "holds no model.safetensors" in refusal(tmp_path)
+    assert "contains no model.safetensors" in refusal(tmp_path)
     for name in ("a", "b"):
         save_file({"x": np.ones(1)}, tmp_path / f"{name}.safetensors")
     assert "several safetensors files (a.safetensors, b.safet" in refusal(tmp_path)

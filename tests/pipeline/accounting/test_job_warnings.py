@@ -52,4 +52,4 @@ def test_tags_that_are_not_read_as_entities_are_named() -> None:
     labels = ("O", "B-PER", "I-PER", "[CLS]", "X")
     objective = TokenClassificationConfig(labels=labels)
     said = warned({**RESULT, "truncated": None}, objective=objective)
-    assert said.startswith("objective.labels look like tags of entities, but for [CLS]")
+    assert said.startswith("objective.labels look like entity tags, except [CLS]")

@@ -367,7 +367,7 @@ def test_a_cross_encoder_s_scores_are_not_put_through_anything(
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     assert transbeam.main(["import", str(folder), "--run", str(tmp_path / "r")]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "scores are given without the Sigmoid that sentence-transf" in said
+    assert "scores are returned without the Sigmoid that sentence-tra" in said
 
 
 @pytest.mark.parametrize("kind", ["regression", "pair_regression"])

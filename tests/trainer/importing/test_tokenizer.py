@@ -174,7 +174,7 @@ def test_two_pieces_between_texts_are_said(tmp_path, capsys, name, kind, is_said
     told = ["--set", f"objective.kind={kind}"]
     assert transbeam.main(["import", str(folder), "--run", str(run), *told]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert ("RoBERTa was trained with `</s></s>`, and reads one" in said) == is_said
+    assert ("RoBERTa was trained with `</s></s>` between two texts" in said) == is_said
 
 
 @pytest.mark.parametrize(
@@ -208,5 +208,5 @@ def test_special_tokens_that_no_text_has_are_said(tmp_path, capsys, special, is_
     content = json.dumps({"added_tokens_decoder": told})
     (folder / "tokenizer_config.json").write_text(content)
     said = imported(folder, tmp_path / "run", capsys)
-    assert ("special tokens are not found in texts" in said) == is_said
-    assert ("template writes: 'Ġth' (257)" in said) == is_said
+    assert ("special tokens that are not recognized in texts" in said) == is_said
+    assert ("are ordinary text: 'Ġth' (257)" in said) == is_said
