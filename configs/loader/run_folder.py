@@ -178,7 +178,7 @@ class Stage:
         record = self._record()
         if record is not None and _is_made_from(record, inputs):
             return False
-        for folder in sorted(self._shelf.glob(f"{self.name}-*")):
+        for folder in sorted(self._superseded.glob(f"{self.name}-*")):
             other = Stage(folder.parent, folder.name, self.command)
             try:
                 found = other._record()
@@ -193,7 +193,7 @@ class Stage:
             with writing(self.path):
                 folder.rename(self.path)
                 with suppress(OSError):  # it is not empty
-                    self._shelf.rmdir()
+                    self._superseded.rmdir()
             return True
         return False
 
@@ -317,12 +317,12 @@ class Stage:
         return whole
 
     @property
-    def _shelf(self) -> Path:
+    def _superseded(self) -> Path:
         return self.run_folder / "superseded"
 
     def _move_aside(self, label: str) -> Path:
-        with writing(self._shelf):
-            target = self._place_on_the_shelf(label)
+        with writing(self._superseded):
+            target = self._new_superseded_folder(label)
             self.path.rename(target)
         return target
 
@@ -336,21 +336,21 @@ class Stage:
             except OSError:  # not every file system has hard links
                 shutil.copy2(source, target)
 
-        with writing(self._shelf):
-            target = self._place_on_the_shelf(label)
-            temporary = self._shelf / f".{target.name}.tmp"
+        with writing(self._superseded):
+            target = self._new_superseded_folder(label)
+            temporary = self._superseded / f".{target.name}.tmp"
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.copytree(self.path, temporary, copy_function=copy)
             temporary.rename(target)
         return target
 
-    def _place_on_the_shelf(self, label: str) -> Path:
+    def _new_superseded_folder(self, label: str) -> Path:
         """An unused path in `superseded`."""
-        self._shelf.mkdir(exist_ok=True)
-        target, number = self._shelf / f"{self.name}-{label}", 1
+        self._superseded.mkdir(exist_ok=True)
+        target, number = self._superseded / f"{self.name}-{label}", 1
         while target.exists():
             number += 1
-            target = self._shelf / f"{self.name}-{label}-{number}"
+            target = self._superseded / f"{self.name}-{label}-{number}"
         return target
 
 

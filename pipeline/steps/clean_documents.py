@@ -99,11 +99,11 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
             prepared.parts.append(asdict(part))
             kept.clear()
 
-    books = _Books()
+    accounting = _UnitAccounting()
     report = ReadingReport()
     for span, item in reported(read_spans(unit, *sources), report):
         outcome = cleaned(item, config)
-        books.enter(span.file, item, outcome, len(prepared.parts))
+        accounting.enter(span.file, item, outcome, len(prepared.parts))
         if isinstance(outcome, Document):
             kept.append(outcome)
             size += outcome.size
@@ -115,7 +115,7 @@ def prepare_unit(unit: Unit, config: RunConfig, folder: Path) -> list[DocumentPa
         else:
             prepared.filtered[outcome.reason] += 1
     close_part()
-    books.close(prepared, unit.size)
+    accounting.close(prepared, unit.size)
     prepared.quarantined.update(entry.reason for entry in quarantine)
     write_quarantine(folder, name, quarantine)
     mark_done(folder, "documents", name, {**vars(prepared), **report.as_json()})
@@ -136,7 +136,7 @@ def cleaned(item: Item, config: RunConfig) -> Item:
     return item if text == item.text else item.with_text(text)
 
 
-class _Books:
+class _UnitAccounting:
     """Attributes the source bytes of a unit to the outcomes of its documents."""
 
     def __init__(self) -> None:
