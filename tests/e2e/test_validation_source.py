@@ -144,7 +144,7 @@ def test_leaks_that_stay_are_warned_of(folder: Path, capsys) -> None:
         result = data(made)
         said = capsys.readouterr().err
         # One of the ten is in validation twice.
-        assert "warning: the texts of 11 validation documents are in" in said
+        assert "warning: the texts of 11 validation documents are also in" in said
     assert result["counts"]["filtered"] == {}
     assert (result["leaks_prevented"], result["leaks_left"]) == (0, 11)
     card = (made.run_folder / "data/card.md").read_text("utf-8")
@@ -274,4 +274,4 @@ def test_same_text_with_another_label_is_told(folder: Path, capsys) -> None:
     )
     result = data(made)
     assert (result["leaks_prevented"], result["leaks_left"]) == (2, 3)
-    assert "the texts of 3 validation documents are in" in capsys.readouterr().err
+    assert "the texts of 3 validation documents are also in" in capsys.readouterr().err
