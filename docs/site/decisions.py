@@ -10,8 +10,8 @@ FOLDER = Path(__file__).parents[1] / "adr"
 _INTRODUCTION = """\
 # Decisions
 
-Why things are as they are. Each record has the context, the decision and what follows
-from it, on less than a page. A later one may supersede an earlier one, and says so.
+The reasons for design decisions. Each record has the context, the decision and its
+consequences, on less than a page. A record that supersedes an earlier one names it.
 
 """
 
