@@ -20,7 +20,7 @@ class LoadStage:
     """The results of a load test stage, at one number of clients or request rate.
 
     Attributes:
-        load: The description of the load, such as `8 clients` or `50.0/s`.
+        load: The description of the load, such as `8 clients` or `50/s`.
         asked: The number of requests.
         errors: The number of errors by status code.
         answers_per_second: Successful responses per second.
@@ -55,7 +55,7 @@ def summarize(
     """Computes the statistics of a load test stage.
 
     Args:
-        load: The description of the load, such as `8 clients` or `50.0/s`.
+        load: The description of the load, such as `8 clients` or `50/s`.
         samples: Its requests.
         seconds: Its duration.
         before: The server's metrics before the stage.

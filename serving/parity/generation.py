@@ -52,7 +52,7 @@ class ExpectedGeneration:
     """The reference inputs of one text.
 
     Attributes:
-        texts: The input texts, one for each input of the model.
+        texts: The input texts, one for each input of `serving_default`.
         ids: int32 (T,), the token ids that the signature `tokenize` should return.
         read: int32 (T',), the encoder's input.
         before: int32 (P,), the decoder's prompt.

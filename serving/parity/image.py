@@ -1,7 +1,7 @@
 """Compares exported image models with Keras.
 
 The data job decodes images with Pillow; a SavedModel decodes them in its graph.
-Therefore the decoded pixels are compared as well as the model's outputs.
+Therefore the decoded pixels are compared, too, and must be equal.
 """
 
 import io

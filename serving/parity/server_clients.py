@@ -159,7 +159,7 @@ def _streamed(client: RemoteClient) -> AskTexts:
 def _written(
     client: RemoteClient, params: dict[str, Any]
 ) -> tuple[list[int], FinalEvent]:
-    """Returns the token ids of a streamed text, and a `FinalEvent` with the text."""
+    """Returns the streamed token ids, and a `FinalEvent` with the joined text parts."""
     *parts, whole = client.stream({**params, "stop": []})
     streamed = [part for part in parts if isinstance(part, StreamPart)]
     if not isinstance(whole, FinalEvent):

@@ -44,7 +44,7 @@ def read_texts(file: Path) -> list[Pair]:
 def answer_file(
     client: Client, texts: Sequence[Pair], output: Path, console: Console
 ) -> int:
-    """Runs all texts in parallel requests and writes one prediction per line.
+    """Computes predictions of all texts in parallel requests; writes one per line.
 
     Args:
         client: The client, whose methods are called by several threads.

@@ -166,7 +166,7 @@ class PhoneWriter:
         return answers
 
     def _encoded(self, source: Ids | None) -> dict[str, np.ndarray]:
-        """Returns the encoder's outputs and mask, the inputs of each decoder call."""
+        """Returns the encoder's outputs and mask, which each decoder call takes."""
         if ENCODE not in self.model.signatures:
             if source is not None:
                 raise DataError(f"{self.where} has no encoder to read a source with")

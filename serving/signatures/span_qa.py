@@ -204,7 +204,7 @@ class SpanQATask:
 def best_spans(
     start: tf.Tensor, end: tf.Tensor, inside: tf.Tensor, longest: int
 ) -> BestSpans:
-    """Finds each row's best span of at most `longest` tokens at positions in `inside`.
+    """Finds each row's best span of at most `longest` tokens, where `inside` is true.
 
     Of spans with equal scores, the shortest is returned; of equally short spans, the
     first.

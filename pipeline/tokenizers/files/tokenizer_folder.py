@@ -112,7 +112,7 @@ def read_tokenizer(folder: str | Path) -> TokenizerArtifact:
     framing = Framing.read(metadata.get("framing"), files, str(path))
     arguments = kind.parse_files(files, str(folder))
     model = kind(**arguments, **metadata["options"], framing=framing)
-    # Two files together are at fault, not one of them.
+    # A problem is one of the only file, or of several files together.
     model.check(str(folder / names[0] if len(kind.file_names) == 1 else folder))
     framing.check(model.pieces, str(path))
     expected = _metadata(model, files)

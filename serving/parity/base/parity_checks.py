@@ -48,7 +48,7 @@ def phone_row(
     variant: str,
     tolerance: ToleranceConfig,
 ) -> ParityCheck:
-    """Checks differences from Keras: the largest of float variants, RMS of others."""
+    """Checks differences from Keras: the largest for float variants, RMS for others."""
     limit = getattr(tolerance, variant)
     if variant in IN_FLOATS:
         value, kind = largest(differences), "largest"

@@ -223,8 +223,8 @@ def convert(
     """Converts functions to the signatures of a float32 TFLite file.
 
     Args:
-        endpoints: Functions with their input specifications, each for a batch of one
-            input. Users of the file can resize axes of size None.
+        endpoints: Functions with their input specifications, for batches of size 1.
+            Users of the file can resize axes of size None.
         max_length: The initial size of resizable axes.
         folder: Folder that temporarily holds a SavedModel as large as the model.
             The folder is created if it does not exist.

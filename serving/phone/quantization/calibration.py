@@ -80,7 +80,7 @@ def make_calibration(
 
 
 def _enough(found: Iterator[Row], export: ExportConfig, run_folder: Path) -> list[Row]:
-    """Returns the configured number of rows; raises an error if there are too few."""
+    """Returns the configured number of rows, or fewer; raises an error below 16."""
     wanted = max(export.tflite_calibration, FEWEST)
     rows = list(islice(found, wanted))
     if len(rows) < FEWEST:

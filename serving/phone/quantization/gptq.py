@@ -73,7 +73,7 @@ def round_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         As `gptq`.
 
     Example: 10 is clipped, because with 10 / 7 as a step the other twenty numbers would
-        be rounded too coarsely.
+    be rounded too coarsely.
     >>> numbers, scales = round_rows(np.array([[10.0] + 10 * [1.0, -1.0]]))
     >>> numbers[0, :3].tolist(), f"{scales[0]:.2f}"
     ([7, 1, -1], '1.33')

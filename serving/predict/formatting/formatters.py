@@ -20,7 +20,7 @@ class Formatter(Protocol):
 
     @property
     def KEY(self) -> str:
-        """A prediction key that formatters before it in `FORMATTERS` do not use."""
+        """A key of its predictions that later formatters in `FORMATTERS` do not use."""
         ...
 
     @property

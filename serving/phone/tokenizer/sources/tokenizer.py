@@ -205,7 +205,7 @@ class Tokenizer:
         """Returns a decoder prompt without padding: the last `most` ids.
 
         A prompt needs at least one id: if the vocabulary has no begin token of its own,
-            an empty text becomes the end token.
+        an empty text becomes the end token.
         """
         begun = [*ids]
         if self.begin is not None and self.begin != self.end:
