@@ -2,9 +2,9 @@
 
 Records contain ids; the evaluation of generated text, or an error analysis, needs the
 texts and answers of the corpus. The documents of the validation split are stored in the
-data folder. The documents of a test set are read by this module, with the readers,
-tokenizer and objective of the training data, into a folder with the layout of a data
-folder.
+data folder. The documents of a test set are read by this module, with the readers of
+the data job and the tokenizer and objective of the training data, into a folder with
+the layout of a data folder.
 """
 
 import shutil

@@ -57,8 +57,8 @@ def write_results(
         The result of the data stage.
 
     Raises:
-        DataError: Too many documents or bytes were quarantined, or no record was made
-            for training.
+        DataError: A file is incomplete, too many documents or bytes could not be used,
+            or no record was made for training or of the validation source.
     """
     check_quarantine(config, folder)
     counts = sum_document_counts(folder)

@@ -65,7 +65,7 @@ def read_checkpoint(folder: str | Path, *, body_alone: bool = False) -> Checkpoi
 
 
 def _check_ranges(section: Any) -> None:
-    """Checks that a checkpoint's settings are valid in a run's configuration."""
+    """Checks that a checkpoint's numbers are in the ranges of a run's configuration."""
     check_options(section)
     for key in fields(section):
         if is_dataclass(value := getattr(section, key.name)):

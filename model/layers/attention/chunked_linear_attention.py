@@ -62,8 +62,8 @@ def attend_in_chunks(query, key, value, ids=None, *, causal: bool, sums=None):
         ids: int32 `(B, T)`, the documents of packed rows; None if each row is one
             document.
         causal: If true, queries do not attend to later keys.
-        sums: float32 `(B, G, F, V)`, the sums over the keys of earlier tokens, if each
-            row is one document; None if there are no earlier tokens.
+        sums: float32 `(B, G, F, V)`, the sums over the keys of the tokens that precede
+            the row, if each row is one document; None if no tokens precede it.
 
     Returns:
         `(B, T, H, V)`, and the sums over keys up to the end of the row; None instead of
@@ -231,8 +231,8 @@ def attend_by_exponents(log_query, log_key, value, ids, *, packed: bool, before=
         ids: int32 `(B, T)`, the documents of packed rows; in other rows 1 for a real
             token; 0 for padding.
         packed: True if rows may hold several documents.
-        before: `Sums` over the keys of earlier tokens, if each row is one document;
-            None if there are no earlier tokens.
+        before: `Sums` over the keys of the tokens that precede the row, if each row is
+            one document; None if no tokens precede it.
 
     Returns:
         `(B, T, H, V)`, scaled by each query's largest product; and the `Sums` over keys

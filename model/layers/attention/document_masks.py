@@ -62,8 +62,8 @@ def read_documents(sequence_info, length, name: str) -> DocumentMasks:
     """Converts a sequence info to document masks.
 
     Args:
-        sequence_info: See `transbeam.model.layers.sequence_info`; this function does
-            not validate it.
+        sequence_info: See `transbeam.model.layers.sequence_info`; the layer has already
+            validated it.
         length: `T`.
         name: The layer's name, for error messages.
 

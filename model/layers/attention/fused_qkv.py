@@ -52,7 +52,7 @@ def join_projections(attention: keras.layers.Layer) -> Joined | None:
 
 
 def joined_projections(joined: Mapping[int, Joined]) -> AbstractContextManager[None]:
-    """A context in which attention layers use the given fused projections."""
+    """In this context, attention layers use their fused projections, given by `id`."""
     return setting(_joined, joined)
 
 

@@ -125,8 +125,9 @@ class GlobalWindowAttention(SlidingWindowAttention):
     def _far_keys(self, documents: DocumentMasks, window: LocalWindow) -> DistantKeys:
         """The global tokens before a block's window.
 
-        All global tokens before the window belong to the document in which the block
-        starts: any other document with tokens in the block starts inside the block.
+        The block's queries attend only to those global tokens before the window that
+        belong to the document in which the block starts: any other document with tokens
+        in the block starts inside the block.
         """
         blocks = documents.cut(window.size)
         index = self._global_index(blocks)

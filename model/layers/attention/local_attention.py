@@ -216,7 +216,8 @@ def pair_bias(attention, ahead, length, bias_table=None):
     Args:
         attention: The `Attention` layer.
         ahead: int32 `(N, B, 1|H, Q, S)`, key position minus query position.
-        length: `T`; larger distances are clipped, as keys at such distances are masked.
+        length: `T`; distances of `T` or more are clipped, as they occur only at masked
+            keys or at queries after the row's end.
         bias_table: The score bias's table, if it has one.
 
     Returns:

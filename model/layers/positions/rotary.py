@@ -51,7 +51,8 @@ class RotaryEmbedding(TokenwiseLayer):
         `(B, T, H, K)` in the compute dtype. Computed in float32.
 
     Raises:
-        ConfigError: An argument is out of range, or `stretch` is unknown.
+        ConfigError: An argument is out of range, `stretch` is unknown, or `"yarn"` has
+            no `original_length`.
         ValueError: `inputs` or `position_ids` has a wrong rank, width or dtype.
 
     Example:

@@ -147,8 +147,8 @@ def select_units(
 ) -> np.ndarray:
     """Selects units in random order, up to the requested number of tokens per record.
 
-    In each record the first unit is selected even if it has more tokens than requested,
-    so that each record has a masked token.
+    In each record the first unit of at most `slots` tokens is selected even if it has
+    more tokens than requested, so each record with such a unit has a masked token.
 
     Args:
         units: int32 (records, L). The unit of each token, from 1; 0: not maskable.

@@ -98,8 +98,8 @@ class _Walk:
         rows: For each pair: the index of the first segment's document, the pair's
             position in the document, the segment's start and length; then document,
             start and length of the second segment; then the label.
-        left_out: The number of tokens in last sentences of documents that are in no
-            pair.
+        left_out: The number of tokens in the last sentences of `documents`, as far as
+            these sentences are in no pair.
     """
 
     def __init__(

@@ -7,9 +7,8 @@ text:
   random, so that the share is met on average (rounding to at least one would remove a
   third of a text of three tokens).
 - Noise spans and spans without noise alternate; this sequence is rotated cyclically by
-a random number of tokens.
-  Without this rotation, as in T5's own code, the first token is never noise and the
-  last one always is.
+  a random number of tokens. Without this rotation, as in T5's own code, the first token
+  is never noise and the last one always is.
 """
 
 import numpy as np
