@@ -50,8 +50,8 @@ Scores = dict[str, dict[str, float]]
 def export(invocation: Invocation) -> dict[str, Any]:
     """Exports the trained model of a run, unless its export is up to date.
 
-    All files are built in a temporary folder, which is moved to `RUN/export` when all
-    parity checks have passed; until then a previous export stays in place.
+    All files are built in a temporary folder and moved to `RUN/export` when all parity
+    checks have passed; until then a previous export stays in place.
 
     Returns:
         The stage's result: `path`, `saved_model` and `tflite` (path, bytes and the

@@ -8,7 +8,8 @@ class StreamPart:
     """The text that one generated token adds.
 
     Attributes:
-        text: The added text; empty if the token does not complete a character.
+        text: The added text; may be empty, as one character can span several tokens,
+            and text that may begin a stop string is withheld.
         token_id: The token.
     """
 

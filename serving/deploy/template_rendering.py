@@ -72,8 +72,8 @@ def deployment_files(
         Contents of the files, by path relative to the output folder.
 
     Raises:
-        ConfigError: The model's name or path contains characters that the files do not
-            allow.
+        ConfigError: The path to the model contains characters that the files do not
+            allow, or `object_name` rejects the model's name.
     """
     values = _values(exported, model, image, request, to)
     templates = _read_templates(

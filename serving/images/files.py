@@ -6,7 +6,7 @@ from transbeam.configs.base.errors import DataError
 
 
 def read_image(file: str | Path) -> bytes:
-    """Reads an image file; its contents are checked by the exported model instead.
+    """Reads an image file without a check; the exported model checks its contents.
 
     Raises:
         DataError: The file cannot be read.

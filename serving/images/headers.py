@@ -17,7 +17,7 @@ _NO_FRAMES = (0xFFC4, 0xFFC8, 0xFFCC)
 
 
 class Header(NamedTuple):
-    """Fields of an image header, as int64 scalars.
+    """Fields of an image header: int64 scalars; `has_orientation` is a bool scalar.
 
     Attributes:
         height: The height in pixels, before rotation; 0 if the header is damaged.

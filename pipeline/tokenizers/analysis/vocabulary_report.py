@@ -73,7 +73,8 @@ class VocabularyReport:
             combining mark; see `loses_essential_mark`.
         pieces: The number of ordinary, not special, pieces of the vocabulary.
         unused_pieces: The number of ordinary pieces that did not occur.
-        longest_pieces: The pieces with the most characters that occurred in the texts.
+        longest_pieces: Of the pieces that occurred in the texts, those with the most
+            characters.
     """
 
     texts: int

@@ -82,7 +82,7 @@ class ByteBPEModel:
 
     @staticmethod
     def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
-        """Parses files that `files` returned to the arguments of the constructor.
+        """Parses the result of `files` into arguments of the constructor.
 
         Raises:
             ArtifactError: Vocabulary or merges are not in GPT-2's formats.

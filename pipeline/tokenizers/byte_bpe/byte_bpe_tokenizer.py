@@ -120,7 +120,7 @@ class ByteBPETokenizer(AddedTokenTokenizer):
 
     @property
     def special(self) -> SpecialIds:
-        """The special ids: the argument, or by GPT-2's or RoBERTa's piece names.
+        """The special ids: the argument, or those of GPT-2's or RoBERTa's piece names.
 
         Raises:
             ValueError: The vocabulary has neither GPT-2's nor RoBERTa's special tokens.

@@ -135,7 +135,7 @@ def _problem(piece: str, count: int, is_special: bool) -> str | None:
 def byte_bpe_special_ids(vocabulary: Sequence[str]) -> SpecialIds:
     """Returns the special ids of a byte-level vocabulary, as in GPT-2 or RoBERTa.
 
-    In vocabularies like GPT-2's, a single token is begin, end and padding token.
+    In vocabularies like GPT-2's, a single token is the begin, end and padding token.
 
     Raises:
         ValueError: The vocabulary has the special pieces of neither GPT-2 nor RoBERTa.

@@ -173,8 +173,9 @@ class ModelContent:
     Attributes:
         kind: `unigram` or `bpe`.
         types: int (V,), the type of each piece, as a number of the `.model` format.
-        scores: float64 (V,), the score of each piece; segmentation maximizes the sum of
-            the scores.
+        scores: float64 (V,), the score of each piece: a unigram model maximizes the sum
+            of the scores, a BPE model first merges the pair whose result has the
+            highest score.
         unknown_score: The score of a character that no piece matches.
         unknown_text: The decoded text of the unknown piece.
         rules: The normalization rules.

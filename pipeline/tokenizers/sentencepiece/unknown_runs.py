@@ -1,8 +1,8 @@
 """Shortens long runs of characters that are unknown to a SentencePiece model.
 
-SentencePiece merges a run of unknown characters to one `<unk>`, and copies the
-preceding run for each character: a run of a megabyte takes ten seconds and cannot be
-interrupted. A run that is shortened to its first and last characters is tokenized to
+SentencePiece merges a run of unknown characters to one `<unk>`, and for each character
+copies the part of the run before it: a run of a megabyte takes ten seconds and cannot
+be interrupted. A run that is shortened to its first and last characters is tokenized to
 the same tokens.
 """
 
@@ -51,8 +51,8 @@ def unknown_ranges(model: SentencePieceProto) -> np.ndarray:
     """Returns ranges of characters that always become `<unk>`.
 
     A character that a normalization rule replaces is included if its replacement always
-    becomes `<unk>`. Unknown characters are excluded if a rule replaces a sequence that
-    contains them by known text.
+    becomes `<unk>`. Unknown characters are excluded if a rule replaces a sequence of
+    them by text that is empty or contains known characters.
 
     Args:
         model: The model with the pieces and normalization rules. The result is empty

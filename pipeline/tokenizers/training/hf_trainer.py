@@ -118,8 +118,8 @@ def learn_byte_bpe(
         single bytes, then merged pieces in the order of merges), and the merges.
 
     Raises:
-        DataError: The corpus has too few distinct pairs to fill the vocabulary, or the
-            vocabulary is too small for the 256 bytes.
+        DataError: The corpus cannot fill the vocabulary, or the vocabulary is too small
+            for the special pieces and the 256 bytes.
 
     Example:
     >>> pieces, merges = learn_byte_bpe({" at": 9, "at": 5}, 259)
@@ -227,7 +227,7 @@ def learn_wordpiece(
 def _alphabet(
     word_counts: Mapping[str, int], maximum: int
 ) -> tuple[list[str], list[str]]:
-    """Returns the most frequent characters, and those that occur inside words."""
+    """Returns the most frequent characters, and those of them that continue words."""
     counts: Counter[str] = Counter()
     continuing: set[str] = set()
     for word, count in word_counts.items():

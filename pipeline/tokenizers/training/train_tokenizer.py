@@ -99,7 +99,7 @@ def word_splitter(config: LearnedConfig) -> WordSplitter:
 def make_tokenizer(
     folder: Path, counts: Mapping[str, int], config: TokenizerConfig
 ) -> None:
-    """Trains or imports the tokenizer and saves its folder, unless the folder exists.
+    """Trains or imports the tokenizer and saves it, unless its folder is complete.
 
     Raises:
         DataError: The corpus cannot fill the vocabulary.

@@ -53,7 +53,7 @@ class WordPieceModel:
 
     @staticmethod
     def parse_files(files: Mapping[str, bytes], where: str) -> dict[str, Any]:
-        """Parses the file from `files` to an argument of the constructor.
+        """Parses the result of `files` into an argument of the constructor.
 
         Raises:
             ArtifactError: The vocabulary is not UTF-8.
