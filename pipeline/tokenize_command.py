@@ -176,7 +176,7 @@ def _read_lines(files: Sequence[Path]) -> Iterator[np.ndarray]:
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
-    """Opens a file, decompressed, or a pipe as is, as a pipe can be read only once."""
+    """Opens a file, decompressed, or a pipe as is: a pipe can be read only once."""
     is_pipe = file.exists() and not file.is_file() and not file.is_dir()
     return file.open("rb") if is_pipe else open_file(SourceFile.at(file, str(file)))
 

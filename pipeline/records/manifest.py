@@ -81,8 +81,7 @@ class Manifest:
         features: The features of a record; in a bucketed data set, the features of the
             longest records.
         shards: The entries of the record files, sorted by path.
-        vocabulary: The vocabulary's `size` and `sha256`, and the tokenizer's
-            `fingerprint`.
+        vocabulary: The vocabulary's `size`, and the tokenizer's `fingerprint`.
         counts: The numbers of documents, tokens and records, by stage and reason.
         buckets: The features of a bucketed data set, by the length of the records; else
             empty.

@@ -34,7 +34,7 @@ def write_shard(
 ) -> Shard:
     """Writes records to a temporary file and renames it at the end.
 
-    The same records result in the same file contents, with and without compression.
+    The same records with the same compression result in the same bytes.
 
     Raises:
         ArtifactError: The disk is full or the folder cannot be written.

@@ -55,8 +55,8 @@ def sample_sentences(run: RunConfig, folder: Path) -> None:
     """Draws and saves the sample of passages of each split.
 
     Raises:
-        DataError: There is only one distinct training document with two or more
-            sentences, or fewer than two such documents in both splits together.
+        DataError: Only one distinct training document has two or more sentences, or
+            fewer than two documents of both splits together have two or more sentences.
     """
     chosen: dict[Split, DocumentBatch] = {
         split: _sample(run, folder, split) for split in SPLITS

@@ -127,8 +127,9 @@ def fill_pairs(
 ) -> np.ndarray:
     """Groups chunks with an encoder and a decoder part into records.
 
-    The size of a chunk is the larger of two fractions, encoder tokens by encoder length
-    and decoder tokens by decoder length, so that neither length is exceeded.
+    The size of a chunk is the larger of two fractions, encoder tokens divided by the
+    encoder's length, and decoder tokens divided by the decoder's length. Therefore
+    neither length is exceeded.
 
     Args:
         first: int (N,), at least 1. The number of encoder tokens of each chunk.

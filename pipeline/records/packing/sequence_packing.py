@@ -41,7 +41,7 @@ class Chunks:
         return len(self.starts)
 
     def take(self, rows: np.ndarray | slice) -> "Chunks":
-        """Selects chunks by index, in the order of the indices."""
+        """Selects chunks by index, in the order of `rows`."""
         return Chunks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 

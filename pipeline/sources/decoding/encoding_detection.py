@@ -8,8 +8,8 @@ The algorithm, with the same result on every machine:
 3. For all other encodings `chardet` scores how well the bytes fit its language models.
    Implausible decodings, for example with symbols between letters, are excluded. The
    best decoding is used if its score is high enough and far enough above the score of
-   the second-best decoding with a different text, and if it is also the best decoding
-   of the non-ASCII lines alone; otherwise detection fails.
+   the next decoding that has a different text, and if it is also the best decoding of
+   the non-ASCII lines alone; otherwise detection fails.
 
 chardet sums integers and divides once, so its scores do not depend on the machine.
 """
@@ -269,7 +269,7 @@ def implausible_share(text: str, indices: Sequence[int]) -> float:
 def _is_odd(before: str, character: str, after: str) -> bool:
     """Returns whether a character suggests a wrong codec.
 
-    Unassigned characters suggest a wrong codec and, inside a word, so do symbols and
+    Unassigned characters suggest a wrong codec. Inside a word, so do symbols, and
     uppercase letters between lowercase letters.
     """
     category = unicodedata.category(character)

@@ -100,9 +100,9 @@ def report_note(kind: str, file: str, detail: str) -> None:
 def dropped_in_sentences(states: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Sums the numbers of markup items removed from sentences, by kind of markup.
 
-    In wikis, a kind of markup is the name of a template, a tag or a parameter. There
-    are tens of thousands of kinds; only the most frequent kinds are listed, and the
-    counts of all other kinds are summed.
+    In wikis, a kind of markup is a template, a parser function or a tag, by name, or
+    `{{{parameter}}}` for all parameters. There are tens of thousands of kinds; only the
+    most frequent kinds are listed, and the counts of all other kinds are summed.
 
     Args:
         states: The contents of the work units' marker files, which include their

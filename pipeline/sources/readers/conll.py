@@ -1,10 +1,10 @@
 """Reads tagged words in columns, such as CoNLL 2003 and WNUT 17.
 
-A blank line follows each sentence. Columns are separated by tabs if the first line
-contains a tab, else by spaces. A sentence is rejected if any of its lines has another
-number of columns than the first line of the file. Lines that begin with the configured
-`comment`, and `-DOCSTART-` lines, which separate documents, are skipped. The offset of
-a sentence is the offset of its first byte.
+A blank line follows each sentence. Columns are separated by tabs if the first line that
+is not skipped contains a tab, else by spaces. A sentence is rejected if any of its
+lines differs from this first line in the number of columns. Lines that begin with the
+configured `comment`, and `-DOCSTART-` lines, which separate documents, are skipped. The
+offset of a sentence is the offset of its first byte.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from transbeam.pipeline.sources.readers.table_rows import tagged_document
 
 @dataclass(frozen=True)
 class _Layout:
-    """The column layout of a file, determined by the file's first line."""
+    """The column layout of a file, determined by the first line that is not skipped."""
 
     first: Line
 

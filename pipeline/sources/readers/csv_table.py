@@ -64,7 +64,7 @@ def read(span: Span, source: CsvSourceConfig) -> Iterator[Document | Rejected]:
 
     Raises:
         BrokenFile: The header cannot be read.
-        DataError: The file lacks a configured column, or has two columns of its name.
+        DataError: A configured column is missing, or its name occurs more than once.
     """
     first = _first_row(span, source)
     width, standard = len(first.fields), "header" if source.header else "first row"
@@ -137,7 +137,7 @@ def _joins_rows(field: str, column: int, width: int, delimiter: str) -> bool:
 
 
 def _first_row(span: Span, source: CsvSourceConfig) -> _Row:
-    """Returns the first row, which determines the number of fields; empty if no row."""
+    """Returns the first row, which determines the number of fields, or an empty row."""
     for row in _rows(replace(span, start=0, end=span.file.size), source):
         if isinstance(row, _Row):
             return row
@@ -178,7 +178,7 @@ def _names(row: list[str], source: CsvSourceConfig) -> list[str]:
 
 
 def _other_delimiter(column: str, first: list[str], source: CsvSourceConfig) -> str:
-    """Suggests another delimiter, with which the file would have the column."""
+    """Suggests another delimiter with which the file may have the column."""
     line = source.delimiter.join(first)
     others = [d for d in _DELIMITERS if d != source.delimiter and d in line]
     for other in others:
@@ -232,7 +232,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _row(taken: Sequence[Line], fields: list[str]) -> Iterator[_Row | Rejected]:
-    """Yields the row that lines form, or a quarantine entry; nothing if blank."""
+    """Yields the row that the lines form, or a quarantine entry; nothing if blank."""
     undecodable = next((line.rejected for line in taken if line.rejected), None)
     if undecodable:
         yield undecodable

@@ -3,8 +3,8 @@
 A document is a question: `text` is the paragraph, `second_text` the question. Duplicate
 answers of annotators are removed; a question that is marked impossible has no answers.
 A question is rejected if an answer does not match the paragraph at the answer's offset,
-or if the answer is missing. A question's offset is its number in the file, counted from
-0.
+if the question has no answer and is not marked impossible, or if it has an answer and
+is marked impossible. A question's offset is its number in the file, counted from 0.
 
 The file is one JSON value and therefore read as a whole.
 

@@ -3,7 +3,7 @@
 Rules for all kinds of tables:
 
 - a row in which a column is missing or null is rejected: "no field 'text'"; the
-  quarantine entry begins with the names of the row's fields;
+  quarantine entry begins with the names of the row's non-null fields;
 - texts are strings, or lists of strings, which are joined with spaces. Bytes are UTF-8;
 - labels, tags and targets may also be numbers or booleans, formatted as JSON;
 - only the text itself may be empty (the cleaning filters such documents): a row is

@@ -107,7 +107,7 @@ class _Record:
 
 
 class _Malformed(Exception):
-    """Bytes are not a valid record; the arguments are the reason and the bytes."""
+    """Bytes are not a valid record; the arguments are a reason and what to show."""
 
 
 def read(

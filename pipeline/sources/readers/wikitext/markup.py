@@ -1,9 +1,9 @@
 """Removes the markup of wikitext: templates, links, tables, tags, language variants.
 
 The text is parsed in a single pass with a stack, so the time is linear in the length of
-the text, regardless of nesting and unclosed markup. Dropped markup is replaced by a
-gap, a placeholder character for the kind of markup, so that a later pass can determine
-whether the markup was inside a sentence.
+the text, regardless of nesting and unclosed markup. Dropped markup that may be a part
+of a sentence is replaced by a gap, a placeholder character for the kind of markup, so
+that a later pass can determine whether the markup was inside a sentence.
 """
 
 import re

@@ -4,7 +4,8 @@ Dropped with their content: tables, references, formulas, code listings, galleri
 comments, files with their captions, categories and links between languages. Kept as
 text: links, headings of non-empty sections, list items, formatted words, `<nowiki>`,
 the first variant of `-{...}-`, and templates with known text (`templates`). Other
-templates and tags are dropped and, inside sentences, counted by kind.
+templates are dropped. Dropped templates, parameters, and tags such as `<math>` are
+counted by kind if they were inside a sentence.
 
 Unclosed markup is removed, and the text inside unclosed markup is kept. The time is
 linear in the length of the text. mwparserfromhell, which builds a tree, takes nine

@@ -1,4 +1,4 @@
-"""Lists of template names, grouped by the text that a template shows, and tables.
+"""Template names, grouped by the text that a template shows, and related tables.
 
 All names are in lower case.
 """
