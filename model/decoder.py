@@ -33,8 +33,7 @@ def build_decoder(
 ) -> keras.Model:
     """Builds the decoder that a config describes: it predicts the next token.
 
-    Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width; `B` and `T` are
-        dynamic.
+    Shapes: `B` batch, `T` length, `V` vocabulary, `D` hidden width; `B`, `T` dynamic.
 
     Args:
         config: The `model` section of a run.

@@ -1,8 +1,9 @@
 """The errors a user can cause, each printed without a traceback (exit code 2).
 
-An error message contains the position in the file, the value found, the expected value
-and a remedy. An exception that is not a `UserError` is a bug: its traceback is printed
-and the exit code is 1.
+An error message contains the position (`file:line`, the key, or both), the value found,
+the expected value and a remedy. Any other exception is a bug: its traceback is printed
+and the exit code is 1. Ctrl-C, a closed stdout and disk errors that the user can fix
+are exempt: see `transbeam.configs.cli.arguments.run_main`.
 """
 
 

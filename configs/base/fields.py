@@ -19,8 +19,8 @@ def option(
 ) -> Any:
     """Declares a configuration key that has more than a default, such as a range.
 
-    The key's description for `transbeam explain` is the string literal below the key: a
-    few sentences with the unit of measurement, which is also part of the key's name.
+    The key's description for `transbeam explain` is the string literal below the key:
+    one or a few sentences. A unit of measurement is given there and in the key's name.
 
     Args:
         default: The value if the key is left out. Without a default the key is

@@ -54,8 +54,8 @@ class Invocation:
         >>> invocation.command("data")
         'transbeam data demo.yaml --run runs/demo --set seed=3'
 
-        If the run's folder already contains the command's configuration, the folder is
-        given as CONFIG and `--set` is left out.
+        If there are overrides and the run's folder already contains the resulting
+        configuration, the folder is given as CONFIG and `--set` is left out.
         """
         words = ["transbeam", name, str(self.config_file)]
         if self.overrides and self._is_saved():

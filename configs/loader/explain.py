@@ -186,7 +186,7 @@ def _rows_below(
 def _row_referring(
     key: ConfigKey, known: _DescribedKey, kind: str, indent: str
 ) -> tuple[str, str]:
-    """A row that refers to an earlier key with the same kinds; shows a new default."""
+    """A row for a key whose kinds were described; shows its default if it differs."""
     sections = section_kinds(key.annotation)
     where = known.key.name + (f" of {known.kind}" if known.kind != kind else "")
     if sections == known.sections:

@@ -32,7 +32,7 @@ _Dumper.add_representer(str, _text_node)
 
 
 def dump_run(config: RunConfig) -> str:
-    """Dumps a configuration as YAML with all defaults, ready to be loaded again."""
+    """Dumps a configuration with all defaults as YAML that loads as an equal one."""
     return dump_sections(vars(config))
 
 

@@ -250,14 +250,14 @@ class ScaledResidualConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ReZeroResidualConfig:
-    """ReZero: x + a * dropout(f(x)), a initially 0 (Bachlechner et al., 2020)."""
+    """x + a * dropout(f(x)), a learned, initially 0 (Bachlechner et al., 2020)."""
 
     kind: Literal["rezero"] = "rezero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPathResidualConfig:
-    """Stochastic depth: skips sub-layers for random rows (Huang et al., 2016)."""
+    """Stochastic depth: random training rows skip sub-layers (Huang et al., 2016)."""
 
     kind: Literal["drop_path"] = "drop_path"
     rate: float = option(0.1, minimum=0.0, maximum=0.99)

@@ -111,7 +111,7 @@ def training_memory(
 
 
 def _scores_held(scores: int, training: TrainingConfig) -> int:
-    """Bytes of logits and softmax: one chunk of tokens, or all in distillation."""
+    """Counts stored logits and softmax values: of one chunk, or all in distillation."""
     if training.distillation is not None:
         return 3 * scores
     return 2 * min(scores, MOST_SCORES)

@@ -32,7 +32,7 @@ def concatenate_rows(first: Any, second: Any) -> Any:
 
 
 def take_rows(cache: Any, rows: Any) -> Any:
-    """Gathers a cache's rows by index, int32 `(R,)`, among rows with equal prompts.
+    """Gathers a cache's rows by index, int32 `(R,)`; each row must keep its prompt.
 
     Entries of the cache under `"context"` depend only on the prompt, and are returned
     unchanged.

@@ -53,7 +53,7 @@ class RequestBatch(NamedTuple):
     adjustments: RowLogitsProcessor | None = None
 
     def adjusted(self) -> Any:
-        """Checks if any row has logits processors: bool scalar, equal at each token."""
+        """Checks if any row has a processor: bool scalar, the same at each token."""
         return False if self.adjustments is None else self.adjustments.any()
 
 

@@ -28,7 +28,7 @@ def in_groups(
         function: `function(rows, columns, marks, trained)` returns a tensor like the
             first of `rows`, with as many blocks as its input. `function` must be
             deterministic.
-        rows: Floats `(N, ...)`.
+        rows: Float tensors `(N, ...)`.
         columns: Float tensors `(N + W - 1, ...)`; the window of block `n` consists of
             columns `n` to `n + W - 1`.
         marks: Integers or bools `(N, ...)`.
