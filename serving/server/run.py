@@ -55,8 +55,8 @@ class OpenServers(NamedTuple):
 
     Attributes:
         addresses: Their addresses.
-        begin: Loads the models; until they are loaded, only health and status can be
-            requested.
+        begin: Loads the models; before a model is loaded, only health and the model's
+            status can be requested.
     """
 
     addresses: Addresses
@@ -83,7 +83,8 @@ def run(
 
     Raises:
         ArtifactError: A model cannot be loaded, or a log cannot be written.
-        ConfigError: A model's name is invalid, or an address is invalid or in use.
+        ConfigError: A model's name or label is invalid, or an address is invalid or in
+            use.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
 

@@ -65,7 +65,8 @@ class MaskedTask:
     def fill_masks(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns the most probable tokens for each `[MASK]` separately.
 
-        A literal `[MASK]` is parsed as the special token only in this signature.
+        A literal `[MASK]` is parsed as the special token only in this signature and in
+        `attention`.
 
         Args:
             text: string (B,), any bytes.

@@ -40,7 +40,7 @@ class ChoiceAnswer:
     - `serving_default`: `label` string (B,), the most probable class; `classes` string
       (B, C), in the order of `objective.labels`; `scores` float32 (B, C), their
       probabilities.
-    - `classify`: `classes` and `scores`, as TF Serving's Classify returns them.
+    - `classify`: `classes` and `scores`, the outputs that TF Serving's Classify uses.
 
     Args:
         labels: Names of the classes, by id.
@@ -73,7 +73,7 @@ class LabelSetAnswer:
     - `serving_default`: `labels` string (B, C), the labels that apply, the most
       probable first, padded with `""`; `classes` string (B, C), all labels in the order
       of `objective.labels`; `scores` float32 (B, C), the probability of each label.
-    - `classify`: `classes` and `scores`, as TF Serving's Classify returns them.
+    - `classify`: `classes` and `scores`, the outputs that TF Serving's Classify uses.
 
     Args:
         labels: Names of the labels, by id.

@@ -65,9 +65,8 @@ class Seq2SeqTask(GenerationTask):
       are joined with `stop_strings.SEPARATOR`) → the outputs of `serving_default`.
     - `search`: the inputs of `serving_default`, `max_new_tokens`, `num_beams` and
       `length_penalty`, (B,) each → the outputs of `serving_default`, for the best
-      hypothesis of a beam search, and `score`
-      float32 (B,): the log-probability of this hypothesis divided by its length to the
-      power `length_penalty`.
+      hypothesis of a beam search, and `score` float32 (B,): the log-probability of this
+      hypothesis divided by its length to the power `length_penalty`.
     - `generate_ids`: `token_ids` int32 (B, S), `length` int32 (B,), and the inputs of
       `generate` except `stop` → `token_ids`, `length`, `finished`. `search_ids`
       likewise.

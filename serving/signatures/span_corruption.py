@@ -29,9 +29,10 @@ class SpanCorruptionTask(Seq2SeqTask):
       Sentinels that were cut off or are not in the vocabulary are omitted from `gaps`.
     - `fills`: string (B, G), the text for each sentinel; `""` if the output has none.
 
-    A literal such as `<extra_id_0>` is parsed as a special token only in signatures
-    that generate from a text. The text between two sentinels is tokenized separately:
-    it never begins with a piece that continues a word.
+    Each signature of this class that takes texts parses a literal such as
+    `<extra_id_0>` as a special token; signatures of other classes do not. The text
+    between two sentinels is tokenized separately: it never begins with a piece that
+    continues a word.
 
     Args:
         trained: The tokenizer and the model.

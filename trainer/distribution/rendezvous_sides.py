@@ -35,8 +35,8 @@ class ChiefRendezvous(SeveralRendezvous):
     """The rendezvous of worker 0; see `SeveralRendezvous` for the arguments.
 
     A worker counts as present when it has connected to the chief and, if it has an
-    address, the chief can connect to that address, because the backend needs this
-    connection later.
+    address, the chief can connect to that address, because the backend must connect to
+    it later.
     """
 
     def __init__(

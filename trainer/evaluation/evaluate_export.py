@@ -99,7 +99,7 @@ def _of_records(
     names: tuple[str, ...],
     labels: Sequence[str] | None,
 ) -> Outputs:
-    """Builds the function that runs a model directly on packed records."""
+    """Builds the function that runs a model on records without unpacking documents."""
 
     def outputs(batch: Batch) -> Arrays:
         features: dict[str, Any] = {name: batch.get(name) for name in _AS_THEY_ARE}
@@ -217,7 +217,7 @@ def written_by_export(
     Args:
         path: The version folder.
         config: The run.
-        held_out: The validation documents; texts are generated for the first of them.
+        held_out: The evaluated documents; texts are generated for the first of them.
     """
     columns = {name: held_out.texts(name) for name in input_names(config.objective)}
 

@@ -47,7 +47,7 @@ class EvaluationMetrics:
         parts: The loss of each target, by the name of the model's output, if there are
             several targets; and additional terms of the training loss, which are not
             part of `loss`.
-        mae: Mean absolute error for regression; None for classification.
+        mae: Mean absolute error for regression; None for all other objectives.
     """
 
     loss: float

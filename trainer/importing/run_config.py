@@ -57,7 +57,7 @@ def config_of_checkpoint(
             other.
 
     Returns:
-        The configuration. The configuration's `data.source` is a placeholder path.
+        The configuration, with a placeholder path as `data.source`.
 
     Raises:
         UserError: An override is invalid, or the sections do not fit each other.

@@ -62,9 +62,9 @@ def training_batches(
 
     Record lengths and data sets have separate epochs. The number of batches from a data
     set is proportional to the data set's weight; within a data set, the number of
-    batches of each record length is proportional to the number of records of that
-    length. A batch of shorter records has more records, so that all batches have about
-    as many tokens.
+    batches of each record length is proportional to the number of batches that the
+    records of that length fill in an epoch. A batch of shorter records has more
+    records, so that all batches have about as many tokens.
 
     Resuming costs about the same at any batch: each stream opens the files it was
     reading, eight at most, and skips their first records unparsed.

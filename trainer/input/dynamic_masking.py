@@ -44,8 +44,8 @@ class DynamicMasking:
         Args:
             records: The features that `transbeam.pipeline.objectives.masked.features`
                 lists for dynamic masking, each (batch, L).
-            places: int64 (batch,). The position of each record in the sequence of all
-                records that the training reads.
+            places: int64 (batch,). The position of each record among all records that
+                its stream yields, plus an offset that differs between streams.
 
         Returns:
             The features of `transbeam.pipeline.objectives.masked.masked_features`, each
@@ -162,10 +162,10 @@ def _join_words(
 ) -> tf.Tensor:
     """Vectorized `mask_selection.join_words`: (batch, L), all columns at once.
 
-    The number of words in the n-gram that contains a column depends on the same number
-    at the previous column. So each column defines a function of the previous column's
-    number, and the functions of all columns are composed by a parallel prefix scan,
-    whose steps cover twice as many columns each time.
+    The number of words of the current n-gram up to a column depends on the same number
+    up to the previous column. So each column defines a function of the previous
+    column's number, and the functions of all columns are composed by a parallel prefix
+    scan, whose steps cover twice as many columns each time.
     """
     length = _length(words)
 

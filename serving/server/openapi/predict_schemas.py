@@ -123,7 +123,7 @@ def _columns(inputs: Tensors, taken: InputSpec) -> Schema:
 
 
 def sent(name: str, dtype: int, taken: InputSpec) -> Schema:
-    """Returns the schema of one value of an input, or of a list if it is allowed.
+    """Returns the schema of one value of an input, also as a list or object if allowed.
 
     Args:
         name: Name of the input.

@@ -1,8 +1,9 @@
 """Writes response bodies in JSON, with TF Serving's number format and layout.
 
-A floating-point number is written with six significant digits if they parse back to the
-same value, otherwise with nine (seventeen for doubles). Whole floating-point numbers
-end in `.0`, so that a list of them cannot be mistaken for integers.
+A floating-point number is written with at most six significant digits if they parse
+back to the same value, otherwise with at most nine (seventeen for doubles). Whole
+floating-point numbers end in `.0`, so that a list of them cannot be mistaken for
+integers.
 """
 
 import base64

@@ -135,7 +135,7 @@ def multi_inference_entry(
 
 
 def _tensor(values: np.ndarray) -> tensor_pb2.TensorProto:
-    """Converts an array; numbers become raw bytes, because lists block all threads."""
+    """Converts an array; many numbers become raw bytes, as lists block all threads."""
     if values.dtype.kind in "OSU" or values.size <= _FEW:
         return to_proto(values)
     return tf.make_tensor_proto(values)
