@@ -191,7 +191,7 @@ COMMANDS = (
         description="Checks every key of a configuration and prints a summary with the "
         "memory that training needs. Warns if a stage does not support the "
         "configuration or memory is short. If keys come from elsewhere (`extends`, "
-        "`preset`, `init_from`), prints all keys with their files and lines.",
+        "`preset`, `init_from`), prints each given key with its file and line.",
     ),
     Command(
         name="cost",

@@ -160,8 +160,8 @@ COMMANDS = (
         name="trim",
         run=_trim,
         summary="remove tokens from the vocabulary that a corpus does not need",
-        description="Writes a copy of the run's folder RUN with only the part of the "
-        "vocabulary that the texts of data.source need, and the weights of that part. "
+        description="Writes a new run's folder with the model of RUN and only the part "
+        "of its vocabulary that the texts of data.source need. "
         "The model's outputs for these texts do not change. Supports WordPiece and "
         "byte-level BPE.",
         epilog="example: transbeam trim runs/bert --run runs/small "
@@ -171,8 +171,8 @@ COMMANDS = (
         name="prune",
         run=_prune,
         summary="remove the least important attention heads and hidden units",
-        description="Writes a copy of the run's folder RUN with fewer attention heads "
-        "and fewer intermediate units, the same number in every block. Their "
+        description="Writes a new run's folder with the model of RUN, but with fewer "
+        "attention heads and intermediate units, the same number in every block. Their "
         "importance is estimated from gradients of the loss on RUN's own training "
         "records. The pruned model needs further training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "

@@ -55,6 +55,10 @@ class ImportArguments(FolderArguments):
     """Arguments of `transbeam import`."""
 
     checkpoint: Path = argument("DIR", "the checkpoint's local folder")
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "the new run's folder; by default runs/NAME with the name of DIR",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,10 @@ class TrimArguments(FolderArguments):
     """Arguments of `transbeam trim`."""
 
     old_folder: Path = argument("RUN", "a run, trained or imported")
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "the new run's folder; by default runs/NAME_trimmed with the name of RUN",
+    )
     min_count: int = argument(
         "--min-count N",
         "also remove pieces that occur in fewer than N words of the corpus; some "
@@ -79,6 +87,10 @@ class PruneArguments(FolderArguments):
 
     old_folder: Path = argument(
         "RUN", "a run that was trained, or imported and has records"
+    )
+    run_folder: Path | None = argument(
+        "--run DIR",
+        "the new run's folder; by default runs/NAME_pruned with the name of RUN",
     )
     heads: int | None = argument(
         "--heads N", "number of heads per attention layer to keep; all by default"

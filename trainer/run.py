@@ -122,8 +122,8 @@ def _train_stage(invocation: Invocation, rendezvous: Rendezvous) -> dict[str, An
                 f"to train on. Make them: {invocation.command('data')}"
             )
         console.result(
-            f"skipped: {stage.path} is of the same records, model and training; "
-            f"validation loss {result['evaluation']['loss']:.3f}"
+            f"skipped: {stage.path} was made from the same records, model and "
+            f"training; validation loss {result['evaluation']['loss']:.3f}"
         )
         return {**result, "skipped": True}
     checkpoints = list_checkpoints(stage.path / "checkpoints")

@@ -135,7 +135,7 @@ class JobArguments(RunArguments):
 
     workers: int | None = argument(
         "--workers N",
-        "number of processes; by default one per usable core",
+        "number of parallel workers on this machine; by default one per usable core",
     )
 
 

@@ -76,7 +76,7 @@ def _put(node: Node, names: list[str], value: Node, where: str, path: str) -> No
                 where,
                 path,
                 f"{name!r} is not an index of the list ({node.where}). "
-                f"It has {len(node.nodes)}, counted from 0",
+                f"The list has {len(node.nodes)} elements, counted from 0",
             )
         nodes = list(node.nodes)
         nodes[place] = _put(nodes[place], rest, value, where, inner_path)

@@ -77,11 +77,11 @@ def backend_for(
         known = " or ".join(_TRAINING)
         raise ConfigError(
             f"{choice}: `transbeam {command}` runs on {known}. Set it to "
-            "one of them, or remove it"
+            "one of them, or remove the setting"
         )
     if not is_installed(chosen):
         raise ConfigError(
-            f"{choice}: {chosen} is not installed here. Remove it, or "
+            f"{choice}: {chosen} is not installed here. Remove the setting, or "
             f"pip install '{_TRAINING[chosen]}'"
         )
     return chosen

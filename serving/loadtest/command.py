@@ -76,7 +76,7 @@ class LoadtestArguments:
     )
     warm_up: float = argument(
         "--warm-up S",
-        "seconds at the start of the first stage that are not measured; 2 by default",
+        "seconds of the first load before the first stage, not measured; 2 by default",
         default=2.0,
         type=_positive,
     )

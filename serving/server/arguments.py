@@ -95,14 +95,14 @@ class AddressArguments:
         "--grpc-socket-path FILE",
         "a Unix socket for gRPC in addition to the port: local clients connect to "
         "unix:FILE. Users with write permission for it can send requests; with the "
-        "usual umask, only yours",
+        "usual umask, only your own user",
         group=_WHERE,
     )
     token_file: Path | None = argument(
         "--token-file FILE",
         "file of access tokens, one per line; clients must send one as "
-        "`Authorization: Bearer TOKEN`. Words after a token limit it to these rights: "
-        f"{', '.join(RIGHTS)}",
+        "`Authorization: Bearer TOKEN`. A token alone has all rights, one with words "
+        f"after it only the rights listed there: {', '.join(RIGHTS)}",
         group=_WHERE,
     )
     allow_reload_from: tuple[Path, ...] = argument(

@@ -186,7 +186,7 @@ def _import(
         save_tokenizer(stage.path / TOKENIZER, tokenizer)
     if checkpoint.wrappers:
         parts = ", ".join(checkpoint.wrappers)
-        console.say(f"prefixes removed from the weights' names: {parts}")
+        console.say(f"components removed from the weights' names: {parts}")
     if left_out:
         console.say(f"not imported, heads of other objectives: {', '.join(left_out)}")
     if new:

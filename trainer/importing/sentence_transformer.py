@@ -140,9 +140,10 @@ def _read_pooling(folder: Path, found: SentenceTransformer) -> _Pooling:
         )
     if len(modes) == 1 and modes[0] in list(known):
         return known[modes[0]]
+    chosen = " with ".join(map(str, modes)) or "a missing pooling_mode"
     found.refuse_vectors(
-        f"{settings.where}: {' with '.join(map(str, modes)) or 'no pooling_mode'} is "
-        f"not supported; known here, one alone: {', '.join(_POOLINGS)}"
+        f"{settings.where}: {chosen} is not supported; "
+        f"known here, one alone: {', '.join(_POOLINGS)}"
     )
     return "mean"
 

@@ -74,7 +74,7 @@ class Limits:
     )
     stop_strings: int = argument(
         "--max-stop-strings N",
-        "maximum number of stop strings of a request; 64 by default",
+        "maximum number of stop strings per text; 64 by default",
         default=64,
         group=REQUESTS,
     )

@@ -20,16 +20,16 @@ Json = dict[str, Any]
 JSON = "application/json"
 
 _REFUSALS = {
-    400: "It is no such request, does not fit the signature, or the model refuses it",
-    401: "The token is missing, or another",
-    404: "There is no such model or version, or it does not answer yet",
-    408: "The body did not come in time",
-    413: "The body is larger than this server reads",
+    400: "The request is invalid or not for this signature, or the model rejects it",
+    401: "The access token is missing or wrong",
+    404: "There is no such model or version, or it is not available yet",
+    408: "The body did not arrive in time",
+    413: "The body is larger than the server's limit",
     415: "Content-Encoding is neither gzip nor identity",
-    429: "Too much is waiting to be answered; ask again later",
-    500: "The model failed, or the server has a bug: its log has more",
-    503: "The server stops, or the version was let go; ask again",
-    504: "No answer came in time",
+    429: "Too many requests are waiting; send the request again later",
+    500: "The model failed, or the server has a bug: see its log",
+    503: "The server is stopping, or the version is being unloaded; send it again",
+    504: "There was no response in time",
 }
 _STATUS = object_schema(
     {

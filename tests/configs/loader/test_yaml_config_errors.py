@@ -177,7 +177,7 @@ def test_override_of_a_place_that_a_list_does_not_have(place):
     text = SMALL + 'export:\n  examples: ["[MASK]", "a [MASK]"]\n'
     assert error_of(text, f"export.examples.{place}=b") == (
         f"--set export.examples.{place}=b: export.examples: {place!r} is not an "
-        "index of the list (run.yaml:6). It has 2, counted from 0."
+        "index of the list (run.yaml:6). The list has 2 elements, counted from 0."
     )
 
 

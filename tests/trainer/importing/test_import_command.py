@@ -397,7 +397,7 @@ def test_what_stands_around_the_names_of_weights_is_taken_away_and_said(
     code = transbeam.main(["import", str(folder), "--run", str(tmp_path / "run")])
     assert code == 0
     said = "".join(capsys.readouterr())
-    assert "prefixes removed from the weights' names: _orig_mod., module.\n" in said
+    assert "components removed from the weights' names: _orig_mod., module.\n" in said
     table = tensors["bert.embeddings.word_embeddings.weight"]
     weights = initial(tmp_path / "run")
     np.testing.assert_array_equal(weights["token_embedding/embeddings"], table)
