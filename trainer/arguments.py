@@ -8,6 +8,9 @@ from transbeam.configs.cli.arguments import FolderArguments, RunArguments
 from transbeam.trainer.distribution.rendezvous import SECONDS
 
 
+_NEW_RUN = "the new run's folder; by default"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainArguments(RunArguments):
     """Arguments of `transbeam train`."""
@@ -56,8 +59,7 @@ class ImportArguments(FolderArguments):
 
     checkpoint: Path = argument("DIR", "the checkpoint's local folder")
     run_folder: Path | None = argument(
-        "--run DIR",
-        "the new run's folder; by default runs/NAME with the name of DIR",
+        "--run DIR", f"{_NEW_RUN} runs/NAME with the name of DIR"
     )
 
 
@@ -67,8 +69,7 @@ class TrimArguments(FolderArguments):
 
     old_folder: Path = argument("RUN", "a run, trained or imported")
     run_folder: Path | None = argument(
-        "--run DIR",
-        "the new run's folder; by default runs/NAME_trimmed with the name of RUN",
+        "--run DIR", f"{_NEW_RUN} runs/NAME_trimmed with the name of RUN"
     )
     min_count: int = argument(
         "--min-count N",
@@ -89,8 +90,7 @@ class PruneArguments(FolderArguments):
         "RUN", "a run that was trained, or imported and has records"
     )
     run_folder: Path | None = argument(
-        "--run DIR",
-        "the new run's folder; by default runs/NAME_pruned with the name of RUN",
+        "--run DIR", f"{_NEW_RUN} runs/NAME_pruned with the name of RUN"
     )
     heads: int | None = argument(
         "--heads N", "number of heads per attention layer to keep; all by default"
