@@ -7,7 +7,6 @@ from transbeam.configs.cli.argument_parser import argument
 from transbeam.configs.cli.arguments import FolderArguments, RunArguments
 from transbeam.trainer.distribution.rendezvous import SECONDS
 
-
 _NEW_RUN = "the new run's folder; by default"
 
 
