@@ -5,6 +5,7 @@ from typing import Literal
 import keras
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.activation_hooks import activation
 from transbeam.model.kernels.rematerialize import rematerialize
 from transbeam.model.layers.base_layer import SameShapeLayer
 from transbeam.model.layers.dropout import Seeds
@@ -200,7 +201,8 @@ class TransformerBlock(SameShapeLayer):
         def feed_forward(x):
             return self.feedforward(x, training=training)
 
-        return self._sublayer(x, "feedforward", feed_forward, training)
+        x = self._sublayer(x, "feedforward", feed_forward, training)
+        return activation(self, "output", x)
 
     def _sublayer(self, x, name, function, training):
         norm = getattr(self, f"{name}_norm")

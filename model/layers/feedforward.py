@@ -2,6 +2,7 @@
 
 import keras
 
+from transbeam.model.base.activation_hooks import activation
 from transbeam.model.base.initializers import (
     InitializerLike,
     derive_seed,
@@ -115,7 +116,7 @@ class FeedForward(TokenwiseLayer):
         self.output_projection.build(wide_shape)
 
     def call(self, inputs, training=None):
-        x = self.widen(inputs)  # (B, T, I)
+        x = activation(self, "units", self.widen(inputs))  # (B, T, I)
         x = self.intermediate_dropout(x, training=training)
         return self.output_projection(x)
 

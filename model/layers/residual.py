@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from transbeam.model.base.activation_hooks import activation
 from transbeam.model.base.initializers import derive_seed
 from transbeam.model.layers.base_layer import TokenwiseLayer
 from transbeam.model.layers.dropout import Dropout
@@ -54,7 +55,8 @@ class Residual(TokenwiseLayer):
         self.update_dropout.build(inputs_shape)
 
     def call(self, inputs, update, training=None):
-        return ops.add(inputs, self.temper(update, training))
+        update = activation(self, "update", self.temper(update, training))
+        return ops.add(inputs, update)
 
     def temper(self, update, training):
         """Computes the update that is added: a sub-layer's output after dropout."""

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from transbeam.configs.base.errors import ConfigError
+from transbeam.model.base.activation_hooks import activation
 from transbeam.model.base.initializers import (
     InitializerLike,
     derive_seed,
@@ -229,6 +230,7 @@ class Attention(SameShapeLayer):
 
     def join(self, outputs):
         """Joins and projects the heads' outputs: `(B, T, H, K)` to `(B, T, D)`."""
+        outputs = activation(self, "heads", outputs)
         batch, length, heads, width = ops.shape(outputs)
         return self.output_projection(reshape(outputs, (batch, length, heads * width)))
 
