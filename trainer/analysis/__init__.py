@@ -1,0 +1,1 @@
+"""Analysis of a trained model: `transbeam analyze`."""
