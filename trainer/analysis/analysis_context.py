@@ -51,13 +51,16 @@ class AnalyzedTexts:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batches(self, model: keras.Model, tokens: int = 4096) -> Iterator[TextBatch]:
+    def batches(
+        self, model: keras.Model, tokens: int = 4096, longest: int | None = None
+    ) -> Iterator[TextBatch]:
         """Yields batches of texts of similar length, the shortest first.
 
         Args:
             model: The model, whose inputs are made.
             tokens: Largest number of tokens in a batch, with padding; a longer text is
                 a batch of its own.
+            longest: Largest length of a row of the model; None if there is none.
 
         Example:
         >>> import keras
@@ -76,7 +79,7 @@ class AnalyzedTexts:
         order = np.argsort(lengths, kind="stable")
         first = 0
         while first < len(order):
-            width = _padded(lengths[order[first]])
+            width = min(_padded(lengths[order[first]]), longest or 2**31)
             size = max(1, tokens // width)
             last = int(np.searchsorted(lengths[order], width, side="right"))
             index = order[first : min(first + size, last)]
@@ -127,7 +130,9 @@ class AnalysisContext:
 
     def batches(self) -> Iterator[TextBatch]:
         """Yields batches of the texts; see `AnalyzedTexts.batches`."""
-        return self.texts.batches(self.model, self.max_tokens)
+        return self.texts.batches(
+            self.model, self.max_tokens, self.config.model.max_sequence_length
+        )
 
 
 def _longest(row: dict[str, np.ndarray]) -> int:

@@ -1,0 +1,152 @@
+"""Writes an analysis: JSON, Parquet, pictures and a page.
+
+    analysis/analysis.json       the model, and a summary of each part
+    analysis/heads.json          the numbers of a part
+    analysis/heads_metrics.parquet, heads_entropy.svg, heads_entropy.png
+    analysis/report.html         all parts on one page, which needs no other file
+
+Parts of an earlier analysis of the same weights are kept, so that an analysis can be
+made part by part. The folder is written beside the earlier one and takes its place when
+it is complete.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from transbeam.configs.base.atomic_files import write_json, writing
+from transbeam.pipeline.pages.html_templates import render
+from transbeam.pipeline.pages.pictures import as_svg
+from transbeam.trainer.analysis.analysis_part import AnalysisPart
+
+FOLDER, SUMMARY, REPORT = "analysis", "analysis.json", "report.html"
+FINGERPRINT = "weights_fingerprint"
+_TEMPLATE = Path(__file__).parent / "templates" / "analysis.html"
+_DOTS_PER_INCH = 160
+# What a page knows already, and a file of its own must say.
+_SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" '
+    'xmlns:xlink="http://www.w3.org/1999/xlink" '
+)
+
+
+def write_analysis(
+    folder: Path, parts: Sequence[AnalysisPart], facts: Mapping[str, Any], title: str
+) -> list[str]:
+    """Writes the files of an analysis.
+
+    Args:
+        folder: The folder of the analysis.
+        parts: The parts that were made.
+        facts: Properties of the model, as JSON values, among them `FINGERPRINT`.
+        title: The heading of the page.
+
+    Returns:
+        Names of the earlier analysis's parts that were kept.
+
+    Raises:
+        ArtifactError: The files cannot be written.
+    """
+    fresh = folder.with_name(f".{folder.name}.tmp")
+    with writing(folder):
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        made = {part.name for part in parts}
+        kept = [
+            entry
+            for entry in _earlier_parts(folder, facts[FINGERPRINT])
+            if entry["name"] not in made
+        ]
+        for entry in kept:
+            for file in entry["files"]:
+                shutil.copy2(folder / file, fresh / file)
+        entries = [*kept, *(_write_part(fresh, part) for part in parts)]
+        entries.sort(key=lambda entry: entry["name"])
+        write_json(fresh / SUMMARY, {**facts, "parts": entries})
+        (fresh / REPORT).write_text(render_report(fresh, title), "utf-8")
+        _replace(folder, fresh)
+    return [entry["name"] for entry in kept]
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Reads the summary of an analysis; None if there is none or it is damaged."""
+    try:
+        return json.loads((folder / SUMMARY).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def render_report(folder: Path, title: str) -> str:
+    """Renders the page of the analysis in a folder, with its figures in it.
+
+    Args:
+        folder: The folder, with everything but the page.
+        title: The heading of the page.
+    """
+    summary = json.loads((folder / SUMMARY).read_text("utf-8"))
+    parts = summary.pop("parts")
+    return render(
+        _TEMPLATE,
+        title=title,
+        facts={name.replace("_", " "): value for name, value in summary.items()},
+        parts=[(part, _pictures(folder, part["files"])) for part in parts],
+    )
+
+
+def _pictures(folder: Path, files: Sequence[str]) -> list[tuple[str, Markup]]:
+    return [
+        (Path(file).stem.replace("_", " "), Markup((folder / file).read_text("utf-8")))
+        for file in files
+        if file.endswith(".svg")
+    ]
+
+
+def _earlier_parts(folder: Path, weights: str) -> list[dict[str, Any]]:
+    """Lists the parts of an earlier analysis of the same weights."""
+    summary = read_summary(folder)
+    if summary is None or summary.get(FINGERPRINT) != weights:
+        return []
+    return [
+        entry
+        for entry in summary["parts"]
+        if all((folder / file).is_file() for file in entry["files"])
+    ]
+
+
+def _write_part(folder: Path, part: AnalysisPart) -> dict[str, Any]:
+    """Writes the files of a part, and returns its entry in the summary."""
+    files = [f"{part.name}.json"]
+    write_json(folder / files[0], dict(part.numbers))
+    for key, table in part.tables.items():
+        files.append(f"{part.name}_{key}.parquet")
+        pq.write_table(table, folder / files[-1])
+    for key, figure in part.figures.items():
+        stem = f"{part.name}_{key}"
+        picture = as_svg(figure, f"{part.title}: {key.replace('_', ' ')}")
+        (folder / f"{stem}.svg").write_text(
+            _SVG + str(picture)[len("<svg ") :], "utf-8"
+        )
+        figure.savefig(folder / f"{stem}.png", dpi=_DOTS_PER_INCH, facecolor="white")
+        files += [f"{stem}.svg", f"{stem}.png"]
+    return {
+        "name": part.name,
+        "title": part.title,
+        "summary": part.summary,
+        "notes": list(part.notes),
+        "files": files,
+    }
+
+
+def _replace(folder: Path, fresh: Path) -> None:
+    """Puts a finished folder in the place of an earlier one."""
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,49 @@
+"""Arguments of `transbeam analyze`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transbeam.configs.cli.argument_parser import argument
+from transbeam.configs.cli.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyzeArguments:
+    """Arguments of `transbeam analyze`."""
+
+    run_folder: Path = argument(
+        "RUN", "a run's folder, with a trained or imported model"
+    )
+    parts: tuple[str, ...] = argument(
+        "--part NAME", "make this part only; repeatable; by default all that apply"
+    )
+    texts: Path | None = argument(
+        "--texts FILE",
+        "analyze these texts, one per line, instead of the run's records",
+    )
+    split: Literal["train", "validation"] = argument(
+        "--split NAME",
+        "the records to analyze: train or validation; validation by default",
+        default="validation",
+    )
+    checkpoint: int | None = argument(
+        "--checkpoint STEP",
+        "analyze the checkpoint of this step instead of the finished weights",
+    )
+    max_texts: int = argument(
+        "--max-texts N", "largest number of texts; 1000 by default", default=1000
+    )
+    seed: int = argument(
+        "--seed N", "seed of all random choices; 0 by default", default=0, type=int
+    )
+    quiet: bool = argument(
+        "--quiet", "print only warnings, errors and requested output"
+    )
+    json: bool = argument(
+        "--json", "print one JSON object on stdout, and everything else on stderr"
+    )
+
+    @property
+    def console(self) -> Console:
+        return Console(quiet=self.quiet, json=self.json)
