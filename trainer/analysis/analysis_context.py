@@ -1,4 +1,4 @@
-"""What the parts of an analysis read: a model and tokenized texts, one in each row."""
+"""The input of every part of an analysis: a model, and texts, one in each row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class AnalyzedTexts:
         order = np.argsort(lengths, kind="stable")
         first = 0
         while first < len(order):
-            width = min(_padded(lengths[order[first]]), longest or 2**31)
+            width = min(_padded(int(lengths[order[first]])), longest or 2**31)
             size = max(1, tokens // width)
             last = int(np.searchsorted(lengths[order], width, side="right"))
             index = order[first : min(first + size, last)]
@@ -106,7 +106,7 @@ class AnalyzedTexts:
 
 @dataclass(frozen=True)
 class AnalysisContext:
-    """What every part of an analysis reads.
+    """The input of every part of an analysis.
 
     Attributes:
         config: The run.
@@ -149,7 +149,7 @@ def _padded(length: int) -> int:
     >>> [_padded(length) for length in (1, 16, 17, 100)]
     [16, 16, 32, 128]
     """
-    return max(_SHORTEST, 1 << int(length - 1).bit_length())
+    return max(_SHORTEST, 1 << (length - 1).bit_length())
 
 
 def _pad(rows: list[np.ndarray], width: int) -> np.ndarray:

@@ -127,10 +127,9 @@ def _write_part(folder: Path, part: AnalysisPart) -> dict[str, Any]:
         pq.write_table(table, folder / files[-1])
     for key, figure in part.figures.items():
         stem = f"{part.name}_{key}"
-        picture = as_svg(figure, f"{part.title}: {key.replace('_', ' ')}")
-        (folder / f"{stem}.svg").write_text(
-            _SVG + str(picture)[len("<svg ") :], "utf-8"
-        )
+        picture = str(as_svg(figure, f"{part.title}: {key.replace('_', ' ')}"))
+        picture = _SVG + picture.removeprefix("<svg ")
+        (folder / f"{stem}.svg").write_text(picture, "utf-8")
         figure.savefig(folder / f"{stem}.png", dpi=_DOTS_PER_INCH, facecolor="white")
         files += [f"{stem}.svg", f"{stem}.png"]
     return {

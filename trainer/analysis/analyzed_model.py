@@ -21,12 +21,10 @@ from transbeam.configs.schema.model import DecoderConfig, EncoderConfig, Model
 from transbeam.configs.schema.objectives.objective import ImageObjective
 from transbeam.configs.schema.objectives.traits import traits
 from transbeam.configs.schema.run import RunConfig
-from transbeam.model.build import (
-    build_decoder,
-    build_encoder,
-    build_model,
-    build_seq2seq,
-)
+from transbeam.model.build import build_model
+from transbeam.model.decoder import build_decoder
+from transbeam.model.encoder import build_encoder
+from transbeam.model.seq2seq import build_seq2seq
 from transbeam.model.weights.safetensors_store import load_matching_weights
 from transbeam.pipeline.records.manifest import sha256
 from transbeam.pipeline.tokenizers.base.interface import Tokenizer

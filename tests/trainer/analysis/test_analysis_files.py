@@ -54,6 +54,7 @@ def test_parts_of_the_same_weights_are_kept(tmp_path):
     write(folder, part("flow"), part("heads", "Old."))
     assert write(folder, part("heads", "New.")) == ["flow"]
     summary = read_summary(folder)
+    assert summary is not None
     assert {p["name"]: p["summary"][:3] for p in summary["parts"]} == {
         "flow": "Not",
         "heads": "New",

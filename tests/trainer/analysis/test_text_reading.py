@@ -98,7 +98,7 @@ def test_lines_of_a_file(write, tokenizer):
     path = write("the model\r\n\n  \nreads a batch of tokens é\n".encode())
     found, truncated = read_text_file(path, ENCODER, tokenizer, 10)
     assert found.texts == ("the model", "reads a batch of tokens é")
-    ids = tokenizer.tokenize(list(found.texts)).to_list()
+    ids = tokenizer.tokenize(found.texts or ()).to_list()
     special = tokenizer.special
     for row, expected in zip(found.rows, ids, strict=True):
         kept = [special.begin, *expected[:6], special.end]
