@@ -35,11 +35,13 @@ class BlockKeys(NamedTuple):
         query_index: int32 `(N, B, Q)`, the queries' indices in the row.
         key_index: int32, broadcastable to `(N, B, H, S)`, the keys' indices in the row.
             Indices outside of the row belong to invisible keys and queries.
+        length: `T`, the length of the row.
     """
 
     visible: Any
     query_index: Any
     key_index: Any
+    length: Any
 
 
 class ProjectedKeys(NamedTuple):

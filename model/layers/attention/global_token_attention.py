@@ -73,7 +73,7 @@ def attend_from_global(attention, scattered, bias_table=None, training=None):
 
     def attended():
         key_index = ops.squeeze(own, 3)  # (N, 1, 1, b)
-        return BlockKeys(ops.expand_dims(allowed, 2), index, key_index)
+        return BlockKeys(ops.expand_dims(allowed, 2), index, key_index, length)
 
     tokens = flat_index(index, batch, length)  # (N, B, Q)
     probabilities = _softmax_by_token(scores, tokens, batch * length)

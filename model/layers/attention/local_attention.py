@@ -161,6 +161,7 @@ def attend_to_window(
 
 def _attended_keys(window, allowed, counted, far) -> BlockKeys:
     """Describes the keys of all blocks: those of windows, then the distant ones."""
+    length = ops.shape(counted)[1]
     counted = cut_ids(ops.cast(counted, "int32"), window.size)  # (N, B, b)
     starts = block_starts(counted, window.size)
     query_index = starts + ops.arange(window.size, dtype="int32")
@@ -180,7 +181,8 @@ def _attended_keys(window, allowed, counted, far) -> BlockKeys:
         key_index = ops.broadcast_to(key_index, (*shape[:3], near[-1]))
         key_index = ops.concatenate([key_index, far.index], axis=-1)
     counted = ops.expand_dims(ops.expand_dims(ops.not_equal(counted, 0), 2), 4)
-    return BlockKeys(ops.logical_and(visible, counted), query_index, key_index)
+    visible = ops.logical_and(visible, counted)
+    return BlockKeys(visible, query_index, key_index, length)
 
 
 def _window_scores(attention, window, rows, columns, marks, trained):
