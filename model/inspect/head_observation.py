@@ -46,6 +46,32 @@ def observe_heads(model: keras.Model, observer: Observer) -> Iterator[None]:
     ...     outputs = encoder({"token_ids": ones, "padding_mask": ones})
     encoder_layer_0/self_attention (1, 4, 3, 3)
     """
+    layers = check_observable(model)
+    with ExitStack() as stack:
+        for layer in layers:
+            one = partial(_observe, observer, layer)
+            stack.enter_context(layer.probabilities.observe(one))
+        yield
+
+
+def _observe(observer: Observer, layer: Attention, probabilities: Any, make_keys):
+    keys = make_keys()
+    observer(layer, keys, arrange_weights(probabilities, keys))
+
+
+def check_observable(model: keras.Model) -> list[Attention]:
+    """Checks that the heads of a model can be observed.
+
+    Args:
+        model: A model of `transbeam.model`.
+
+    Returns:
+        The layers that have probabilities.
+
+    Raises:
+        ConfigError: The model is for packed rows, or none of its layers has
+            probabilities.
+    """
     layers = layers_with_probabilities(model)
     packed = [name for name in model.input if name.endswith("document_ids")]
     if packed:
@@ -58,16 +84,7 @@ def observe_heads(model: keras.Model, observer: Observer) -> Iterator[None]:
             f"model {model.name}: none of its layers has attention probabilities; "
             "kernel attention never computes any. Use another kind of attention"
         )
-    with ExitStack() as stack:
-        for layer in layers:
-            one = partial(_observe, observer, layer)
-            stack.enter_context(layer.probabilities.observe(one))
-        yield
-
-
-def _observe(observer: Observer, layer: Attention, probabilities: Any, make_keys):
-    keys = make_keys()
-    observer(layer, keys, arrange_weights(probabilities, keys))
+    return layers
 
 
 def layers_with_probabilities(model: keras.Model) -> list[Attention]:
