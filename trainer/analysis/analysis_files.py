@@ -90,18 +90,23 @@ def render_report(folder: Path, title: str) -> str:
     """
     summary = json.loads((folder / SUMMARY).read_text("utf-8"))
     parts = summary.pop("parts")
+    facts = {k.replace("_", " "): v for k, v in summary.items() if v is not None}
     return render(
         _TEMPLATE,
         title=title,
-        facts={name.replace("_", " "): value for name, value in summary.items()},
-        parts=[(part, _pictures(folder, part["files"])) for part in parts],
+        facts=facts,
+        parts=[(part, _pictures(folder, part)) for part in parts],
     )
 
 
-def _pictures(folder: Path, files: Sequence[str]) -> list[tuple[str, Markup]]:
+def _pictures(folder: Path, part: Mapping[str, Any]) -> list[tuple[str, Markup]]:
+    """Returns the caption and the picture of each figure."""
     return [
-        (Path(file).stem.replace("_", " "), Markup((folder / file).read_text("utf-8")))
-        for file in files
+        (
+            Path(file).stem.removeprefix(part["name"]).replace("_", " ").strip(),
+            Markup((folder / file).read_text("utf-8")),
+        )
+        for file in part["files"]
         if file.endswith(".svg")
     ]
 

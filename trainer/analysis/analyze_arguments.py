@@ -16,7 +16,9 @@ class AnalyzeArguments:
         "RUN", "a run's folder, with a trained or imported model"
     )
     parts: tuple[str, ...] = argument(
-        "--part NAME", "make this part only; repeatable; by default all that apply"
+        "--part NAME",
+        "make this part only; repeatable; by default all that apply",
+        default=(),
     )
     texts: Path | None = argument(
         "--texts FILE",
@@ -33,6 +35,17 @@ class AnalyzeArguments:
     )
     max_texts: int = argument(
         "--max-texts N", "largest number of texts; 1000 by default", default=1000
+    )
+    sparsity_threshold: float = argument(
+        "--sparsity-threshold SHARE",
+        "weights of attention below are counted as none; 0.01 by default",
+        default=0.01,
+        type=float,
+    )
+    distant_tokens: int = argument(
+        "--distant-tokens N",
+        "tokens further away than N are counted as distant; 16 by default",
+        default=16,
     )
     seed: int = argument(
         "--seed N", "seed of all random choices; 0 by default", default=0, type=int

@@ -7,6 +7,7 @@ from typing import Any
 from transbeam.configs.base.errors import ConfigError, DataError
 from transbeam.configs.base.reflection import did_you_mean
 from transbeam.configs.cli.console import Console
+from transbeam.configs.loader.model_files import find_model_files
 from transbeam.configs.loader.run_folder import lock
 from transbeam.pipeline.records.manifest import read_manifest
 from transbeam.trainer.analysis.analysis_context import AnalysisContext, AnalyzedTexts
@@ -19,11 +20,21 @@ from transbeam.trainer.analysis.analysis_files import (
 from transbeam.trainer.analysis.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.analysis.analyzed_model import AnalyzedModel, load_analyzed_model
+from transbeam.trainer.analysis.heads import analyze_heads
 from transbeam.trainer.analysis.text_reading import read_records, read_text_file
 
 MakePart = Callable[[AnalysisContext, AnalyzeArguments], AnalysisPart]
 
-PARTS: Mapping[str, MakePart] = {}
+
+def _heads(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
+    return analyze_heads(
+        context,
+        sparsity_threshold=arguments.sparsity_threshold,
+        distant_tokens=arguments.distant_tokens,
+    )
+
+
+PARTS: Mapping[str, MakePart] = {"heads": _heads}
 
 
 def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
@@ -43,6 +54,7 @@ def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
     """
     run_folder, console = arguments.run_folder, arguments.console
     names = choose_parts(arguments.parts)
+    find_model_files(run_folder)  # before the lock, which makes the folder
     with lock(run_folder):
         # 1. The model.
         found = load_analyzed_model(run_folder, arguments.checkpoint)

@@ -125,7 +125,6 @@ def _sum_texts(
     sums = TextSums(len(context.texts))
     traces: dict[Any, Any] = {}
     with context.console.progress("heads", len(context.texts), "texts") as bar:
-        done = 0
         for batch in context.batches():
             arguments = (batch.inputs, _read_classes(batch, pieces))
             # One trace for each padded length; the number of texts is free.
@@ -138,8 +137,7 @@ def _sum_texts(
                     compute, input_signature=signature, autograph=False
                 )
             sums.add(batch.index, traces[key](*arguments))
-            done += len(batch.index)
-            bar.update(done)
+            bar.advance(len(batch.index))
     return sums
 
 
