@@ -120,7 +120,9 @@ def expand_paths(model: keras.Model, inputs: Mapping[str, Any]) -> PathExpansion
 def _check(model: keras.Model, stack: LayerStack) -> None:
     """Checks that a model is a sum over paths, and not over too many."""
     reason, number = "", 1
-    if "logits" not in model.output or "token_ids" not in model.input:
+    attentions = [block.self_attention for block in stack.blocks]
+    is_decoder = "token_ids" in model.input and "logits" in model.output
+    if not is_decoder or not all(attention.causal for attention in attentions):
         reason = "it is not a decoder"
     elif stack.final_norm is None:
         reason = "norm.placement is post: each block's output is normalized as a whole"

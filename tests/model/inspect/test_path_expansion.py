@@ -1,5 +1,7 @@
 """The paths of attention-only decoders, compared to their logits and to NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from keras import ops
@@ -22,6 +24,8 @@ from transbeam.configs.schema.block import (
     ScaledResidualConfig,
 )
 from transbeam.configs.schema.model import DecoderConfig
+from transbeam.configs.schema.objectives.language_modeling import MaskedConfig
+from transbeam.model.build import build_model
 from transbeam.model.decoder import build_decoder
 from transbeam.model.encoder import build_encoder
 from transbeam.model.inspect.attention_maps import attention_probabilities
@@ -166,6 +170,11 @@ def test_models_whose_logits_are_no_sum_over_paths(changes, reason):
         expand_paths(model, INPUTS)
 
 
-def test_an_encoder_has_no_logits(config):
-    with pytest.raises(ConfigError, match="is not a decoder"):
-        expand_paths(build_encoder(config, VOCABULARY_SIZE), INPUTS)
+def test_an_encoder_is_refused_with_and_without_logits(config):
+    config = replace(
+        config, feedforward=NoFeedForwardConfig(), norm=LayerNormConfig(placement="pre")
+    )
+    masked = build_model(config, MaskedConfig(), VOCABULARY_SIZE)
+    for model in (build_encoder(config, VOCABULARY_SIZE), masked):
+        with pytest.raises(ConfigError, match="is not a decoder"):
+            expand_paths(model, INPUTS)
