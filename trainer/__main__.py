@@ -115,6 +115,7 @@ def _prune(arguments: PruneArguments) -> dict[str, Any]:
         arguments.console,
         heads=arguments.heads,
         intermediate=arguments.intermediate,
+        by=arguments.by,
         batches=arguments.batches,
     )
 
@@ -191,7 +192,8 @@ COMMANDS = (
         description="Writes a new run's folder with the model of RUN, but with fewer "
         "attention heads and intermediate units, the same number in every block. Their "
         "importance is estimated from gradients of the loss on RUN's own training "
-        "records. The pruned model needs further training.",
+        "records; that of heads may also be a score of RUN's analysis (--by). The "
+        "pruned model needs further training.",
         epilog="example: transbeam prune runs/bert --run runs/small --heads 6 "
         "--intermediate 768",
     ),

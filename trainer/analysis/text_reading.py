@@ -127,7 +127,7 @@ def read_text_file(
     if not lines:
         raise DataError(f"{path}: has no text; expected one text per line, in UTF-8")
     tokens = tokenizer.tokenize(encodable(lines))
-    before, after = _frame(model, tokenizer)
+    before, after = find_frame(model, tokenizer)
     longest = model.max_sequence_length - len(before) - len(after)
     rows = _unragged(tokens)
     lines = [line for line, row in zip(lines, rows, strict=True) if len(row)]
@@ -161,7 +161,7 @@ def _lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path}: cannot be read: {error}") from None
 
 
-def _frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def find_frame(model: Model, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """Returns the special tokens before and after a text in records."""
     special = tokenizer.special
     if isinstance(model, DecoderConfig):
