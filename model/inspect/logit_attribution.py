@@ -83,7 +83,8 @@ def attribute_logits(
     Raises:
         ConfigError: The logits are not a sum of contributions, as the model is no
             decoder or its norms are behind the sums; a matrix is quantized or has an
-            adapter; or the contributions do not add up to what the model computed.
+            adapter; a position or a token is out of range; or the contributions do not
+            add up to what the model computed.
 
     Example:
     >>> from transbeam.configs.schema.model import DecoderConfig
@@ -106,7 +107,12 @@ def attribute_logits(
     stack = _find_stack(model)
     head = LinearHead.from_model(model)
     inputs = {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
-    rows, positions = np.arange(len(np.asarray(positions))), np.asarray(positions)
+    num_rows, length = inputs["token_ids"].shape
+    rows, vocabulary_size = np.arange(num_rows), len(head.table)
+    positions = _check_indices(positions, num_rows, length, "position")
+    token_ids = _check_indices(token_ids, num_rows, vocabulary_size, "token")
+    if against is not None:
+        against = _check_indices(against, num_rows, vocabulary_size, "token")
     with recorded("/heads", "_residual/update", "/output") as seen:
         logits = ops.convert_to_numpy(model(inputs, training=False)["logits"])
 
@@ -133,10 +139,10 @@ def attribute_logits(
     _check_sum(parts.values(), stream, "the residual stream")
 
     directions = head.read_directions(token_ids).astype("float64")
-    found = logits[rows, positions, np.asarray(token_ids)]
+    found = logits[rows, positions, token_ids]
     if against is not None:
         directions = directions - head.read_directions(against)
-        found = found - logits[rows, positions, np.asarray(against)]
+        found = found - logits[rows, positions, against]
     assert stack.final_norm is not None
     vectors = freeze_norm(np.stack(list(parts.values()), 1), stream, stack.final_norm)
     contributions = np.einsum("bpd,bd->bp", vectors, directions)
@@ -197,6 +203,20 @@ def _find_stack(model: keras.Model) -> LayerStack:
             "what the layers add. Logits are attributed with norm.placement=pre"
         )
     return stack
+
+
+def _check_indices(
+    indices: np.typing.ArrayLike, number: int, end: int, what: str
+) -> np.ndarray:
+    """Checks that there is an index for each row, and that none is out of range."""
+    indices = np.asarray(indices)
+    if indices.shape != (number,):
+        raise ConfigError(
+            f"{indices.size} {what}s are given for {number} rows. Give one for each"
+        )
+    for index in indices[(indices < 0) | (indices >= end)]:
+        raise ConfigError(f"{what} {index} is out of range: give 0 to {end - 1}")
+    return indices
 
 
 def _split_embeddings(
