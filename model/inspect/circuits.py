@@ -129,7 +129,7 @@ def compute_singular_values(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def _triangle(factor: np.ndarray) -> np.ndarray:
     """Replaces a factor `(..., D, K)` by a small one with the same inner products."""
-    return np.linalg.qr(factor.astype("float64"), mode="r")
+    return np.asarray(np.linalg.qr(factor.astype("float64"), mode="r"))
 
 
 def compute_eigenvalues(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ def compute_copying_score(eigenvalues: np.ndarray) -> np.ndarray:
           "Summarizing OV/QK Matrices"
     """
     total = np.abs(eigenvalues).sum(axis=-1)
-    return eigenvalues.real.sum(axis=-1) / np.where(total > 0, total, 1)
+    return np.real(eigenvalues).sum(axis=-1) / np.where(total > 0, total, 1)
 
 
 def read_vocabulary_circuit(model: keras.Model) -> np.ndarray:

@@ -55,6 +55,32 @@ class LogitAttribution:
     logits: np.ndarray
 
 
+def find_linear_stack(model: keras.Model) -> LayerStack:
+    """Returns the layers of a decoder whose last hidden state is a sum of its parts.
+
+    Raises:
+        ConfigError: The model is no decoder, or its norms are behind the sums.
+    """
+    names = {layer.name for layer in model.layers}
+    if "encoder_layer_0" in names and "decoder_layer_0" in names:
+        raise ConfigError(
+            "in an encoder-decoder a logit depends on two residual streams, and is "
+            "attributed in decoders only"
+        )
+    if "decoder_layer_0" not in names:
+        raise ConfigError(
+            "logits are attributed to the parts of a decoder. An encoder's head of "
+            "masked tokens is not linear, and others have no logits over the vocabulary"
+        )
+    stack = LayerStack.from_model(model)
+    if any(block.norm_placement != "pre" for block in stack.blocks):
+        raise ConfigError(
+            "norm.placement=post: every sum is normalized, and a logit is no sum of "
+            "what the layers add. Logits are attributed with norm.placement=pre"
+        )
+    return stack
+
+
 def attribute_logits(
     model: keras.Model,
     inputs: Mapping[str, Any],
@@ -104,7 +130,7 @@ def attribute_logits(
         - `logit_attrs` of [TransformerLens](https://github.com/TransformerLensOrg/TransformerLens),
           `ActivationCache.py` (the final norm's scale from the same pass)
     """
-    stack = _find_stack(model)
+    stack = find_linear_stack(model)
     head = LinearHead.from_model(model)
     inputs = {name: ops.convert_to_tensor(x) for name, x in inputs.items()}
     num_rows, length = inputs["token_ids"].shape
@@ -182,27 +208,6 @@ def freeze_norm(
         whole = whole - whole.mean(axis=-1, keepdims=True)
     scale = np.sqrt(np.mean(whole**2, axis=-1) + norm.epsilon)
     return parts / scale[:, None, None] * ops.convert_to_numpy(norm.gamma)
-
-
-def _find_stack(model: keras.Model) -> LayerStack:
-    names = {layer.name for layer in model.layers}
-    if "encoder_layer_0" in names and "decoder_layer_0" in names:
-        raise ConfigError(
-            "in an encoder-decoder a logit depends on two residual streams, and is "
-            "attributed in decoders only"
-        )
-    if "decoder_layer_0" not in names:
-        raise ConfigError(
-            "logits are attributed to the parts of a decoder. An encoder's head of "
-            "masked tokens is not linear, and others have no logits over the vocabulary"
-        )
-    stack = LayerStack.from_model(model)
-    if any(block.norm_placement != "pre" for block in stack.blocks):
-        raise ConfigError(
-            "norm.placement=post: every sum is normalized, and a logit is no sum of "
-            "what the layers add. Logits are attributed with norm.placement=pre"
-        )
-    return stack
 
 
 def _check_indices(
