@@ -3,6 +3,7 @@
     analysis/analysis.json       the model, and a summary of each part
     analysis/heads.json          the numbers of a part
     analysis/heads_metrics.parquet, heads_entropy.svg, heads_entropy.png
+    analysis/lens_tuned.safetensors
     analysis/report.html         all parts on one page, which needs no other file
 
 Parts of an earlier analysis of the same weights are kept, so that an analysis can be
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from transbeam.configs.base.atomic_files import write_json, writing
+from transbeam.model.weights.safetensors_store import save_weights_by_path
 from transbeam.pipeline.pages.html_templates import render
 from transbeam.pipeline.pages.pictures import as_svg
 from transbeam.trainer.analysis.analysis_part import AnalysisPart
@@ -137,6 +139,9 @@ def _write_part(folder: Path, part: AnalysisPart) -> dict[str, Any]:
         (folder / f"{stem}.svg").write_text(picture, "utf-8")
         figure.savefig(folder / f"{stem}.png", dpi=_DOTS_PER_INCH, facecolor="white")
         files += [f"{stem}.svg", f"{stem}.png"]
+    for key, weights in part.weights.items():
+        files.append(f"{part.name}_{key}.safetensors")
+        save_weights_by_path(folder / files[-1], weights.items())
     return {
         "name": part.name,
         "title": part.title,

@@ -3,12 +3,14 @@
 import json
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from transbeam.configs.base.errors import ArtifactError
+from transbeam.model.weights.safetensors_store import read_weights
 from transbeam.pipeline.pages.pictures import new_figure
 from transbeam.trainer.analysis.analysis_files import read_summary, write_analysis
 from transbeam.trainer.analysis.analysis_part import AnalysisPart
@@ -25,6 +27,7 @@ def part(name: str, summary: str = "Nothing & <b>more</b>.") -> AnalysisPart:
         numbers={"number": 1.5},
         tables={"rows": pa.table({"head": [0, 1]})},
         figures={"curve": figure},
+        weights={"tuned": {"layer_0/kernel": np.eye(2, dtype="float32")}},
         notes=("No flow: 3 texts are too long.",),
     )
 
@@ -38,6 +41,8 @@ def test_every_file(tmp_path):
     assert write(folder, part("heads")) == []
     assert json.loads((folder / "heads.json").read_text()) == {"number": 1.5}
     assert pq.read_table(folder / "heads_rows.parquet")["head"].to_pylist() == [0, 1]
+    weights = read_weights(folder / "heads_tuned.safetensors")
+    np.testing.assert_array_equal(weights["layer_0/kernel"], np.eye(2))
     with Image.open(folder / "heads_curve.png") as image:
         assert image.width > 1000
     picture = ET.parse(folder / "heads_curve.svg").getroot()
