@@ -13,7 +13,7 @@ it is complete.
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +38,19 @@ _SVG = (
 
 
 def write_analysis(
-    folder: Path, parts: Sequence[AnalysisPart], facts: Mapping[str, Any], title: str
+    folder: Path, part: AnalysisPart, texts: str, facts: Mapping[str, Any]
 ) -> list[str]:
-    """Writes the files of an analysis.
+    """Writes a part of an analysis beside those that are there.
 
     Args:
         folder: The folder of the analysis.
-        parts: The parts that were made.
-        facts: Properties of the model, as JSON values, among them `FINGERPRINT`.
-        title: The heading of the page.
+        part: The part.
+        texts: Description of the texts that it was made of.
+        facts: Properties of the model, as JSON values: `run`, its name, and
+            `FINGERPRINT`.
 
     Returns:
-        Names of the earlier analysis's parts that were kept.
+        Names of the other parts that are there, of the same weights.
 
     Raises:
         ArtifactError: The files cannot be written.
@@ -58,19 +59,18 @@ def write_analysis(
     with writing(folder):
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        made = {part.name for part in parts}
         kept = [
             entry
             for entry in _earlier_parts(folder, facts[FINGERPRINT])
-            if entry["name"] not in made
+            if entry["name"] != part.name
         ]
         for entry in kept:
             for file in entry["files"]:
                 shutil.copy2(folder / file, fresh / file)
-        entries = [*kept, *(_write_part(fresh, part) for part in parts)]
+        entries = [*kept, _write_part(fresh, part) | {"texts": texts}]
         entries.sort(key=lambda entry: entry["name"])
         write_json(fresh / SUMMARY, {**facts, "parts": entries})
-        (fresh / REPORT).write_text(render_report(fresh, title), "utf-8")
+        (fresh / REPORT).write_text(render_report(fresh), "utf-8")
         _replace(folder, fresh)
     return [entry["name"] for entry in kept]
 
@@ -83,19 +83,18 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def render_report(folder: Path, title: str) -> str:
+def render_report(folder: Path) -> str:
     """Renders the page of the analysis in a folder, with its figures in it.
 
     Args:
         folder: The folder, with everything but the page.
-        title: The heading of the page.
     """
     summary = json.loads((folder / SUMMARY).read_text("utf-8"))
     parts = summary.pop("parts")
     facts = {k.replace("_", " "): v for k, v in summary.items() if v is not None}
     return render(
         _TEMPLATE,
-        title=title,
+        title=f"Analysis of {summary['run']}",
         facts=facts,
         parts=[(part, _pictures(folder, part)) for part in parts],
     )

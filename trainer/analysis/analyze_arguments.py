@@ -47,6 +47,29 @@ class AnalyzeArguments:
         "tokens further away than N are counted as distant; 16 by default",
         default=16,
     )
+    text: int = argument(
+        "--text N",
+        "number of the text that single predictions are shown of, from 0; 0 by default",
+        default=0,
+        type=int,
+    )
+    tuned_lens: bool = argument(
+        "--tuned-lens", "train a tuned lens as well, for 5 minutes at most"
+    )
+    ablation: Literal["mean", "zero"] = argument(
+        "--ablation KIND",
+        "what takes the place of an ablated part's output: its mean or zero; mean by "
+        "default",
+        default="mean",
+    )
+    patch: tuple[str, ...] = argument(
+        "--patch",
+        "two texts of as many tokens, and the token that the model should prefer after "
+        "each: makes the part patching",
+        default=(),
+        nargs=4,
+        metavar=("CLEAN", "CORRUPTED", "RIGHT", "WRONG"),
+    )
     seed: int = argument(
         "--seed N", "seed of all random choices; 0 by default", default=0, type=int
     )

@@ -1,11 +1,9 @@
 """`transbeam analyze`, step by step."""
 
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transbeam.configs.base.errors import ConfigError, DataError
-from transbeam.configs.base.reflection import did_you_mean
+from transbeam.configs.base.errors import DataError
 from transbeam.configs.cli.console import Console
 from transbeam.configs.loader.model_files import find_model_files
 from transbeam.configs.loader.run_folder import lock
@@ -17,24 +15,10 @@ from transbeam.trainer.analysis.analysis_files import (
     REPORT,
     write_analysis,
 )
-from transbeam.trainer.analysis.analysis_part import AnalysisPart
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
 from transbeam.trainer.analysis.analyzed_model import AnalyzedModel, load_analyzed_model
-from transbeam.trainer.analysis.heads import analyze_heads
+from transbeam.trainer.analysis.part_table import PARTS, choose_parts
 from transbeam.trainer.analysis.text_reading import read_records, read_text_file
-
-MakePart = Callable[[AnalysisContext, AnalyzeArguments], AnalysisPart]
-
-
-def _heads(context: AnalysisContext, arguments: AnalyzeArguments) -> AnalysisPart:
-    return analyze_heads(
-        context,
-        sparsity_threshold=arguments.sparsity_threshold,
-        distant_tokens=arguments.distant_tokens,
-    )
-
-
-PARTS: Mapping[str, MakePart] = {"heads": _heads}
 
 
 def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
@@ -53,11 +37,16 @@ def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
             out of range.
     """
     run_folder, console = arguments.run_folder, arguments.console
-    names = choose_parts(arguments.parts)
     find_model_files(run_folder)  # before the lock, which makes the folder
     with lock(run_folder):
         # 1. The model.
         found = load_analyzed_model(run_folder, arguments.checkpoint)
+
+        names = choose_parts(
+            arguments.parts,
+            vars(arguments),
+            has_records=found.has_head and _has_records(run_folder),
+        )
 
         # 2. The texts.
         texts = _read_texts(run_folder, found, arguments, console)
@@ -72,45 +61,32 @@ def analyze_run(arguments: AnalyzeArguments) -> dict[str, Any]:
             run_folder=run_folder,
         )
 
-        # 3. The parts.
-        parts = []
-        for name in names:
-            parts.append(PARTS[name](context, arguments))
-            console.say(f"{parts[-1].title}: {parts[-1].summary}")
-            for note in parts[-1].notes:
-                console.say(f"  {note}")
-
-        # 4. The files.
+        # 3. The parts, each written when it is made: an error in a later one, or a
+        # Ctrl-C, leaves the earlier ones.
         folder = run_folder / FOLDER
         facts = {
             "run": found.config.name,
             "checkpoint": arguments.checkpoint,
-            "texts": f"{len(texts):,} of {texts.name}",
             FINGERPRINT: found.fingerprint,
         }
-        kept = write_analysis(folder, parts, facts, f"Analysis of {found.config.name}")
-    console.result(f"{len(parts)} parts; the page is {folder / REPORT}")
+        summaries, kept = {}, list[str]()
+        for name in names:
+            part = PARTS[name].make(context, arguments)
+            there = write_analysis(
+                folder, part, f"{len(texts):,} of {texts.name}", facts
+            )
+            kept = [other for other in there if other not in names]
+            summaries[name] = part.summary
+            console.say(f"{part.title}: {part.summary}")
+            for note in part.notes:
+                console.say(f"  {note}")
+    console.result(f"{len(summaries)} parts; the page is {folder / REPORT}")
     return {
         "path": str(folder),
         "report": str(folder / REPORT),
-        "parts": {part.name: part.summary for part in parts},
+        "parts": summaries,
         "kept": kept,
     }
-
-
-def choose_parts(names: Sequence[str]) -> list[str]:
-    """Returns the parts to make, in the order of `PARTS`; all if none is named.
-
-    Raises:
-        ConfigError: There is no such part.
-    """
-    for name in names:
-        if name not in PARTS:
-            raise ConfigError(
-                f"--part={name}: there is no such part.{did_you_mean(name, PARTS)} "
-                f"Parts: {', '.join(PARTS)}"
-            )
-    return [name for name in PARTS if not names or name in names]
 
 
 def _read_texts(
@@ -130,7 +106,7 @@ def _read_texts(
                 "not analyzed"
             )
         return texts
-    if not (run_folder / "data/manifest.json").is_file():
+    if not _has_records(run_folder):
         raise DataError(
             f"{run_folder}: has no records to analyze the model on. Give a file of "
             "texts, one per line: --texts FILE; or make records: `transbeam data`"
@@ -138,3 +114,7 @@ def _read_texts(
     manifest = read_manifest(run_folder / "data")
     manifest.check_files()
     return read_records(manifest, arguments.split, arguments.max_texts)
+
+
+def _has_records(run_folder: Path) -> bool:
+    return (run_folder / "data/manifest.json").is_file()

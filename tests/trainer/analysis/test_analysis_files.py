@@ -33,12 +33,13 @@ def part(name: str, summary: str = "Nothing & <b>more</b>.") -> AnalysisPart:
 
 
 def write(folder, *parts, weights="a"):
-    return write_analysis(folder, parts, {"weights_fingerprint": weights}, "Run")
+    facts = {"run": "small", "weights_fingerprint": weights}
+    return [write_analysis(folder, one, "8 of validation", facts) for one in parts]
 
 
 def test_every_file(tmp_path):
     folder = tmp_path / "analysis"
-    assert write(folder, part("heads")) == []
+    assert write(folder, part("heads")) == [[]]
     assert json.loads((folder / "heads.json").read_text()) == {"number": 1.5}
     assert pq.read_table(folder / "heads_rows.parquet")["head"].to_pylist() == [0, 1]
     weights = read_weights(folder / "heads_tuned.safetensors")
@@ -48,7 +49,13 @@ def test_every_file(tmp_path):
     picture = ET.parse(folder / "heads_curve.svg").getroot()
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     page = (folder / "report.html").read_text("utf-8")
-    for text in ("Nothing &amp; &lt;b&gt;", "<svg", "3 texts are too long"):
+    for text in (
+        "Analysis of small",
+        "8 of validation",
+        "Nothing &amp; &lt;b&gt;",
+        "<svg",
+        "3 texts are too long",
+    ):
         assert text in page
     assert "src=" not in page
     assert [path.name for path in tmp_path.iterdir()] == ["analysis"]
@@ -57,7 +64,7 @@ def test_every_file(tmp_path):
 def test_parts_of_the_same_weights_are_kept(tmp_path):
     folder = tmp_path / "analysis"
     write(folder, part("flow"), part("heads", "Old."))
-    assert write(folder, part("heads", "New.")) == ["flow"]
+    assert write(folder, part("heads", "New.")) == [["flow"]]
     summary = read_summary(folder)
     assert summary is not None
     assert {p["name"]: p["summary"][:3] for p in summary["parts"]} == {
@@ -74,13 +81,13 @@ def test_damaged_parts_are_not_kept(tmp_path, lost):
     folder = tmp_path / "analysis"
     write(folder, part("flow"))
     (folder / lost).unlink()
-    assert write(folder, part("heads")) == []
+    assert write(folder, part("heads")) == [[]]
 
 
 def test_parts_of_other_weights_go(tmp_path):
     folder = tmp_path / "analysis"
     write(folder, part("flow"))
-    assert write(folder, part("heads"), weights="b") == []
+    assert write(folder, part("heads"), weights="b") == [[]]
     assert not (folder / "flow.json").exists()
 
 

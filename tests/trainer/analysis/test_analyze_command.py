@@ -11,7 +11,7 @@ from transbeam.configs.base.errors import ArtifactError, ConfigError, DataError
 from transbeam.trainer import __main__ as trainer
 from transbeam.trainer.analysis.analysis_files import FINGERPRINT, read_summary
 from transbeam.trainer.analysis.analyze_arguments import AnalyzeArguments
-from transbeam.trainer.analysis.analyze_command import analyze_run, choose_parts
+from transbeam.trainer.analysis.analyze_command import analyze_run
 from transbeam.trainer.analysis.analyzed_model import load_analyzed_model
 
 
@@ -33,7 +33,7 @@ def test_files_of_a_run(run, capsys):
     assert printed["kept"] == []
     summary = read_summary(run / "analysis")
     assert summary is not None
-    assert summary["texts"] == "8 of validation"
+    assert [part["texts"] for part in summary["parts"]] == ["8 of validation"]
     assert summary[FINGERPRINT] == load_analyzed_model(run, None).fingerprint
     metrics = pq.read_table(run / "analysis/heads_metrics.parquet")
     assert set(metrics["layer"].to_pylist()) == {"encoder_layer_0/self_attention"}
@@ -47,7 +47,16 @@ def test_texts_of_a_file(run, tmp_path, capsys):
     assert "1 texts are longer than the model's 32 tokens" in capsys.readouterr().err
     summary = read_summary(run / "analysis")
     assert summary is not None
-    assert summary["texts"] == "2 of texts.txt"
+    assert [part["texts"] for part in summary["parts"]] == ["2 of texts.txt"]
+
+
+def test_an_error_leaves_the_parts_before_it(run):
+    patch = ("the model [MASK]", "the loss [MASK]", "model", "two words")
+    with pytest.raises(DataError, match="an answer must be a single token"):
+        analyze(run, parts=("heads", "patching"), patch=patch)
+    summary = read_summary(run / "analysis")
+    assert summary is not None
+    assert [part["name"] for part in summary["parts"]] == ["heads"]
 
 
 def test_a_checkpoint_has_an_analysis_of_its_own(run):
@@ -79,9 +88,23 @@ def test_an_imported_model_needs_texts(small_trained, tmp_path):
     assert analyze(run, texts=file)["parts"].keys() == {"heads"}
 
 
-def test_unknown_part(run):
-    with pytest.raises(ConfigError, match=r"--part=head: there is no such part\. Did"):
-        choose_parts(["head"])
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("head", r"--part=head: there is no such part\. Did you mean 'heads'"),
+        ("patching", "--part=patching: needs --patch CLEAN CORRUPTED RIGHT WRONG"),
+    ],
+)
+def test_parts_that_cannot_be_made(run, part, message):
+    with pytest.raises(ConfigError, match=message):
+        analyze(run, parts=(part,))
+    assert not (run / "analysis").exists()
+
+
+def test_ablation_needs_the_head(small_trained, tmp_path):
+    run = imported_run(small_trained, tmp_path / "run")
+    with pytest.raises(ConfigError, match="needs the records of a trained run"):
+        analyze(run, parts=("ablation",))
 
 
 def test_no_run(tmp_path):
